@@ -1,0 +1,76 @@
+"""Answers as a person reads them: the answer, its sources, how it was found. With rich, so not on the light path."""
+
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from cli import out
+from cli.plain import one_line, plain
+from engine.ask.answer import Answered
+from engine.ask.reply import Reply, Source
+
+
+def show_answer(answered: Answered, *, explain: bool) -> None:
+    """Print an answer with its sources; what was done to find it goes to stderr."""
+    reply, console = answered.reply, out.console()
+    console.print(_answer(reply))
+    for number, source in enumerate(reply.sources, 1):
+        show_source(number, source)
+    out.console(stderr=True).print(Text(_how(answered), style="dim"))
+    if explain:
+        out.console(stderr=True).print(_steps(answered))
+
+
+def show_source(number: int, source: Source, whole: str = "") -> None:
+    """Print where a source stands and what is quoted of it, or its whole text."""
+    out.console().print(_source(number, source))
+    if whole:
+        out.console().print(Text(plain(whole)))
+
+
+def _answer(reply: Reply) -> Text:
+    if reply.answer is None:
+        return Text("Nothing that you gave pkb to read answers this.", style="yellow")
+    start, end = reply.highlight or (0, 0)
+    parts = (reply.answer[:start], reply.answer[start:end], reply.answer[end:])
+    return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
+
+
+def _source(number: int, source: Source) -> Text:
+    day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
+    where = f"{plain(source.path)}:{source.lines[0]}-{source.lines[1]}"
+    text = Text(f"\n[{number}] ", style="bold")
+    text.append(f"{one_line(source.title, 60) or 'no subject'} · {day}\n", style="not bold")
+    text.append(f"    {where}", style="not bold dim")
+    if source.quote:
+        text.append(f"\n    “{one_line(source.quote, 240)}”", style="not bold italic")
+    return text
+
+
+def _how(answered: Answered) -> str:
+    reply = answered.reply
+    parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
+    if reply.age_s is not None:
+        parts.append(f"answered {_age(reply.age_s)} ago" + (", may be out of date" if reply.stale else ""))
+    if reply.writer == "quote":
+        parts.append("no language model, so pkb quotes")
+    if answered.covered is not None and answered.covered < 1:
+        parts.append(f"{answered.covered:.0%} of chunks searched by meaning, all by words")
+    return "\n" + " · ".join(parts)
+
+
+def _age(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def _steps(answered: Answered) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("step", "ms", "found"):
+        table.add_column(heading, justify="right" if heading == "ms" else "left")
+    for step in answered.trace.steps:
+        table.add_row(step.name, f"{step.ms:.1f}", Text(step.note))
+    return table

@@ -1,0 +1,57 @@
+"""`pkb check` and `pkb doctor`: is what is kept sound, and is this machine fit."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cli import out
+from cli.plain import plain
+from cli.session import session
+
+_MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+
+
+def check(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    read_data: Annotated[bool, typer.Option("--read-data", help="Read every page and every word; slower.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """See whether all that is kept is sound, and mend it.
+
+    Example: pkb check --repair
+    """
+    with session() as opened:
+        findings, again = opened.check(read_data=read_data, repair=repair)
+    wrong = [finding for finding in findings if finding.wrong]
+    if as_json:
+        rows = [{"name": finding.name, "wrong": finding.wrong or None} for finding in findings]
+        out.data({"schema": out.SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": again})
+    else:
+        for finding in findings:
+            print(f"{_MARKS['bad' if finding.wrong else 'ok']}  {finding.name:<10} {plain(finding.wrong) or 'sound'}")
+        if wrong:
+            out.say(f"pkb: not sound; try: pkb {'ingest' if repair else 'check --repair'}")
+        elif again:
+            out.say(f"pkb: mended; {again:,} documents are to be read again; try: pkb ingest")
+    raise typer.Exit(1 if wrong else 0)
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
+    """See whether this machine is fit for pkb, and what would make it fitter.
+
+    Example: pkb doctor
+    """
+    from engine.health import examine
+
+    with session() as opened:
+        checks = []
+        for found in examine(opened.home):
+            checks.append(found)
+            if not as_json:
+                step = f"; try: {found.next_step}" if found.next_step else ""
+                print(f"{_MARKS[found.state]}  {found.name:<10} {plain(found.found)}{step}", flush=True)
+    fit = all(found.state != "bad" for found in checks)
+    if as_json:
+        out.data({"schema": out.SCHEMA, "fit": fit, "checks": [asdict(found) for found in checks]})
+    raise typer.Exit(0 if fit else 1)

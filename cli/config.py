@@ -1,0 +1,72 @@
+"""`pkb config`: get, set, show and find the settings."""
+
+from typing import Annotated
+
+import typer
+
+from cli import out
+from cli.session import session
+from engine import settings
+
+config = typer.Typer(help="Read and change the settings.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@config.command("get")
+def get(
+    key: Annotated[str, typer.Argument(help="A dotted key.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Print one setting.
+
+    Example: pkb config get ask.k
+    """
+    with session() as opened:
+        value = settings.find(opened.settings, key)
+    out.data({"schema": out.SCHEMA, "key": key, "value": value}) if as_json else print(value)
+
+
+@config.command("set")
+def put(
+    key: Annotated[str, typer.Argument(help="A dotted key.")],
+    value: Annotated[str, typer.Argument(help="Its new value.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Change one setting in the config file, whose comments stay.
+
+    Example: pkb config set ask.k 8
+    """
+    with session() as opened:
+        kept = settings.save(opened.home.config, key, value)
+    out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
+
+
+@config.command("path")
+def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+    """Print where the config file is, or would be.
+
+    Example: pkb config path
+    """
+    with session() as opened:
+        where = str(opened.home.config)
+    out.data({"schema": out.SCHEMA, "path": where}) if as_json else print(where)
+
+
+@config.command("show")
+def show(
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> None:
+    """Print all settings.
+
+    Example: pkb config show --origin
+    """
+    with session() as opened:
+        chosen = settings.chosen(opened.home.config)
+        values = settings.keys(opened.settings)
+        where = {key: str(opened.home.config) if key in chosen else "default" for key in values}
+    if as_json:
+        rows = [{"key": key, "value": value, "origin": where[key]} for key, value in values.items()]
+        out.data({"schema": out.SCHEMA, "settings": rows})
+        return
+    for key, value in values.items():
+        print(f"{key} = {value}" + (f"  ({where[key]})" if origin else ""))

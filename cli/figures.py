@@ -1,0 +1,56 @@
+"""Figures as a person reads them. With rich, so not on the light path."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from cli import out
+from cli.plain import plain
+
+
+def show_figures(row: dict[str, Any]) -> None:
+    """Print what `pkb stats` found."""
+    console, kept = out.console(), row["kept"]
+    console.print(f"{kept['documents']:,} documents in {kept['files']:,} files, {kept['chunks']:,} chunks")
+    if kept["vectors"] < kept["chunks"]:
+        console.print(f"{kept['vectors']:,} of them can be searched by meaning; the rest by words")
+    for name, count in row["collections"].items():
+        console.print(f"  {plain(name)}: {count:,} documents")
+    if kept["problems"]:
+        console.print(f"{kept['problems']:,} items could not be read; they are named by: pkb ingest")
+    console.print(f"{row['bank']['answers']:,} answers kept in {size(row['bank']['bytes'])}")
+    console.print("on disk: " + ", ".join(f"{name} {size(count)}" for name, count in row["bytes"].items()))
+    if row["asked"]:
+        console.print(_tiers(row))
+
+
+def size(count: float) -> str:
+    """Give bytes in the unit that reads best."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _tiers(row: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), title=None)
+    for heading in ("tier", "asked", "answered", "median", "saved"):
+        table.add_column(heading, justify="left" if heading == "tier" else "right")
+    for tier in row["asked"]:
+        cells = (
+            f"{tier['questions']:,}",
+            f"{tier['answered']:,}",
+            f"{tier['median_ms']:.1f} ms",
+            f"{tier['saved_s']:.1f} s",
+        )
+        table.add_row(tier["tier"], *cells)
+    table.add_row(Text("all", style="bold"), *_sum(row))
+    return table
+
+
+def _sum(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    questions = sum(tier["questions"] for tier in row["asked"])
+    answered = sum(tier["answered"] for tier in row["asked"])
+    return f"{questions:,}", f"{answered:,}", "", f"{row['saved_s']:.1f} s"

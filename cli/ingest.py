@@ -1,0 +1,144 @@
+"""`pkb ingest`: reads folders, shows how far it is, and sums up."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli import out
+from cli.plain import plain
+from cli.progress import bars
+from cli.session import Session, session
+from store.catalogue import Catalogue, Root
+from store.errors import NoModel, PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.ingest.ingest import Summary
+
+_LISTED = 10
+When = Literal["now", "background", "later"]
+
+
+def ingest(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Folders or files; none for all read before.")] = None,
+    kind: Annotated[
+        Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Take every file for this kind.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option("--in", help="The collection it belongs to (the folder's name).")
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove vanished documents even if there are many.")] = False,
+    vectors: Annotated[
+        When, typer.Option(help="When to embed what is new; its words are searched at once in any case.")
+    ] = "now",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Read mail and transcripts: only what is new or changed; what has vanished is let go.
+
+    Example: pkb ingest ~/Mail ~/Meetings
+    """
+    began = time.perf_counter()
+    with session() as opened:
+        roots, missing = _roots(opened, paths or [], kind, collection)
+        opened.make()
+        summary = _read(opened, roots, prune=prune, quiet=as_json)
+        if not as_json:
+            _show(opened, summary)
+        left = _embed(opened, vectors, quiet=as_json)
+        if as_json:
+            out.data(_row(opened, summary, left, time.perf_counter() - began))
+    _complain(summary, missing)
+    raise typer.Exit(3 if summary.problems else 0)
+
+
+def _roots(
+    opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
+) -> tuple[list[Root], list[str]]:
+    """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
+    known = Catalogue(opened.ledger).roots() if opened.there else []
+    if not paths and not known:
+        raise UsageError("which folder?", "pkb ingest ~/Mail")
+    asked = [Path(os.path.normpath(path.expanduser().absolute())) for path in paths]
+    if gone := [str(path) for path in asked if not path.exists()]:
+        raise UsageError(f"{gone[0]} is not there, so nothing was read or removed", "pkb ingest FOLDER")
+    before = {root.path: root for root in known}
+    there = asked or [Path(path) for path in before if Path(path).exists()]
+    return [_root(str(path), before, kind, collection) for path in there], sorted(
+        set() if asked else before.keys() - {str(path) for path in there}
+    )
+
+
+def _root(path: str, before: dict[str, Root], kind: str | None, collection: str | None) -> Root:
+    """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
+    above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
+    usual = Root(path, above.collection if above else Path(path).name or "/", above.kind if above else None)
+    return Root(path, collection or usual.collection, kind or usual.kind)
+
+
+def _read(opened: Session, roots: Sequence[Root], *, prune: bool, quiet: bool) -> "Summary":
+    run = opened.ingest(prune=prune)
+    with opened.locks.writer(), bars(quiet=quiet) as tick:
+        for root in roots:
+            for progress in run.run(root):
+                tick(progress.step, progress.done, progress.total)
+    return run.summary
+
+
+def _embed(opened: Session, when: When, *, quiet: bool) -> int:
+    """Embed what has no vector yet, or leave it; gives how many chunks are left without."""
+    missing = opened.missing_vectors()
+    if not missing or when == "later":
+        return missing
+    if when == "background":
+        words = [sys.executable, "-m", "cli.app", "ingest", "--json"]
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                         start_new_session=True)  # fmt: skip
+        return missing
+    try:
+        with bars(quiet=quiet) as tick:
+            for step in opened.embed():
+                tick("embed", step.done, step.done + step.missing)
+                missing = step.missing
+    except NoModel as error:
+        out.say(f"pkb: {error.message}; found by their words only; try: {error.next_step}")
+    return missing
+
+
+def _row(opened: Session, summary: "Summary", left: int, seconds: float) -> dict[str, Any]:
+    counters = ("read", "kept", "duplicates", "removed", "refused")
+    return {
+        "schema": out.SCHEMA,
+        "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
+        "documents": {name: getattr(summary, name) for name in counters},
+        "chunks": opened.ledger.count("chunks"),
+        "without_vector": left,
+        "skipped": [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems],
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(opened: Session, summary: "Summary") -> None:
+    changes = {"new": summary.new, "changed": summary.changed, "gone": summary.gone}
+    files = ", ".join(f"{count:,} {name}" for name, count in changes.items() if count) or "nothing new"
+    print(f"{summary.files:,} files: {files}")
+    counts = {"kept": summary.kept, "met again": summary.duplicates, "removed": summary.removed}
+    documents = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    print(f"documents: {documents or 'none'}; {opened.ledger.count('chunks'):,} chunks can be searched now")
+    for problem in summary.problems[:_LISTED]:
+        item = f" item {problem.item + 1}" if problem.item else ""
+        print(f"skipped {plain(problem.path)}{item}: {problem.reason}")
+    if len(summary.problems) > _LISTED:
+        print(f"skipped {len(summary.problems) - _LISTED:,} more; all of them: pkb ingest --json")
+
+
+def _complain(summary: "Summary", missing: Sequence[str]) -> None:
+    if summary.refused:
+        message = f"{summary.refused:,} documents vanished at once and were kept: a disk may be missing"
+        raise PkbError(message, "pkb ingest --prune, if they are meant to go")
+    if missing:
+        raise PkbError(f"{missing[0]} is not there; what was read from it is kept: a disk may be missing", None)

@@ -1,0 +1,112 @@
+"""`pkb search`, `pkb show` and `pkb stats`: looking at what is kept, changing nothing."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import out
+from cli.days import moment
+from cli.plain import plain
+from cli.session import Session, session
+from store.catalogue import Catalogue
+from store.errors import UsageError
+from store.records import Scope
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help="What to look for, in words or as a question.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, max=50, help="Passages to show.")] = 10,
+    sender: Annotated[str | None, typer.Option("--from", help="Only what this person wrote or said.")] = None,
+    recipient: Annotated[str | None, typer.Option("--to", help="Only what went to this person.")] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Only from this day on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Only up to and with this day.")] = None,
+    collection: Annotated[str | None, typer.Option("--in", help="Only this collection.")] = None,
+) -> None:
+    """Show the passages that fit best, without answering.
+
+    Example: pkb search minutes budget --from ann -k 3
+    """
+    with session() as opened:
+        limits = (sender, recipient, moment(since, opened.now), moment(until, opened.now, end=True), collection)
+        found = opened.search(" ".join(words), Scope(*limits), k)
+        if as_json:
+            rows = [asdict(read.to_source(read.text)) for read in found]
+            out.data({"schema": out.SCHEMA, "query": " ".join(words), "sources": rows})
+        else:
+            from cli.answers import show_source
+
+            for number, read in enumerate(found, 1):
+                show_source(number, read.to_source(""), whole=read.text)
+        raise typer.Exit(0 if found else 4)
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="A file that was read, as a source names it.")],
+    message_id: Annotated[str | None, typer.Option(help="Which message of an mbox.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
+) -> None:
+    """Print the decoded text of a file's documents, with the line numbers that sources name.
+
+    Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
+    """
+    with session() as opened:
+        rows = opened.documents(path.expanduser().absolute(), message_id)
+        if not rows:
+            raise UsageError(
+                f"nothing was read from {path}" + (f" as {message_id}" if message_id else ""), "pkb search"
+            )
+        for row in rows:
+            out.data(row) if as_json else _print_document(row)
+
+
+def _print_document(row: dict[str, Any]) -> None:
+    about = {"From": row["sender"], "To": ", ".join(row["recipients"]), "Date": row["date"], "Title": row["title"]}
+    for name, value in about.items():
+        if value:
+            print(f"{name}: {plain(value)}")
+    print()
+    first = row["lines"][0]
+    for number, line in enumerate(row["text"].split("\n"), first):
+        print(f"{number:>5}  {plain(line)}")
+    print()
+
+
+def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False) -> None:
+    """Show what is kept, how much room it takes, and what the bank of answers saved.
+
+    Example: pkb stats --json
+    """
+    with session() as opened:
+        row = _figures(opened)
+    if as_json:
+        out.data(row)
+        return
+    from cli.figures import show_figures
+
+    show_figures(row)
+
+
+def _figures(opened: Session) -> dict[str, Any]:
+    from store.bank import Bank
+    from store.history import History
+
+    answers, answer_bytes = Bank(opened.ledger).size()
+    chunks, missing = opened.ledger.count("chunks"), opened.missing_vectors()
+    tiers = History(opened.ledger).by_tier()
+    return {
+        "schema": out.SCHEMA,
+        "generation": opened.ledger.generation,
+        "kept": {**Catalogue(opened.ledger).counts(), "chunks": chunks, "vectors": chunks - missing},
+        "collections": Catalogue(opened.ledger).by_collection(),
+        "bank": {"answers": answers, "bytes": answer_bytes, "budget": opened.settings.bank.bytes},
+        "bytes": opened.home.sizes(),
+        "asked": [
+            {"tier": t.tier, "questions": t.questions, "answered": t.answered, "median_ms": round(t.median_ms, 3),
+             "saved_s": round(t.saved_ms / 1000, 3)}
+            for t in tiers
+        ],
+        "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
+    }  # fmt: skip

@@ -1,0 +1,43 @@
+"""How commands speak: data to stdout, messages to stderr, JSON in one schema. The only place that opens a console."""
+
+import json
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from cli.plain import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SCHEMA = 1
+
+
+@cache
+def console(*, stderr: bool = False) -> "Console":
+    """Give the console of a stream; colours only on a terminal, and never with NO_COLOR."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=True)
+
+
+def data(row: dict[str, Any]) -> None:
+    """Print one object as one line of JSON and flush it; bytes of file names that are no text stay recoverable."""
+    text = json.dumps(row, ensure_ascii=False)
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    sys.stdout.flush()
+
+
+def say(message: str) -> None:
+    """Print a message for the person at the terminal, apart from the data."""
+    sys.stderr.write(plain(message) + "\n")
+    sys.stderr.flush()
+
+
+def error(code: int, message: str, next_step: str | None, *, as_json: bool, question: str | None = None) -> None:
+    """Print one line that says what went wrong, with which question of a batch, and what to type next."""
+    if as_json:
+        about = {} if question is None else {"question": question}
+        data({"schema": SCHEMA, **about, "error": {"code": code, "message": message, "next": next_step}})
+    else:
+        say(f"pkb: {message}" + (f"; try: {next_step}" if next_step else ""))

@@ -1,0 +1,1 @@
+"""Question -> bank -> retrieval -> writer -> answer with its sources."""

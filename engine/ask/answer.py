@@ -1,0 +1,131 @@
+"""The ask path: question -> exact? -> retrieve -> same evidence? -> write -> keep -> answer with its sources.
+
+Knows the bank of answers; opens nothing itself (the knowledge bank is opened by `gather`, when needed), prints nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from engine.ask.exact import Key, key
+from engine.ask.question import Question, understand
+from engine.ask.reply import Reply, freeze, thaw
+from engine.ask.trace import Trace
+from store.bank import Bank, Kept
+from store.history import Asked, History
+from store.ledger import Ledger
+from store.records import Scope
+
+if TYPE_CHECKING:
+    from engine.ask.evidence import Evidence
+
+WRITER = "quote-1"  # raised when the same evidence would be quoted in another way
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to ask: within what, from how many sources, and whether the bank may answer and may learn."""
+
+    scope: Scope = field(default_factory=Scope)
+    k: int = 5
+    read_bank: bool = True
+    write_bank: bool = True
+    stale_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None where none was read)."""
+
+    reply: Reply
+    trace: Trace
+    covered: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """One question on its way."""
+
+    question: Question
+    manner: Manner
+    key: Key
+    generation: int
+    now: datetime
+    trace: Trace
+
+
+class Asker:
+    """Answers questions over one home.
+
+    `gather` retrieves the evidence for a question, `write` makes a reply from it: neither is called on an exact hit of
+    the same generation.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        gather: "Callable[[Question, Manner, Trace], Evidence]",
+        write: "Callable[[Question, Evidence, Trace], Reply]",
+        bank_bytes: int,
+    ) -> None:
+        self._ledger, self._gather, self._write, self._bytes = ledger, gather, write, bank_bytes
+        self._bank, self._history = Bank(ledger), History(ledger)
+
+    def ask(self, text: str, manner: Manner, now: datetime) -> Answered:
+        """Follow the path for one question; UsageError where it is empty."""
+        trace = Trace()
+        question = understand(text, now)
+        asked = key(text, manner.scope, f"{WRITER}/{manner.k}", now, calendar=question.calendar)
+        # The generation is read before all else: whatever changes from here on makes this answer look again.
+        ask = _Ask(question, manner, asked, self._ledger.generation, now, trace)
+        kept = self._match(ask)
+        if kept and kept.generation == ask.generation:
+            return self._serve(ask, kept, ask.generation)
+        evidence = self._gather(question, manner, trace)
+        if kept and kept.evidence == evidence.chunks:
+            return self._serve(ask, kept, ask.generation, covered=evidence.covered)
+        if kept and manner.stale_ok:
+            return self._serve(ask, kept, kept.generation, covered=evidence.covered, stale=True)
+        return self._make(ask, evidence)
+
+    def _match(self, ask: _Ask) -> Kept | None:
+        with ask.trace.step("match") as step:
+            kept = self._bank.find(ask.key.digest) if ask.manner.read_bank else None
+            step.note = _match_note(ask, kept)
+        return kept
+
+    def _serve(
+        self, ask: _Ask, kept: Kept, generation: int, *, covered: float | None = None, stale: bool = False
+    ) -> Answered:
+        """Give a kept answer, counting its use and the generation that it was found right in."""
+        if ask.manner.write_bank:
+            self._bank.used(ask.key.digest, generation, ask.now.timestamp())
+        age = max(0.0, ask.now.timestamp() - kept.created)
+        ms = ask.trace.ms()
+        reply = thaw(kept.reply, ask.question.text, ms | {"first_token": ms["total"]}, age, stale=stale)
+        self._remember(ask, reply, kept.made_ms - ms["total"])
+        return Answered(reply, ask.trace, covered)
+
+    def _make(self, ask: _Ask, evidence: "Evidence") -> Answered:
+        reply = self._write(ask.question, evidence, ask.trace)
+        if ask.manner.write_bank:
+            made = (ask.generation, "full", ask.now.timestamp(), reply.ms["total"])
+            about = (ask.question.text, ask.key.scope, ask.key.writer, ask.key.day)
+            kept = Kept(*about, freeze(reply), evidence.chunks, *made)
+            self._bank.keep(ask.key.digest, kept, self._bytes)
+        self._remember(ask, reply, 0.0)
+        return Answered(reply, ask.trace, evidence.covered)
+
+    def _remember(self, ask: _Ask, reply: Reply, saved_ms: float) -> None:
+        answered = reply.answer is not None
+        row = (ask.now.timestamp(), ask.question.text, reply.tier, answered, reply.ms["total"], saved_ms)
+        self._history.add(Asked(*row))
+
+
+def _match_note(ask: _Ask, kept: Kept | None) -> str:
+    if not ask.manner.read_bank:
+        return "not looked for"
+    if kept is None:
+        return "no such question" + (f" on {ask.key.day}" if ask.key.day else "")
+    return f"kept in generation {kept.generation}, now {ask.generation}"

@@ -1,0 +1,141 @@
+"""Dates as people write them, in a question or in a mail, as intervals of days.
+
+Knows nothing of time zones or clock times; what is relative ("last week") is resolved against the day given.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTH = (
+    r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?"
+)
+_DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>(?:19|20)\d\d)"
+_WEEKDAY = "|".join(WEEKDAYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """An interval of days, both ends included; a yearly one (no year was given) holds in every year."""
+
+    first: date
+    last: date
+    yearly: bool = False
+
+    def holds(self, day: date) -> bool:
+        """Tell whether a day lies in the interval."""
+        if not self.yearly:
+            return self.first <= day <= self.last
+        return (self.first.month, self.first.day) <= (day.month, day.day) <= (self.last.month, self.last.day)
+
+
+def find(text: str, today: date) -> list[Days]:
+    """Find the dates a text mentions, by kind, then in order; what is no date ("May I", 31 June) is left out."""
+    found, rest = list[Days](), text
+    for pattern, read in _READERS:
+        for match in pattern.finditer(rest):
+            found += read(match, today)
+        rest = pattern.sub(lambda match: " " * len(match.group()), rest)
+    return list(dict.fromkeys(found))
+
+
+def _spelled(match: re.Match[str], today: date) -> Iterator[Days]:
+    """Read a day, month or year in words: "3 May 2023", "May 3rd", "May 2023", and "May" alone where capitalised."""
+    parts = match.groupdict()
+    if not (parts.get("day") or parts.get("year")) and not match["month"][0].isupper():
+        return
+    month, yearly = MONTHS.index(match["month"][:3].lower()) + 1, not parts.get("year")
+    year = today.year if yearly else int(match["year"])
+    yield from _month_or_day(year, month, parts.get("day"), yearly)
+
+
+def _month_or_day(year: int, month: int, day: str | None, yearly: bool = False) -> Iterator[Days]:
+    if not 1 <= month <= 12 or (day and not 1 <= int(day) <= monthrange(year, month)[1]):
+        return
+    first, last = (int(day), int(day)) if day else (1, monthrange(year, month)[1])
+    yield Days(date(year, month, first), date(year, month, last), yearly)
+
+
+def _numeric(match: re.Match[str], today: date) -> Iterator[Days]:
+    """Read 2024-05-03, 5/3/2024 and 3.5.2024; where day and month could be either way round, both."""
+    if match["iso"]:
+        yield from _month_or_day(int(match["iso"]), int(match["mm"]), match["dd"])
+        return
+    year = int(match["y"]) + (2000 if len(match["y"]) == 2 else 0)
+    for month, day in dict.fromkeys(((match["a"], match["b"]), (match["b"], match["a"]))):
+        yield from _month_or_day(year, int(month), day)
+
+
+def _year(match: re.Match[str], today: date) -> Iterator[Days]:
+    year = int(match["year"])
+    yield Days(date(year, 1, 1), date(year, 12, 31))
+
+
+def _near(match: re.Match[str], today: date) -> Iterator[Days]:
+    day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(match["near"].lower(), 0))
+    yield Days(day, day)
+
+
+def _unit(match: re.Match[str], today: date) -> Iterator[Days]:
+    """Read "last week", "this month", "next year"; a week starts on Monday."""
+    step = {"last": -1, "past": -1, "previous": -1, "next": 1, "coming": 1}.get(match["which"].lower(), 0)
+    unit = match["unit"].lower()
+    if unit == "year":
+        yield Days(date(today.year + step, 1, 1), date(today.year + step, 12, 31))
+    elif unit == "month":
+        year, month = divmod(today.year * 12 + today.month - 1 + step, 12)
+        yield from _month_or_day(year, month + 1, None)
+    elif unit in ("week", "weekend"):
+        monday = today + timedelta(days=7 * step - today.weekday())
+        yield Days(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
+    else:
+        yield _weekday(WEEKDAYS.index(unit), step, today)
+
+
+def _weekday(wanted: int, step: int, today: date) -> Days:
+    ahead = (wanted - today.weekday()) % 7
+    day = today + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * (step > 0))
+    return Days(day, day)
+
+
+def _ago(match: re.Match[str], today: date) -> Iterator[Days]:
+    """Read "3 days ago" as that day, give or take half of the unit."""
+    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].lower()]
+    count = _COUNTS.get(match["count"].lower()) or int(match["count"])
+    if count * size < 36500:
+        middle, slack = today - timedelta(days=count * size), timedelta(days=size // 2)
+        yield Days(middle - slack, middle + slack)
+
+
+def _span(match: re.Match[str], today: date) -> Iterator[Days]:
+    """Read "in the last 3 days" as the interval that ends today."""
+    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].lower()]
+    days = (_COUNTS.get(match["count"].lower()) or int(match["count"])) * size
+    if days < 36500:
+        yield Days(today - timedelta(days=days), today)
+
+
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
+_COUNT, _SIZE = rf"(?P<count>\d{{1,4}}|{'|'.join(_COUNTS)})", r"(?P<size>day|week|month|year)s?"
+_SEPARATED = r"(?P<a>\d{1,2})(?P<sep>[/.])(?P<b>\d{1,2})(?P=sep)(?P<y>(?:19|20)?\d\d)"
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Days]]], ...] = tuple(
+    (re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), read)
+    for pattern, read in (
+        (rf"(?P<iso>(?:19|20)\d\d)-(?P<mm>\d\d)-(?P<dd>\d\d)|{_SEPARATED}", _numeric),
+        (rf"{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?", _spelled),
+        (rf"{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?", _spelled),
+        (rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}", _spelled),
+        (rf"{_MONTH}(?!\s+(?:i|we|you|he|she|it|they|the|be)\b)", _spelled),
+        (rf"{_COUNT}\s+{_SIZE}\s+ago", _ago),
+        (rf"(?:last|past|previous)\s+{_COUNT}\s+{_SIZE}", _span),
+        (rf"(?P<which>last|past|previous|this|next|coming|on)\s+(?P<unit>{_WEEKDAY})", _unit),
+        (r"(?P<which>last|past|previous|this|next|coming)\s+(?P<unit>weekend|week|month|year)", _unit),
+        (r"(?P<near>today|tonight|yesterday|tomorrow)", _near),
+        (_YEAR, _year),
+    )
+)

@@ -1,0 +1,114 @@
+"""What a question asks for: its words, kind, names, quoted phrases and dates, and whether its meaning moves with time.
+
+Reads the wording alone: knows nothing of the bank, of models, or of answers.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+
+from engine.ask import dates
+from engine.ask.words import FUNCTION_WORDS, words
+
+Asked = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
+
+# The first of these words in a question decides; of two that start together, the one that stands first here.
+_WORDING: tuple[tuple[Asked, str], ...] = (
+    ("time", r"(?:what|which) time|what hour|what o['’]?clock"),
+    ("amount", r"how much|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)"),
+    ("number", r"how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)"),
+    ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)|how long ago"),
+    ("place", r"where|(?:what|which) (?:\w+ )?(?:city|town|country|place|room|location|state|venue|address)"),
+    ("person", r"who|whose|whom|(?:what|which) (?:person|people|colleague|speaker|friend)"),
+    ("other", r"what|which|why|how|summari[sz]e|describe|explain|tell"),
+)
+_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
+_AUXILIARY = re.compile(
+    r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
+)
+_UNIT = (
+    r"(?:second|minute|hour|day|night|morning|afternoon|evening|week|weekend|fortnight|month|quarter|term|semester|year"
+    rf"|spring|summer|autumn|fall|winter|time|{'|'.join(dates.WEEKDAYS)})s?"
+)
+_CALENDAR = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|now|nowadays|currently|current|latest|newest|recent|recently|lately|upcoming"
+    r"|ago|yet|still|overdue|soon|so far|these days|at the moment|right away|anymore|any more|at present|to date"
+    rf"|this (?:coming |past )?{_UNIT}|(?:last|past|next|coming|previous) (?:few |couple of |\w+ )?{_UNIT}"
+    r"|(?:my|our|the|your|his|her|their) (?:next|last|coming)|what(?:'s| is) next|next (?:meeting|call|appointment)"
+    rf"|(?:how (?:long|many {_UNIT})|time) (?:\w+ )?(?:until|till|left|since|remain\w*)"
+    r"|(?:am|are|is) (?:i|we|it|he|she|they|my \w+|the \w+) (?:\w+ )?(?:late|due|early|behind|on time))\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
+_CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
+_NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question understood; `calendar` is true where the answer expires with the day it was given on."""
+
+    text: str
+    words: tuple[str, ...]  # distinct, in order
+    asked: Asked
+    names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
+    dates: tuple[dates.Days, ...]
+    calendar: bool
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """Give the words that are no function words, or all where there is no other."""
+        return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
+
+
+def understand(text: str, now: datetime) -> Question:
+    """Read a question asked at `now`, whose date anchors what is relative."""
+    return Question(
+        text=text,
+        words=tuple(dict.fromkeys(words(text))),
+        asked=_asked(text),
+        names=tuple(dict.fromkeys([*_quoted(text), *_names(text)])),
+        dates=tuple(dates.find(text, now.date())),
+        calendar=_CALENDAR.search(text) is not None,
+    )
+
+
+def _asked(text: str) -> Asked:
+    """Take the kind of the first question word; an auxiliary at the start asks for yes or no."""
+    if _AUXILIARY.match(text):
+        return "yes/no"
+    found = [(match.start(), place) for place, (_, p) in enumerate(_KINDS) if (match := p.search(text))]
+    return _KINDS[min(found)[1]][0] if found else "other"
+
+
+def _quoted(text: str) -> list[str]:
+    return [(match[1] or match[2]).strip() for match in _QUOTED.finditer(text)]
+
+
+def _names(text: str) -> list[str]:
+    """Join neighbouring capitalised words; one alone that opens a sentence counts only with 's."""
+    runs: list[list[str]] = []
+    openers, end = set[int](), -1
+    for match in _CAPITALS.finditer(text):
+        word, start = match.group().rstrip("."), match.start()
+        joins = bool(runs) and start == end + 1 and text[end] == " "
+        if not word[:1].isupper() or not ((joins and len(word) == 1) or _may_name(word)):
+            continue
+        if joins:
+            runs[-1].append(word)
+        else:
+            runs.append([word])
+            openers |= (
+                {len(runs) - 1} if _opens(text[:start]) and text[match.end() :][:2] not in ("'s", "’s") else set()
+            )
+        end = match.end()
+    return [" ".join(run) for place, run in enumerate(runs) if len(run) > 1 or place not in openers]
+
+
+def _opens(before: str) -> bool:
+    return not before.strip() or before.rstrip()[-1] in ".?!:"
+
+
+def _may_name(word: str) -> bool:
+    return word.lower() not in _NO_NAMES | FUNCTION_WORDS and not dates.find(word, date.min)

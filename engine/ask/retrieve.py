@@ -1,0 +1,135 @@
+"""Retrieval: candidates from the whole bank by words and by vector, scored together, as sources best first.
+
+Knows the bank by the protocol below, and neither LanceDB nor files; the only importer of rank_bm25.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Protocol
+
+from rank_bm25 import BM25Okapi
+
+from engine.ask.question import Question
+from engine.ask.rank import Row, Weights, scores
+from engine.ask.sources import Scored, Source, join
+from engine.ask.words import FUNCTION_WORDS, words
+from engine.models.protocols import Embedder, Vectors
+from store.hits import Hit, Totals
+from store.records import Chunk, Scope
+
+
+class Bank(Protocol):
+    """What retrieval asks of a knowledge bank; every method may find nothing, none raises for odd words."""
+
+    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
+        """Find the chunks within the scope that hold any of the words, best by full-text score first."""
+        ...
+
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
+        """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
+        ...
+
+    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> list[Hit]:
+        """Find the chunks within `reach` positions of these in their documents, each once, these left out."""
+        ...
+
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Count the chunks of the whole bank, whatever the scope, that hold each word; unknown words may miss."""
+        ...
+
+    def totals(self) -> Totals:
+        """Count the whole bank."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """How much is looked at: candidates by words and by vector, and chunks that may join into one source."""
+
+    by_words: int = 200
+    by_vector: int = 100
+    joined: int = 3
+    weights: Weights = field(default_factory=Weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The sources, best first, the chunks ranked (joined or not), and the share of the bank that has vectors."""
+
+    sources: tuple[Source, ...]
+    ranked: tuple[Scored, ...]
+    hits: dict[str, Hit]  # of the ranked chunks, by chunk id
+    covered: float
+
+
+def retrieve(
+    bank: Bank, embedder: Embedder | None, question: Question, scope: Scope, k: int, settings: Retrieval
+) -> Retrieved:
+    """Find the k sources that fit a question best; fewer, or none, where the bank holds no more."""
+    totals = bank.totals()
+    hits = candidates(bank, embedder if totals.embedded else None, question, scope, settings)
+    if not hits:
+        return Retrieved((), (), {}, _covered(totals))
+    idf = inverse_frequencies(bank.frequencies(question.words), totals.chunks, question.words)
+    ranked = _ranked(hits, question, idf, totals, settings.weights)
+    by_id = {hit.chunk.id: hit for hit, _ in hits}
+    return Retrieved(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
+
+
+def candidates(
+    bank: Bank, embedder: Embedder | None, question: Question, scope: Scope, settings: Retrieval
+) -> list[tuple[Hit, float | None]]:
+    """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
+    hits = bank.by_words(question.content, scope, settings.by_words) if question.words else []
+    if embedder is None:
+        return [(hit, None) for hit in hits]
+    vector = embedder.embed([question.text])[0]
+    pool = {hit.chunk.id: hit for hit in (*hits, *bank.by_vector(vector, scope, settings.by_vector))}
+    return [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
+
+
+def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequence[str]) -> dict[str, float]:
+    """Give each word's inverse chunk frequency over the whole bank, never negative."""
+    counts = {word: min(frequencies.get(word, 0), chunks) for word in words}
+    return {word: log(1 + (chunks - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def bm25(tokens: Sequence[Sequence[str]], idf: Mapping[str, float], mean_words: float) -> list[float]:
+    """Score token lists with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool."""
+    held = [[token for token in each if token in idf] for each in tokens]
+    if not any(held):
+        return [0.0] * len(held)
+    model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
+    model.doc_len, model.avgdl, model.idf = [len(each) for each in tokens], max(1.0, mean_words), dict(idf)
+    return [float(score) for score in model.get_scores(list(idf))]
+
+
+def _ranked(
+    hits: Sequence[tuple[Hit, float | None]],
+    question: Question,
+    idf: dict[str, float],
+    totals: Totals,
+    weights: Weights,
+) -> list[Scored]:
+    """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
+    tokens = [hit.tokens.split(" ") for hit, _ in hits]
+    rows = [_row(hit, each, cosine, idf) for (hit, cosine), each in zip(hits, tokens, strict=True)]
+    weighted = {word: value * (weights.function if word in FUNCTION_WORDS else 1) for word, value in idf.items()}
+    names = list(dict.fromkeys(word for name in question.names for word in words(name) if word in idf))
+    content = [word for word in question.words if word not in FUNCTION_WORDS]
+    values = scores(rows, bm25(tokens, weighted, totals.mean_words), content, names, idf, weights)
+    ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
+    return sorted(ranked, key=lambda scored: (-scored.score, scored.chunk.id))
+
+
+def _row(hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float]) -> Row:
+    where: dict[str, list[int]] = {}
+    for place, token in enumerate(tokens):
+        if token in idf:
+            where.setdefault(token, []).append(place)
+    return Row(hit.chunk.document, hit.chunk.position, where, cosine)
+
+
+def _covered(totals: Totals) -> float:
+    return totals.embedded / totals.chunks if totals.chunks else 1.0

@@ -1,0 +1,163 @@
+"""Text to sentences, with the speaker of each where a line opens with "Name:".
+
+Knows where a sentence ends in mail, chats and transcripts, in scripts with and without blanks; not what one means.
+"""
+
+import re
+from dataclasses import dataclass
+
+FULL_LINE = 48  # characters: a line of mail at least so long was wrapped and goes on in the next one
+
+_LABEL = re.compile(r"(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?:[ \t]+|$)")
+_OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
+_STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
+_WIDE = frozenset("。！？｡")
+_TITLES = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "st",
+        "sen",
+        "rep",
+        "gov",
+        "gen",
+        "col",
+        "lt",
+        "sgt",
+        "capt",
+        "cmdr",
+        "rev",
+        "hon",
+        "messrs",
+        "mt",
+        "ft",
+        "no",
+        "nos",
+        "nr",
+        "vs",
+        "ca",
+        "cf",
+        "eg",
+        "ie",
+        "e.g",
+        "i.e",
+        "z.b",
+        "u.s",
+        "u.k",
+        "u.n",
+        "d.c",
+        "d.h",
+        "u.a",
+        "bzw",
+        "vgl",
+        "str",
+        "fig",
+        "sec",
+        "art",
+        "dept",
+        "approx",
+        "est",
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+    ]
+)
+_WEAK = frozenset(
+    ["a.m", "p.m", "am", "pm", "etc", "inc", "corp", "co", "ltd", "jr", "sr", "usw", "ph.d", "u.s.a"]
+)  # may end a sentence, or not
+_LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
+_PARTICLES = frozenset(
+    ["of", "the", "and", "de", "von", "van", "der", "den", "la", "le", "du", "da", "di", "bin", "al", "at", "for"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets of one sentence; `speaker` is who says it where the text tells, `turn` counts turns and paragraphs."""
+
+    start: int
+    end: int
+    speaker: str | None = None
+    turn: int = 0
+
+
+def sentences(text: str) -> list[Span]:
+    """Give the sentences in order; all that is left out is white space and the names in front of turns."""
+    found = list[Span]()
+    speaker: str | None = None
+    for turn, (start, end, name, new) in enumerate(_blocks(text)):
+        speaker = name if new else speaker
+        found += [Span(a, b, speaker, turn) for a, b in _split(text, start, end)]
+    return found
+
+
+def label(line: str) -> tuple[str, int] | None:
+    """Give the name that opens a line, if what stands before its colon looks like one, and where the speech begins."""
+    match = _LABEL.match(line)
+    if match is None:
+        return None
+    words = re.sub(r"\([^()]*\)", " ", match["name"]).split()
+    proper = all(not word[0].islower() or word in _PARTICLES for word in words)
+    return (match["name"].strip(), match.end()) if words and len(words) <= 6 and proper else None
+
+
+def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
+    """Give (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists, short lines."""
+    blocks, at, goes_on = list[tuple[int, int, str | None, bool]](), 0, False
+    for line in text.splitlines(keepends=True):
+        start, at = at, at + len(line)
+        body = line.rstrip()
+        head = label(body)
+        if not body:
+            goes_on = False
+            continue
+        if head is None and goes_on and not _OPENER.match(body):
+            first, _, name, new = blocks[-1]
+            blocks[-1] = (first, start + len(body), name, new)
+        else:
+            skip = head[1] if head else 0
+            blocks.append((start + skip, start + len(body), head[0] if head else None, head is not None))
+        goes_on = len(body) >= FULL_LINE
+    return blocks
+
+
+def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Cut one block at its full stops; pieces without their outer blanks."""
+    cuts = [match.end() for match in _STOP.finditer(text, start, end) if _ends(text, start, end, match)]
+    found = list[tuple[int, int]]()
+    for first, last in zip([start, *cuts], [*cuts, end], strict=True):
+        part = text[first:last]
+        if part.strip():
+            found.append((last - len(part.lstrip()), first + len(part.rstrip())))
+    return found
+
+
+def _ends(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
+    """Tell a full stop from that of an abbreviation, a number of a list, or an ellipsis that goes on."""
+    if stop.group()[0] in _WIDE:
+        return True
+    following = text[stop.end() : stop.end() + 80].lstrip()[:1]
+    if following.islower():
+        return stop.group()[0] in "!?" and len(stop.group()) > 1
+    if stop.group() != ".":
+        return True
+    word = _LAST_WORD.search(text, max(start, stop.start() - 20), stop.start())
+    last = word.group().lower() if word else ""
+    if last in _TITLES or (len(last) == 1 and last.isalpha() and last != "i"):
+        return False
+    if last in _WEAK or "." in last:
+        return following.isupper() or not following
+    numbers_a_list = last.isdigit() and stop.start() - start <= len(last)
+    return not numbers_a_list

@@ -1,0 +1,195 @@
+"""What speaks for each sentence of the sources as an answer, and whether anything does at all.
+
+Compares words, speakers and kinds of spans: knows no model and no corpus beyond the sources it is given.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import exp, log
+
+from engine.ask.question import Question
+from engine.ask.sentences import Span, sentences
+from engine.ask.spans import Found, Kind, find
+from engine.ask.words import words
+
+_OPENING = re.compile(
+    r"(?:hi|hey|hello|dear|thanks|thank you|wow|great|good (?:morning|evening|afternoon)|bye|ok|okay|yeah|yes|cool|awesome|nice)\b",
+    re.I,
+)
+_TASK = (
+    "summarize summarise summary describe discuss discussion explain mention say said tell talk think thought opinion attitude "
+    "view conclude conclusion decide decision reason according group team meeting email mail message subject person people "
+    "regarding discussing"
+)
+_ME = frozenset("i me my mine myself we us our ours".split())
+_YOU = frozenset("you your yours yourself".split())
+TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One source as it was read, `number` its rank from 0; its text may name speakers at the start of lines."""
+
+    header: str
+    text: str
+    date: datetime | None
+    sender: str
+    score: float
+    number: int
+    recipients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each clue counts for in the choice of a sentence; fitted on public sets, see docs/log.md."""
+
+    overlap: float = 2.0  # share, by idf, of the question's words in the sentence
+    source: float = 0.7  # score of its source beside the best source's
+    reply: float = 0.6  # share of the question's words in a question that it follows
+    question: float = -1.0
+    opening: float = -1.0  # a greeting, or under four words
+    length: float = 0.5  # at 60 words and more
+    other: float = -0.7  # about another person than the one whom the question names
+    kind: float = 2.0  # holds a span of the kind asked for
+    capital: float = 0.7  # the same for places and persons, which are told by little but a capital
+    day: float = 0.8  # its source is of a day that the question names
+    aside: float = -2.0  # in brackets, not spoken
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What each sign of an answer adds to the log odds that there is one; fitted on public sets, see docs/log.md."""
+
+    start: float = -9.0
+    source: float = 9.0  # share of the question's words in the source that holds most
+    together: float = 1.0  # each of the question's words in the sentence that holds most, up to six
+    names: float = 0.5  # share of the question's names in the source that holds most
+    rival: float = -4.0  # how much more of the question is said about somebody else than about whom it names
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One sentence of the source at index `read`; `spans` are offsets in `text` of what the question may ask for."""
+
+    read: int
+    place: int  # its number among the sentences of the source
+    span: Span
+    text: str
+    words: frozenset[str]
+    speaker: str | None
+    spans: tuple[Found, ...]
+    about: bool | None = None  # whom the question names (True), somebody else (False), unknown (None)
+    score: float = 0.0
+
+
+def content(question: Question) -> tuple[str, ...]:
+    """Give the words of the question that say what it is about."""
+    return tuple(word for word in question.content if word not in TASK_WORDS) or question.content
+
+
+def candidates(question: Question, reads: Sequence[Read], kind: Kind | None, weights: Weights) -> list[Candidate]:
+    """Give every sentence of the sources, scored, in their order."""
+    names = _names(question)
+    found = [_read(question, read, index, kind, names) for index, read in enumerate(reads)]
+    idf = _idf(content(question), [candidate.words for each in found for candidate in each])
+    best = max((read.score for read in reads), default=0.0)
+    kind_counts = weights.capital if kind in ("place", "person") else weights.kind
+    sources = [weights.source * (read.score / best if best > 0 else 0.0) + weights.day * _of_day(question, read) for read in reads]
+    return [
+        replace(one, score=sources[one.read] + kind_counts * bool(one.spans) + _score(one, each[place - 1] if place else None, idf, weights))
+        for each in found
+        for place, one in enumerate(each)
+    ]
+
+
+def _read(question: Question, read: Read, index: int, kind: Kind | None, names: frozenset[str]) -> list[Candidate]:
+    found = list[Candidate]()
+    for place, span in enumerate(sentences(read.text)):
+        text = read.text[span.start : span.end]
+        speaker = span.speaker or read.sender or None
+        said, who = frozenset(words(text)), frozenset(words(speaker or ""))
+        spans = tuple(one for one in find(text, kind) if _is_new(text[one.start : one.end], question)) if kind else ()
+        about = _about(text, said, who, names) if names and who else None
+        found.append(Candidate(index, place, span, text, said | (who & names), speaker, spans, about))
+    return found
+
+
+def _is_new(span: str, question: Question) -> bool:
+    said = words(span)
+    return bool(said) and not set(said) <= set(question.words)
+
+
+def _about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset[str]) -> bool | None:
+    """Judge by names, "I" and "you" whether a sentence is about one of the names or about another person."""
+    persons = frozenset(text.lower().replace("’", "'").replace("'", " ").split())
+    me, you = bool(persons & _ME), bool(persons & _YOU)
+    if said & names or (who & names and not you) or (you and not who & names and not me):
+        return True
+    return False if me or you else None
+
+
+def _of_day(question: Question, read: Read) -> bool:
+    return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
+
+
+def _score(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: Weights) -> float:
+    count = len(one.text.split())
+    clues = (
+        (weights.overlap, coverage(idf, one.words)),
+        (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
+        (weights.question, one.text.rstrip("\"”')*] ").endswith("?")),
+        (weights.opening, count < 4 or _OPENING.match(one.text) is not None),
+        (weights.length, min(count, 60) / 60),
+        (weights.other, one.about is False),
+        (weights.aside, one.text.startswith("[")),
+    )
+    return sum(weight * clue for weight, clue in clues)
+
+
+def support(question: Question, reads: Sequence[Read], found: Sequence[Candidate], evidence: Evidence) -> float:
+    """Estimate, from 0 to 1, how likely the sources hold an answer."""
+    if not found:
+        return 0.0
+    wanted, names = content(question), _names(question)
+    held = [frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}")) for read in reads]
+    signs = (
+        (evidence.source, max(_share(wanted, each) for each in held)),
+        (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
+        (evidence.names, max(_share(tuple(names), each) for each in held) if names else 1.0),
+        (evidence.rival, _rival(question, found)),
+    )
+    return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
+
+
+def _rival(question: Question, found: Sequence[Candidate]) -> float:
+    """Tell how much more of the question is said about somebody else, where whom it names is one of the speakers."""
+    names = _names(question)
+    if not any(names & frozenset(words(one.speaker or "")) for one in found):
+        return 0.0
+    wanted = [word for word in content(question) if word not in names]
+    idf = _idf(wanted, [one.words for one in found])
+    own, other = (
+        max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)
+    )
+    return max(0.0, other - own)
+
+
+def _share(wanted: Sequence[str], held: frozenset[str]) -> float:
+    return sum(word in held for word in wanted) / len(wanted) if wanted else 0.0
+
+
+def _names(question: Question) -> frozenset[str]:
+    return frozenset(word for name in question.names for word in words(name))
+
+
+def _idf(wanted: Sequence[str], said: Sequence[frozenset[str]]) -> dict[str, float]:
+    counts = {word: sum(word in each for each in said) for word in wanted}
+    return {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
+    """Give the share of the wanted words, by idf, that were said."""
+    total = sum(idf.values())
+    return sum(value for word, value in idf.items() if word in said) / total if total > 0 else 0.0

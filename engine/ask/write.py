@@ -1,0 +1,38 @@
+"""Evidence becomes a reply: the quote writer's words, and every source with a sentence that really stands in it."""
+
+from engine.ask.evidence import Evidence, Read
+from engine.ask.question import Question
+from engine.ask.quote import Quote, quote
+from engine.ask.reply import Reply
+from engine.ask.support import Read as Quotable
+from engine.ask.trace import Trace
+
+
+def write(question: Question, evidence: Evidence, trace: Trace) -> Reply:
+    """Answer from the evidence, or say that nothing supports an answer."""
+    with trace.step("write") as step:
+        quoted = quote(question, [_quotable(read, number) for number, read in enumerate(evidence.reads)])
+        step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+    ms = trace.ms()
+    sources = tuple(read.to_source(said) for read, said in zip(evidence.reads, _checked(evidence, quoted), strict=True))
+    return Reply(
+        question=question.text,
+        answer=quoted.answer,
+        tier="full",
+        writer="quote",
+        model=None,
+        sources=sources,
+        ms=ms | {"first_token": ms["total"]},
+        highlight=quoted.highlight,
+    )
+
+
+def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
+    """Hold the promise that a quote stands in its source."""
+    pairs = list(zip(evidence.reads, quoted.quotes, strict=True))
+    assert all(said in read.text for read, said in pairs), "a quote is not in its source"
+    return [said for _, said in pairs]
+
+
+def _quotable(read: Read, number: int) -> Quotable:
+    return Quotable(read.header, read.text, read.date, read.sender, read.score, number, read.recipients)

@@ -1,0 +1,141 @@
+"""Whether this machine is fit for pkb: each check finds one thing, says so, and what to type next. Changes nothing."""
+
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from store.errors import NoModel
+from store.home import Home
+
+State = Literal["ok", "note", "bad"]
+
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "fuse.sshfs", "fuse.rclone", "9p", "ceph"}
+_SYNCED = ("dropbox", "onedrive", "google drive", "googledrive", "icloud", "mobile documents", "nextcloud", "syncthing")
+_ROOM, _TIGHT = 2 << 30, 200 << 20  # bytes of disk
+_MEMORY = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding: what was looked at, how it stands, what was found, and what to type if it should be better."""
+
+    name: str
+    state: State
+    found: str
+    next_step: str | None = None
+
+
+def examine(home: Home) -> Iterator[Check]:
+    """Look at this machine and this home, the quick things first."""
+    yield _python()
+    yield _sqlite()
+    yield _home(home)
+    yield _disk_kind(home)
+    yield _room(home)
+    yield _memory()
+    yield _packages()
+    yield _embedder()
+    yield _arithmetic(home)
+    yield _writer()
+
+
+def _python() -> Check:
+    fit = (3, 11) <= sys.version_info < (3, 14)
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Check("python", "ok" if fit else "bad", found, None if fit else "install Python 3.11, 3.12 or 3.13")
+
+
+def _sqlite() -> Check:
+    fit = sqlite3.sqlite_version_info >= (3, 35)
+    return Check("sqlite", "ok" if fit else "bad", sqlite3.sqlite_version, None if fit else "install a newer Python")
+
+
+def _home(home: Home) -> Check:
+    if not home.data.exists():
+        return Check("home", "note", f"{home.data} will be made by the first ingest", "pkb ingest FOLDER")
+    mode = home.data.stat().st_mode & 0o777
+    private = not mode & 0o077
+    return Check(
+        "home", "ok" if private else "bad", f"{home.data}, mode {mode:o}", None if private else "pkb check --repair"
+    )
+
+
+def _disk_kind(home: Home) -> Check:
+    """Refuse disks on which SQLite's write-ahead log is not safe: network mounts and synced folders."""
+    import psutil
+
+    place = _existing(home.data)
+    mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
+    kind = max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
+    if kind in _NETWORK:
+        return Check(
+            "disk",
+            "bad",
+            f"{place} is on a network disk ({kind}); SQLite is not safe there",
+            "set PKB_HOME to a local folder",
+        )
+    synced = next((name for name in _SYNCED if name in str(place).lower()), None)
+    if synced:
+        return Check(
+            "disk",
+            "bad",
+            f"{place} is in a synced folder ({synced}); it would be torn",
+            "set PKB_HOME to another folder",
+        )
+    return Check("disk", "ok", f"local ({kind})")
+
+
+def _room(home: Home) -> Check:
+    free = shutil.disk_usage(_existing(home.data)).free
+    state: State = "ok" if free >= _ROOM else "note" if free >= _TIGHT else "bad"
+    return Check("room", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
+
+
+def _memory() -> Check:
+    import psutil
+
+    total = psutil.virtual_memory().total
+    return Check("memory", "ok" if total >= _MEMORY else "note", f"{total / (1 << 30):.0f} GiB")
+
+
+def _packages() -> Check:
+    names = ("lancedb", "pyarrow", "numpy", "mlx", "mlx-lm", "rank-bm25")
+    try:
+        return Check("packages", "ok", ", ".join(f"{name} {version(name)}" for name in names))
+    except PackageNotFoundError as error:
+        return Check("packages", "bad", f"{error.name} is not installed", "make setup")
+
+
+def _embedder() -> Check:
+    from engine.models.minilm import find_weights
+
+    try:
+        return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {find_weights()}")
+    except NoModel as error:
+        return Check("embedder", "note", f"{error.message}: questions are matched by their words only", error.next_step)
+
+
+def _arithmetic(home: Home) -> Check:
+    """Measure MLX; on a Linux CPU a reference BLAS is fifty times slower than a fast one."""
+    from engine.models import runtime
+
+    found = runtime.arithmetic(home.cache)
+    speed = runtime.gflops()
+    slow = found["device"] == "cpu" and speed < 20
+    said = f"MLX {found['mlx']} on {found['device']} with {found['blas'] or 'its own BLAS'}: {speed:.0f} GFLOP/s"
+    return Check("arithmetic", "note" if slow else "ok", said, "install OpenBLAS, or: make setup" if slow else None)
+
+
+def _writer() -> Check:
+    return Check("writer", "note", "no language model: answers are quoted")
+
+
+def _existing(path: Path) -> Path:
+    """Give the path, or the nearest folder above it that is there."""
+    return next(p for p in (path, *path.parents) if p.exists())

@@ -1,0 +1,1 @@
+"""Folder -> documents -> chunks -> knowledge bank."""

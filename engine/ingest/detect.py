@@ -1,0 +1,134 @@
+"""Tells by name and first bytes what a file is, and which files of a mail folder hold no mail; reads none of them."""
+
+import re
+from pathlib import PurePath
+from typing import Literal
+
+Format = Literal["mail", "mbox", "emlx", "transcript"]
+
+HEAD = 8192  # bytes that tell
+_KNOWN = frozenset(
+    [
+        "from",
+        "to",
+        "cc",
+        "subject",
+        "date",
+        "message-id",
+        "received",
+        "return-path",
+        "mime-version",
+        "content-type",
+        "delivered-to",
+        "reply-to",
+        "sender",
+        "bcc",
+        "references",
+        "in-reply-to",
+        "x-mailer",
+        "list-id",
+        "importance",
+        "status",
+        "x-from",
+        "x-to",
+        "user-agent",
+        "resent-from",
+        "content-transfer-encoding",
+        "newsgroups",
+        "path",
+        "envelope-to",
+        "dkim-signature",
+        "authentication-results",
+        "arc-seal",
+        "x-received",
+        "x-mozilla-status",
+        "x-uidl",
+    ]
+)
+_TELLING = frozenset(
+    ["message-id", "received", "return-path", "delivered-to", "dkim-signature", "x-received", "mime-version"]
+)
+_FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
+_FROM_LINE = re.compile(rb"\s{0,100}From \S[^\n]{0,300}\n(?:>From [^\n]{0,300}\n)?[!-9;-~]{1,60}:")
+_IGNORED_NAMES = frozenset(
+    [
+        "maildirfolder",
+        "maildirsize",
+        "subscriptions",
+        "table_of_contents",
+        "thumbs.db",
+        "desktop.ini",
+        "info.plist",
+        "icon",
+        "courierimapuiddb",
+        "courierimapsubscribed",
+        "courierimapkeywords",
+        "courierpop3dsizelist",
+        "popstate.dat",
+        "msgfilterrules.dat",
+        "virtualfolders.dat",
+        "panacea.dat",
+        "filterlog.html",
+        "foldertree.json",
+    ]
+)
+_IGNORED_ENDINGS = (
+    ".msf",
+    ".noindex",
+    ".plist",
+    ".lock",
+    ".tmp",
+    ".swp",
+    ".db",
+    ".dat",
+    ".wdseml",
+    ".mozmsgs",
+    ".emlxpart",
+    "~",
+)
+_IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
+
+
+def ignorable(path: PurePath) -> bool:
+    """Say whether a file is a mail program's own: indexes, flags, unfinished deliveries, parts kept aside."""
+    name = path.name.lower()
+    if name in _IGNORED_NAMES or name.startswith(_IGNORED_STARTS) or name.endswith(_IGNORED_ENDINGS):
+        return True
+    folders = path.parts[:-1]
+    if folders[-1:] == ("tmp",) and _is_maildir_name(name):
+        return True
+    return "Attachments" in folders and any(folder.endswith(".mbox") for folder in folders)
+
+
+def detect(name: str, head: bytes) -> Format | None:
+    """Tell a file's format from its name and first `HEAD` bytes, None if neither says."""
+    ending = PurePath(name.lower()).suffix
+    if ending == ".emlx":
+        return "emlx"
+    if ending == ".eml":
+        return "mail"
+    if ending in (".vtt", ".srt", ".sbv"):
+        return "transcript"
+    if _FROM_LINE.match(head):
+        return "mbox"
+    return "mail" if _begins_header(head) else None
+
+
+def _is_maildir_name(name: str) -> bool:
+    """Recognise a delivery's unique name: a moment, an id and a host."""
+    return name.count(".") >= 2 and name[:1].isdigit()
+
+
+def _begins_header(head: bytes) -> bool:
+    """Say whether the first lines are a mail's header: a field only mail has, or From and others."""
+    names: set[str] = set()
+    for line in head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n\n", 1)[0].split(b"\n\r\n", 1)[0].split(b"\n"):
+        field = _FIELD.match(line)
+        if field:
+            names.add(field[1].decode("ascii").lower())
+        elif not line.strip() or not line[:1].isspace():
+            break
+    known = names & _KNOWN
+    if known & _TELLING:
+        return len(known) > 1
+    return len(known) > 2 and bool(known & {"from", "subject"})

@@ -1,0 +1,96 @@
+"""Reads one file of whatever kind into Readings; knows formats by name only, and no folders."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.ingest.charsets import decode_text
+from engine.ingest.detect import HEAD, detect, ignorable
+from engine.ingest.limits import Limits, Unreadable
+from engine.ingest.mail import read_mail
+from engine.ingest.mbox import split_mbox, unwrap_emlx
+from engine.ingest.transcripts import read_transcript, sniff
+from store.records import Reading
+
+__all__ = ["ignorable", "read"]
+
+UNKNOWN = "not mail or a transcript"
+
+
+def read(path: Path, raw_kind: str | None, limits: Limits) -> Iterator[Reading]:
+    """Yield one Reading per document of a file; what cannot be read is a Reading with a problem, never an exception.
+
+    `raw_kind` ("mail", "mbox" or "transcript") overrides what the file looks like.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            yield _problem("not a file")
+            return
+        with path.open("rb") as file:
+            yield from _read_open(file, path.name, raw_kind, limits, status)
+    except PermissionError:
+        yield _problem("permission denied")
+    except OSError as error:
+        yield _problem((error.strerror or "cannot be opened").lower())
+
+
+def _read_open(
+    file: BinaryIO, name: str, raw_kind: str | None, limits: Limits, status: os.stat_result
+) -> Iterator[Reading]:
+    head = file.read(HEAD)
+    kind = raw_kind or detect(name, head)
+    if raw_kind == "mail" and name.lower().endswith(".emlx"):
+        kind = "emlx"
+    if kind is None and sniff(name, decode_text(head)):
+        kind = "transcript"
+    if not head:
+        yield _problem("empty")
+    elif kind == "mbox":
+        file.seek(0)
+        yield from _read_mbox(file, limits)
+    elif kind in ("mail", "emlx"):
+        yield _read_one(head + _rest(file, status, limits.message_bytes), kind, limits)
+    elif kind == "transcript":
+        modified = datetime.fromtimestamp(status.st_mtime, UTC)
+        yield _read_transcript(name, head + _rest(file, status, limits.file_bytes), modified, limits)
+    else:
+        yield _problem(UNKNOWN)
+
+
+def _rest(file: BinaryIO, status: os.stat_result, most: int) -> bytes:
+    """Read on, to one byte beyond `most`, asking for no more memory than the file needs."""
+    return file.read(max(min(most, status.st_size) + 1 - HEAD, 0))
+
+
+def _read_mbox(file: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    count = 0
+    for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
+        yield replace(read_mail(raw, limits, count - 1), offset=None)
+    if not count:
+        yield _problem("no message in it")
+
+
+def _read_one(raw: bytes, kind: str, limits: Limits) -> Reading:
+    if kind == "mail":
+        return read_mail(raw, limits)
+    try:
+        reading = read_mail(unwrap_emlx(raw), limits)
+    except Unreadable as error:
+        return replace(read_mail(raw, limits), problem=error.reason)
+    return replace(reading, offset=None if reading.offset is None else reading.offset + 1)
+
+
+def _read_transcript(name: str, raw: bytes, modified: datetime, limits: Limits) -> Reading:
+    try:
+        return read_transcript(name, raw, modified, limits)
+    except Unreadable as error:
+        return _problem(error.reason)
+
+
+def _problem(text: str) -> Reading:
+    return Reading(0, None, problem=text)

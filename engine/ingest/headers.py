@@ -1,0 +1,95 @@
+"""The header of a message: where it ends, its fields, encoded words; knows nothing of what any field means."""
+
+import binascii
+import re
+from dataclasses import dataclass
+
+from engine.ingest.charsets import decode_text
+
+_LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From [^\n]*\n)?")
+_BLOCK = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
+_BLANK = re.compile(rb"[ \t]*\r?\n")
+_FOLD = re.compile(r"\r?\n[ \t]+")
+_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
+_BETWEEN = re.compile(r"(?<=\?=)\s+(?==\?[^?\s]{1,60}\?[bBqQ]\?)")
+_ESCAPES = re.compile("\x1b(?:\\[[0-?]*+[ -/]*+[@-~]?|\\][^\x07\x1b]*+(?:\x07|\x1b\\\\)?)")
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The fields of a header: names in lower case, values in order, unfolded but still encoded."""
+
+    fields: dict[str, list[str]]
+
+    def first(self, name: str) -> str:
+        """Give the first value of a field, "" if there is none."""
+        values = self.fields.get(name)
+        return values[0] if values else ""
+
+    def all(self, name: str) -> list[str]:
+        """Give every value of a field, in order."""
+        return self.fields.get(name, [])
+
+
+def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
+    """Read at most `limit` bytes of header; give the fields and the offset of the first body byte."""
+    lead = _LEAD.match(raw)
+    start = lead.end() if lead else 0
+    block = _BLOCK.match(raw, start)
+    end = block.end() if block else start
+    if end == start and start:  # blank lines, but no header behind them
+        return Headers({}), 0
+    blank = _BLANK.match(raw, end)
+    return fields_of(raw[start : min(end, start + limit)]), blank.end() if blank else end
+
+
+def fields_of(block: bytes) -> Headers:
+    """Parse header lines."""
+    fields: dict[str, list[str]] = {}
+    for line in _FOLD.sub(" ", decode_text(block)).split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(name.strip().lower(), []).append(value.strip())
+    return Headers(fields)
+
+
+def decode_words(value: str) -> str:
+    """Decode the encoded words of RFC 2047, broken ones as far as they go."""
+    if "=?" not in value:
+        return value
+    joined = _BETWEEN.sub("", value)
+    out: list[str] = []
+    pending, charset, end = b"", "", 0
+    for word in _WORD.finditer(joined):
+        name = word[1].partition("*")[0].lower()
+        # A character may be cut between two words of one charset.
+        if pending and (word.start() != end or name != charset):
+            out.append(decode_text(pending, charset))
+            pending = b""
+        out.append(joined[end : word.start()])
+        pending, charset, end = pending + _word_bytes(word[2], word[3]), name, word.end()
+    return "".join((*out, decode_text(pending, charset), joined[end:]))
+
+
+def clean(value: str) -> str:
+    """Make one line of a header value: no controls, terminal escapes or text direction overrides, single spaces."""
+    if not (value.isascii() and value.isprintable()):
+        value = _UNSAFE.sub(" ", _ESCAPES.sub(" ", value))
+    return " ".join(value.split())
+
+
+def loose_base64(data: bytes) -> bytes:
+    """Decode base64 whatever its line ends, padding and stray bytes."""
+    letters = _NOT_BASE64.sub(b"", data)
+    if len(letters) % 4 == 1:
+        letters = letters[:-1]
+    return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
+
+
+def _word_bytes(encoding: str, text: str) -> bytes:
+    data = text.encode("utf-8", "replace")
+    if encoding in "bB":
+        return loose_base64(data)
+    return binascii.a2b_qp(data, header=True)

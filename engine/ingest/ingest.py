@@ -1,0 +1,152 @@
+"""The ingest path: folder -> documents -> chunks -> knowledge bank, only what is new or changed.
+
+    look      which files are new, changed, gone
+    read      parse the new and changed ones, a block at a time
+    keep      commit documents and chunks; from here on they are found by their words
+    clear     let go of what stands in no file any more, and read again what had quoted it
+
+Vectors come after (embed.py). Knows no format, no table and no terminal.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from engine.ingest import scan
+from engine.ingest.blocks import Block, blocks
+from engine.ingest.files import ignorable, read
+from engine.ingest.keep import keep
+from engine.ingest.limits import Limits
+from store.catalogue import Catalogue, Problem, Root
+from store.knowledge import Knowledge
+from store.ledger import Ledger
+from store.records import FileState
+
+_COMPACT_EVERY = 20_000  # documents; what is not in the full-text index yet is found by a slow scan
+_REMOVED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """How many documents may vanish at once before it looks like an unmounted disk: over a share and over a count."""
+
+    share: float
+    count: int
+    prune: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step is; `total` is None where it is not known."""
+
+    step: str
+    done: int
+    total: int | None = None
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did: files looked at, new, changed and gone; documents read, kept, met again and removed.
+
+    `refused` counts documents that would have gone, had it not looked like an unmounted disk.
+    """
+
+    files: int = 0
+    new: int = 0
+    changed: int = 0
+    gone: int = 0
+    read: int = 0
+    kept: int = 0
+    duplicates: int = 0
+    removed: int = 0
+    refused: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+class Ingest:
+    """Brings one bank up to date, root by root, and sums up what it did; the caller holds the writer lock."""
+
+    def __init__(self, ledger: Ledger, knowledge: Knowledge, limits: Limits, guard: Guard) -> None:
+        self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
+        self._catalogue, self._uncompacted = Catalogue(ledger), 0
+        self.summary = Summary()
+
+    def run(self, root: Root) -> Iterator[Progress]:
+        """Follow the path for one root."""
+        self._knowledge.recover()
+        found = self._look(root)
+        yield from self._read(root, found.new | found.changed)
+        self._clear(root, found.gone)
+        yield from self._read(root, self._to_read_again())
+        if self._uncompacted:
+            yield Progress("index", 0)
+            self._compact()
+        self.summary.problems += self._catalogue.problems(root.path)
+
+    def _look(self, root: Root) -> scan.Look:
+        with self._ledger.transaction():
+            self._catalogue.put_root(root)
+            moved = self._catalogue.move(root.path, root.collection)
+        self._belong(moved)
+        found = scan.look(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
+        self.summary.files += found.seen
+        self.summary.new += len(found.new)
+        self.summary.changed += len(found.changed)
+        self.summary.problems += [Problem(os.fsdecode(f), 0, f"folder: {why}") for f, why in found.closed.items()]
+        return found
+
+    def _read(self, root: Root, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
+        if not files:
+            return
+        reader = partial(read, raw_kind=root.kind, limits=self._limits)
+        for step in blocks(files, root.collection, reader, self._knowledge.is_settled):
+            if isinstance(step, int):
+                yield Progress("read", step, len(files))
+            else:
+                yield from self._keep(step)
+
+    def _keep(self, block: Block) -> Iterator[Progress]:
+        met = {p.document for file in block.files for p in file.places} - block.documents.keys()
+        before = {d: tuple(self._catalogue.collections(d)) for d in met}
+        self.summary.read += block.read
+        self.summary.duplicates += block.read - len(block.documents)
+        done = 0
+        for count in keep(self._ledger, self._knowledge, block, self._catalogue.collections):
+            done += count
+            yield Progress("keep", done, len(block.documents))
+        self.summary.kept += done
+        self._belong(d for d in met if tuple(self._catalogue.collections(d)) != before[d])
+        self._uncompacted += done
+        if self._uncompacted >= _COMPACT_EVERY:
+            self._compact()
+
+    def _clear(self, root: Root, gone: Iterable[bytes]) -> None:
+        """Drop vanished files and the documents that stood only there, unless that looks like an unmounted disk."""
+        vanished = list(gone)
+        lost, every = self._catalogue.only_in(root.path, vanished)
+        if lost > self._guard.count and lost > every * self._guard.share and not self._guard.prune:
+            self.summary.refused += lost
+        else:
+            self.summary.gone += len(vanished)
+            with self._ledger.transaction():
+                self._catalogue.drop_files(vanished)
+        orphans = self._knowledge.orphans()
+        for start in range(0, len(orphans), _REMOVED_AT_ONCE):
+            self._remove(orphans[start : start + _REMOVED_AT_ONCE])
+
+    def _remove(self, documents: list[str]) -> None:
+        self._knowledge.commit((), lambda: None, removes=documents)
+        self.summary.removed += len(documents)
+        self._uncompacted += len(documents)
+
+    def _to_read_again(self) -> dict[bytes, FileState]:
+        states = {os.fsencode(path): scan.state_of(os.fsencode(path)) for path in self._catalogue.changed()}
+        return {path: state for path, state in states.items() if state}
+
+    def _belong(self, documents: Iterable[str]) -> None:
+        self._knowledge.set_collections({d: tuple(self._catalogue.collections(d)) for d in documents})
+
+    def _compact(self) -> None:
+        self._knowledge.compact()
+        self._uncompacted = 0

@@ -1,0 +1,169 @@
+"""The parts of a message and their decoded text, in reading order; knows nothing of quotes, threads or files."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from engine.ingest.charsets import decode_text, tidy
+from engine.ingest.flowed import unflow
+from engine.ingest.headers import Headers
+from engine.ingest.html import html_text
+from engine.ingest.limits import Limits
+from engine.ingest.parts import ContentType, Part, decode_transfer, read_part
+
+_PLAIN_IS_ENOUGH = 1_000  # characters of a plain alternative that is no stub, whatever the HTML holds
+_READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
+_DIGEST = "message/rfc822"
+_ALTERNATIVES = frozenset(
+    [
+        "text/plain",
+        "text/html",
+        "text/enriched",
+        "text/x-amp-html",
+        "multipart/related",
+        "multipart/mixed",
+        "multipart/alternative",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One part that is not a container: its text, or None where it has none that can be read."""
+
+    part: Part
+    text: str | None
+
+
+@dataclass(slots=True)
+class Tree:
+    """What a walk over a message found (mutable while it walks): leaves and nested messages in order, problems."""
+
+    limits: Limits
+    out_of_time: Callable[[], bool]
+    found: list["Leaf | Nested"] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    parts: int = 0
+
+    def problem(self, text: str) -> None:
+        """Note a problem once."""
+        if text not in self.problems:
+            self.problems.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A message inside the message: its header, and what is in it."""
+
+    headers: Headers
+    found: tuple["Leaf | Nested", ...]
+
+
+def walk(part: Part, tree: Tree, depth: int = 0) -> None:
+    """Add what a part holds to the tree, within the limits; what is left out is named in `problems`."""
+    tree.parts += 1
+    if depth > tree.limits.depth:
+        return tree.problem(f"parts nested deeper than {tree.limits.depth} were not read")
+    if tree.parts > tree.limits.parts:
+        return tree.problem(f"parts beyond the first {tree.limits.parts} were not read")
+    if tree.out_of_time():
+        return tree.problem(f"parts were not read after {tree.limits.seconds:g} seconds")
+    kind = part.type.name
+    if kind.startswith("multipart/"):
+        _walk_multipart(part, tree, depth)
+    elif kind in ("message/rfc822", "message/global", "message/news"):
+        _walk_message(part, tree, depth)
+    else:
+        tree.found.append(Leaf(part, part_text(part, tree)))
+    return None
+
+
+def part_text(part: Part, tree: Tree) -> str | None:
+    """Decode the text of a leaf, None if it is of a kind that is not read."""
+    kind = part.type.name
+    readable = kind.startswith("text/") or kind in ("message/delivery-status", "application/ics", "application/json")
+    if not readable and not part.filename.lower().endswith(_READABLE):
+        return None
+    data = decode_transfer(part.body, part.encoding)
+    if len(data) > 4 * tree.limits.text_chars:
+        data = data[: 4 * tree.limits.text_chars]
+        tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
+    text = tidy(decode_text(data, part.type.charset))
+    if kind in ("text/html", "text/enriched", "text/richtext"):
+        return html_text(text)
+    return unflow(text, part.type.delete_space) if part.type.flowed else text
+
+
+def _walk_multipart(part: Part, tree: Tree, depth: int) -> None:
+    bodies = split_multipart(part.body, part.type.boundary, tree.limits.parts)
+    if not bodies:
+        plain = ContentType("text/plain", part.type.charset, "", "", False, False)
+        tree.found.append(Leaf(part, part_text(Part(part.headers, part.body, plain, "", False), tree)))
+        return
+    default = _DIGEST if part.type.name == "multipart/digest" else "text/plain"
+    children = [read_part(body, tree.limits, default) for body in bodies]
+    if part.type.name == "multipart/alternative":
+        children = _walk_alternatives(children, tree, depth)
+    for child in children:
+        walk(child, tree, depth + 1)
+
+
+def _walk_message(part: Part, tree: Tree, depth: int) -> None:
+    inner = read_part(decode_transfer(part.body, part.encoding), tree.limits)
+    before = len(tree.found)
+    walk(inner, tree, depth + 1)
+    tree.found[before:] = [Nested(inner.headers, tuple(tree.found[before:]))]
+
+
+def _walk_alternatives(children: list[Part], tree: Tree, depth: int) -> list[Part]:
+    """Add the best of the alternative texts; give back what is left to walk: invitations, files, a lone text."""
+    texts = [child for child in children if child.type.name in _ALTERNATIVES and not child.attached]
+    plain = next((child for child in texts if child.type.name == "text/plain"), None)
+    rich = next((child for child in reversed(texts) if child is not plain), None)
+    others = [child for child in children if child not in texts]
+    if plain is None or rich is None:
+        return [*texts[-1:], *others]
+    text = part_text(plain, tree) or ""
+    tree.parts += 1
+    branch = Tree(tree.limits, tree.out_of_time, problems=tree.problems, parts=tree.parts)
+    if rich.type.name != "text/html" or len(text) < _PLAIN_IS_ENOUGH:
+        walk(rich, branch, depth + 1)
+        tree.parts = branch.parts
+    words = sum(len(leaf.text.split()) for leaf in branch.found if _is_inline(leaf) and leaf.text)
+    if text.strip() and 3 * len(text.split()) >= words:  # no stub such as "your program shows no HTML"
+        branch.found = [Leaf(plain, text), *(leaf for leaf in branch.found if not _is_inline(leaf))]
+    tree.found += branch.found
+    return others
+
+
+def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:
+    return isinstance(leaf, Leaf) and leaf.part.type.name in ("text/plain", "text/html") and not leaf.part.attached
+
+
+def split_multipart(body: bytes, boundary: str, most: int) -> list[bytes]:
+    """Cut a multipart body at its boundary; one not declared rightly is looked for, a last one may be missing."""
+    bodies = _cut(body, boundary.encode("utf-8", "replace"), most) if boundary else []
+    return bodies or _cut(body, _likely_boundary(body), most)
+
+
+def _cut(body: bytes, mark: bytes, most: int) -> list[bytes]:
+    if not mark:
+        return []
+    lines = re.compile(rb"^--" + re.escape(mark) + rb"(--)?[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
+    bodies: list[bytes] = []
+    start = -1
+    for line in lines.finditer(body):
+        if start >= 0:
+            bodies.append(body[start : line.start()].removesuffix(b"\n").removesuffix(b"\r"))
+        start = line.end() if not line[1] else -1
+        if line[1] or len(bodies) > most:
+            break
+    if start >= 0 and len(bodies) <= most:
+        bodies.append(body[start:])
+    return bodies
+
+
+def _likely_boundary(body: bytes) -> bytes:
+    first = re.search(rb"^--([^\s-][^\r\n]{0,69}?)[ \t]*\r?\nContent-", body, re.MULTILINE | re.IGNORECASE)
+    return first[1] if first else b""

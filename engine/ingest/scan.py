@@ -1,0 +1,82 @@
+"""What has changed on disk since the last look: a walk compared with the catalogue. Opens no file."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.records import FileState
+
+_FOREIGN = {b".git", b".hg", b".svn", b"node_modules", b"__pycache__", b".venv"}
+
+
+@dataclass(slots=True)
+class Look:
+    """The outcome of a walk; grows while it goes on."""
+
+    seen: int = 0
+    new: dict[bytes, FileState] = field(default_factory=dict)
+    changed: dict[bytes, FileState] = field(default_factory=dict)
+    gone: set[bytes] = field(default_factory=set)
+    closed: dict[bytes, str] = field(default_factory=dict)  # folders that could not be listed, and why
+
+
+def look(root: bytes, known: Mapping[bytes, FileState], ignorable: Callable[[Path], bool]) -> Look:
+    """Compare all files at or below `root` with what is known; files in folders that cannot be listed are not gone."""
+    found, present = Look(), set()
+    for path, state in _files(root, found):
+        if known.get(path) == state:
+            present.add(path)
+            found.seen += 1
+        elif path in known or not ignorable(Path(os.fsdecode(path))):
+            present.add(path)
+            found.seen += 1
+            (found.changed if path in known else found.new)[path] = state
+    hidden = tuple(folder + b"/" for folder in found.closed)
+    found.gone = {path for path in known if path not in present and not path.startswith(hidden or (b"\0",))}
+    return found
+
+
+def state_of(path: bytes) -> FileState | None:
+    """Give a file's state, None where it is not a regular file any more."""
+    try:
+        status = Path(os.fsdecode(path)).stat()
+    except OSError:
+        return None
+    return _state(status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _files(root: bytes, found: Look) -> Iterator[tuple[bytes, FileState]]:
+    """Walk without recursion and without following links to folders, which could lead in circles."""
+    if state := state_of(root):
+        yield root, state
+        return
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as entries:
+                listed = list(entries)
+        except OSError as error:
+            found.closed[folder] = (error.strerror or "cannot be listed").lower()
+            continue
+        maildir = {entry.name for entry in listed} >= {b"cur", b"new", b"tmp"}
+        for entry in listed:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _FOREIGN and not (maildir and entry.name == b"tmp"):
+                    folders.append(entry.path)
+            elif state := _entry_state(entry):
+                yield entry.path, state
+
+
+def _entry_state(entry: "os.DirEntry[bytes]") -> FileState | None:
+    try:
+        status = entry.stat()
+    except OSError:
+        return None  # a link to nowhere, or gone since the folder was listed
+    return _state(status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _state(status: os.stat_result) -> FileState:
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ino)

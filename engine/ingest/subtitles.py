@@ -1,0 +1,133 @@
+"""Reads WebVTT, SubRip and SBV into cues, leniently: a cue with a broken time keeps its words and has no time.
+
+Knows nothing about documents, turns or files.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import unescape
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What was shown or said at one time: 1-based inclusive lines of the file, seconds from its start."""
+
+    text: str
+    first: int
+    last: int
+    speaker: str | None = None
+    at: float | None = None
+    until: float | None = None
+
+
+CLOCK = r"(?:\d{1,4}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,9})?"
+_ARROW = re.compile(rf"\s*({CLOCK})?[^\n]*?-->\s*({CLOCK})?")
+_SUBRIP = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d")
+_SBV = re.compile(rf"\s*({CLOCK}),({CLOCK})\s*$")
+_ASIDE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]+([^<>]{1,200})>")
+_STAMP = re.compile(r"<(?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,9}>")
+_TAG = re.compile(
+    r"</?(?:[biuscv]|ruby|rt|rp|br)(?:\.[^\s<>]{0,100})?\s?/?>|</?(?:font|span|lang)(?:\s[^<>]{0,200})?>|\{\\[^{}]{0,200}\}",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
+
+
+def seconds(clock: str) -> float:
+    """Give the seconds of `h:mm:ss.mmm`, `mm:ss,mmm` or `mm:ss`."""
+    total = 0.0
+    for part in clock.replace(",", ".").split(":"):
+        total = total * 60 + float(part)
+    return round(total, 3)
+
+
+def is_subtitles(head: str) -> bool:
+    """Tell whether a file's beginning is that of a subtitle file."""
+    lines = [line for line in head.lstrip("\ufeff").split("\n", 12)[:12] if line.strip()]
+    return bool(lines) and (lines[0].startswith("WEBVTT") or any(_timing(line, False) for line in lines[:2]))
+
+
+def cues(lines: Sequence[str]) -> list[Cue]:
+    """Give the cues of a file's lines, in their order, without markup; a cue of several voices is several cues."""
+    vtt = bool(lines) and lines[0].startswith("WEBVTT")
+    rolling = any(_STAMP.search(line) for line in lines)
+    found, shown = list[Cue](), ""
+    for (start, end), block in _blocks(lines, vtt):
+        if rolling:  # each cue of live captions shows the line before it again
+            block = [pair for pair in block if _plain(pair[1]).strip() != shown or _STAMP.search(pair[1])]
+        if block:
+            shown = _plain(block[-1][1]).strip() or shown
+            found += _voices(block, start, end)
+    return found
+
+
+def header_title(lines: Sequence[str]) -> str:
+    """Give the title that stands behind WEBVTT, or nothing."""
+    match = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0]) if lines else None
+    return match[1].strip() if match and "-->" not in match[1] else ""
+
+
+_Times = tuple[float | None, float | None]
+_Block = list[tuple[int, str]]  # line number, line
+
+
+def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, _Block]]:
+    """Give the lines that stand under each time line, without the number or name in front of the next."""
+    times: _Times | None = None
+    block, aside = _Block(), False
+    for number, line in enumerate(lines, 1):
+        timing = _timing(line, vtt)
+        if timing:
+            if times:
+                yield times, _without_name(block, vtt)
+            times, block, aside = timing, [], False
+        elif vtt and _ASIDE.match(line) and (not block or not block[-1][1].strip()):
+            aside = True
+        elif aside:
+            aside = bool(line.strip())
+        elif times:
+            block.append((number, line))
+    if times:
+        yield times, block
+
+
+def _timing(line: str, vtt: bool) -> _Times | None:
+    arrow = "-->" in line and (vtt or _SUBRIP.match(line))
+    match = _ARROW.match(line) if arrow else _SBV.match(line)
+    if match is None:
+        return None
+    return (seconds(match[1]) if match[1] else None, seconds(match[2]) if match[2] else None)
+
+
+def _without_name(block: _Block, vtt: bool) -> _Block:
+    """Leave out the last line if it names the next cue: a number, or in WebVTT any line behind an empty one."""
+    if not block:
+        return block
+    alone = len(block) == 1 or not block[-2][1].strip()
+    named = block[-1][1].strip().isdecimal() or (vtt and alone and len(block) > 1)
+    return block[:-1] if named else block
+
+
+def _voices(block: _Block, at: float | None, until: float | None) -> Iterator[Cue]:
+    parts = _VOICE.split("\n".join(line for _, line in block))
+    line, speaker = block[0][0], None
+    numbers = [number for number, _ in block]
+    row = 0
+    for place, part in enumerate(parts):
+        if place % 2:
+            speaker = " ".join(unescape(part).split())
+            continue
+        lead = len(part) - len(part.lstrip())
+        first = row + part.count("\n", 0, lead)
+        row += part.count("\n")
+        last = row - part.count("\n", len(part.rstrip()))
+        if text := " ".join(_plain(part).split()):
+            line = numbers[first]
+            yield Cue(text, line, max(line, numbers[max(last, first)]), speaker, at, until)
+
+
+def _plain(text: str) -> str:
+    without = _TAG.sub(" " if "<br" in text else "", _STAMP.sub("", text))
+    return _ENTITY.sub(lambda match: unescape(match[0]), without)

@@ -1,0 +1,95 @@
+"""Where arithmetic runs, and by what: device, BLAS, threads, compile cache. It knows no model.
+
+The order is threads, private_tmp, load_blas, and only then `import mlx.core`, which binds to what is loaded by then.
+"""
+
+import os
+import platform
+import sys
+from functools import cache as once
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from engine.models.blas import Blas
+
+Device = Literal["metal", "cuda", "cpu"]
+
+BLAS = "PKB_BLAS"  # names a library in the environment
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # a driver of Linux, and of Linux inside Windows
+SIDE = 512  # of the square matrices that gflops multiplies
+
+
+def threads(count: int) -> None:
+    """Fix the number of BLAS threads, before numpy or MLX is first imported; what the environment says stands."""
+    for name in THREADS:
+        os.environ.setdefault(name, str(count))
+
+
+def private_tmp(cache: Path) -> Path:
+    """Point temporary files, and so the machine code that MLX compiles and loads, to a private folder of the cache."""
+    folder = cache / "tmp"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    os.environ["TMPDIR"] = str(folder)
+    return folder
+
+
+@once
+def device() -> Device:
+    """Say what MLX computes on, without importing it."""
+    if sys.platform == "darwin":
+        return "metal" if platform.machine() == "arm64" else "cpu"
+    spec = find_spec("mlx")
+    places = spec.submodule_search_locations if spec else None
+    wheels = [wheel for place in places or () for wheel in Path(place).parent.glob("mlx_cuda*.dist-info")]
+    return "cuda" if wheels and any(gpu.exists() for gpu in GPUS) else "cpu"
+
+
+def load_blas(cache: Path) -> str | None:
+    """Open a fast BLAS for MLX and name it; None where none is there, where MLX was imported before, or needs none."""
+    found = _blas(cache)
+    return found.name if found else None
+
+
+@once
+def _blas(cache: Path) -> "Blas | None":
+    if device() != "cpu" or sys.platform != "linux" or "mlx.core" in sys.modules:
+        return None
+    from engine.models.blas import open_blas
+
+    named = os.environ.get(BLAS)
+    return open_blas(Path(named) if named else None, cache)
+
+
+def arithmetic(cache: Path) -> dict[str, str]:
+    """Name all that changes the last digits of a result: only under an equal answer are tensors bit-identical."""
+    from importlib.metadata import version
+
+    load_blas(cache)
+    blas = _blas(cache)
+    return {
+        "device": device(),
+        "machine": platform.machine(),
+        "blas": blas.name if blas else "",
+        "threads": str(blas.threads) if blas else "",
+        "mlx": version("mlx"),
+    }
+
+
+def gflops() -> float:
+    """Measure MLX's matrix product in fp32: best of three, 10^9 operations a second."""
+    from time import perf_counter
+
+    import mlx.core as mx
+
+    square = mx.random.normal((SIDE, SIDE), key=mx.random.key(0))
+    mx.eval(square @ square)
+    seconds = []
+    for _ in range(3):
+        begun = perf_counter()
+        mx.eval(square @ square)
+        seconds.append(perf_counter() - begun)
+    return float(2 * SIDE**3 / min(seconds) / 1e9)

@@ -1,0 +1,154 @@
+"""Every number that a user may change and every constant of the papers, once, with its section.
+
+Knows its own fields and a TOML file; not who reads them.
+"""
+
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from store.errors import PkbError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class AskSettings:
+    """How questions are answered."""
+
+    k: int = 5  # sources read for an answer
+    decline_below: float = 0.5  # support under which pkb says that it found nothing
+
+
+@dataclass(frozen=True, slots=True)
+class BankSettings:
+    """What is kept of answers (PerCache 4.1.1: the QA bank)."""
+
+    bytes: int = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """When vanished documents look like an unmounted disk: more than both; and what one item may cost."""
+
+    gone_share: float = 0.2
+    gone_count: int = 50
+    message_bytes: int = 64 << 20
+    file_bytes: int = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """Which embedder, and how many batches it computes at a time."""
+
+    model: str = "minilm"
+    workers: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it, by section."""
+
+    ask: AskSettings = field(default_factory=AskSettings)
+    bank: BankSettings = field(default_factory=BankSettings)
+    ingest: IngestSettings = field(default_factory=IngestSettings)
+    embed: EmbedSettings = field(default_factory=EmbedSettings)
+
+
+def find(settings: Settings, key: str) -> Any:
+    """Give one dotted key; UsageError where there is none."""
+    known = keys(settings)
+    if key not in known:
+        raise UsageError(f"no such key: {key}", "pkb config show")
+    return known[key]
+
+
+def chosen(path: Path) -> set[str]:
+    """Give the keys that the config file sets."""
+    return {key for key, _ in _leaves(tomllib.loads(_text(path)))}
+
+
+def save(path: Path, key: str, value: str) -> Any:
+    """Write one key to the config file, keeping its comments; gives the value as it was understood."""
+    import tomlkit  # slower to import than all of this module
+
+    load(path)  # a file that cannot be read must not be written over
+    kept = find(put(Settings(), key, value), key)
+    document = tomlkit.parse(_text(path))
+    section, name = key.split(".")
+    document.setdefault(section, tomlkit.table())[name] = kept
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = path.with_suffix(".part")
+        partial.write_text(tomlkit.dumps(document), "utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise PkbError(f"cannot write {path}: {error.strerror}", "pkb config path") from None
+    return kept
+
+
+def load(path: Path) -> Settings:
+    """Read the config file, where there is one; UsageError naming the file and the key that cannot be."""
+    return parse(_text(path), str(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        raise PkbError(f"cannot read {path}", "pkb config path") from None
+
+
+def parse(text: str, source: str) -> Settings:
+    """Read settings from TOML; `source` is named in errors."""
+    try:
+        sections = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not TOML: {error}", "pkb config path") from None
+    settings = Settings()
+    for key, value in _leaves(sections):
+        settings = put(settings, key, value, source)
+    return settings
+
+
+def keys(settings: Settings) -> dict[str, Any]:
+    """Give every key with its value, dotted, in order."""
+    return {
+        f"{section.name}.{one.name}": getattr(getattr(settings, section.name), one.name)
+        for section in fields(settings)
+        for one in fields(getattr(settings, section.name))
+    }
+
+
+def put(settings: Settings, key: str, value: Any, source: str = "config") -> Settings:
+    """Change one dotted key; UsageError where it is unknown or the value is of another type or negative."""
+    known = keys(settings)
+    if key not in known:
+        raise UsageError(f"{source}: no such key: {key}", "pkb config show")
+    section, name = key.split(".")
+    part = getattr(settings, section)
+    return replace(settings, **{section: replace(part, **{name: _fitting(key, value, known[key], source)})})
+
+
+def _fitting(key: str, value: Any, former: Any, source: str) -> Any:
+    """Bring a value, which may be text from a command line, to the type of the one it replaces."""
+    wanted = type(former)
+    try:
+        fits = wanted(value) if isinstance(value, str) or wanted is float else value
+    except ValueError:
+        fits = None
+    if type(fits) is not wanted or (wanted in (int, float) and fits < 0):
+        raise UsageError(f"{source}: {key} must be {_NAMES[wanted]}", f"pkb config set {key} {former}")
+    return fits
+
+
+_NAMES = {int: "a whole number, 0 or more", float: "a number, 0 or more", str: "text"}
+
+
+def _leaves(sections: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [
+        (f"{section}.{name}", value)
+        for section, values in sections.items()
+        for name, value in (values.items() if isinstance(values, dict) else [("", values)])
+    ]

@@ -1,0 +1,1 @@
+"""One text file per prompt, read through importlib.resources."""

@@ -1,0 +1,129 @@
+"""Whether the ledger and the tables agree, and how to bring them back together. Knows no files' content."""
+
+import sqlite3
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from store import frequencies, journal, pending
+from store.catalogue import Catalogue
+from store.frequencies import Tally
+from store.home import Home
+from store.knowledge import Knowledge
+from store.ledger import Ledger
+from store.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: its name, what is wrong (empty where nothing is), and the documents it concerns."""
+
+    name: str
+    wrong: str = ""
+    documents: tuple[str, ...] = ()
+
+
+def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
+    """Look at everything; `read_data` reads every page and every word. Hold the writer lock, or see a writer's half."""
+    yield _ledger_file(ledger, whole=read_data)
+    yield _journal(ledger)
+    yield _privacy(home)
+    yield _documents(ledger, tables)
+    yield _chunks(ledger, tables)
+    yield _places(ledger)
+    yield _vectors(ledger, tables)
+    if read_data:
+        yield _words(ledger, tables)
+
+
+def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> int:
+    """Mend what can be mended; gives the number of documents that the next `pkb ingest` will read again.
+
+    What the ledger and the tables disagree about is removed from both, and its files are marked as changed.
+    """
+    knowledge.recover()
+    for path in (home.data, *home.data.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
+    unread = {place for finding in (_places(ledger),) for place in finding.documents}
+    with ledger.transaction():
+        Catalogue(ledger).read_again(torn | unread)
+    if torn:
+        knowledge.commit((), lambda: None, removes=sorted(torn))
+    _recount(ledger, tables)
+    return len(torn | unread)
+
+
+def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
+    try:
+        found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    return Finding("ledger", "" if found == "ok" else f"SQLite says: {found}")
+
+
+def _journal(ledger: Ledger) -> Finding:
+    count = len(journal.unfinished(ledger))
+    return Finding("journal", f"{count} changes of a process that died were never finished" if count else "")
+
+
+def _privacy(home: Home) -> Finding:
+    open_ = [path for path in (home.data, *home.data.rglob("*")) if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+    return Finding("privacy", f"{len(open_)} files or folders can be read by others" if open_ else "")
+
+
+def _documents(ledger: Ledger, tables: Tables) -> Finding:
+    """Compare the documents of the ledger with those of the table."""
+    counted = {row[0] for row in ledger.rows.execute("SELECT id FROM documents")}
+    found = {row["id"] for row in tables.select("documents", "true", ["id"])}
+    apart = tuple(sorted(counted ^ found))
+    return Finding("documents", f"{len(apart)} are in one place only" if apart else "", apart)
+
+
+def _chunks(ledger: Ledger, tables: Tables) -> Finding:
+    """Compare how many chunks each document should have with those that there are."""
+    counted = dict(ledger.rows.execute("SELECT id, chunks FROM documents").fetchall())
+    rows = tables.select("chunks", "true", ["id", "document"])
+    found = Counter(row["document"] for row in rows)
+    apart = {d for d in counted.keys() | found.keys() if counted.get(d, 0) != found[d]}
+    doubled = {row["document"] for row in rows} if len({row["id"] for row in rows}) < len(rows) else set()
+    wrong = tuple(sorted(apart | doubled))
+    return Finding("chunks", f"{len(wrong)} documents have too many or too few" if wrong else "", wrong)
+
+
+def _places(ledger: Ledger) -> Finding:
+    """Find documents that stand in no file, and places of documents that are not kept."""
+    lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
+    homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
+    found = tuple(sorted({row[0] for sql in (lost, homeless) for row in ledger.rows.execute(sql)}))
+    return Finding("places", f"{len(found)} documents and files do not match" if found else "", found)
+
+
+def _vectors(ledger: Ledger, tables: Tables) -> Finding:
+    expected = ledger.count("chunks") - pending.count(ledger)
+    found = tables.count(ledger.get("vectors") or "vectors")
+    return Finding("vectors", "" if found == expected else f"there are {found}, and should be {expected}")
+
+
+def _words(ledger: Ledger, tables: Tables) -> Finding:
+    counted = dict(ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
+    tally = Tally().count(row["words"] for row in tables.select("chunks", "true", ["words"]))
+    same = counted == tally.frequencies and ledger.count("words") == tally.words
+    return Finding("words", "" if same else "the frequencies of words are not those of the chunks")
+
+
+def _recount(ledger: Ledger, tables: Tables) -> None:
+    """Count words and missing vectors anew from the chunks."""
+    rows = tables.select("chunks", "true", ["id", "document", "date", "words"])
+    name = ledger.get("vectors") or "vectors"
+    there = {row["id"] for row in tables.select(name, "true", ["id"])}
+    missing = [(r["id"], r["document"], r["date"] and r["date"].isoformat()) for r in rows if r["id"] not in there]
+    with ledger.transaction():
+        ledger.rows.execute("DELETE FROM frequencies")
+        ledger.set("chunks", "0")
+        ledger.set("words", "0")
+        frequencies.apply(ledger, Tally().count(row["words"] for row in rows), 1)
+        ledger.rows.execute("DELETE FROM pending")
+        ledger.rows.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
+        ledger.raise_generation()

@@ -1,0 +1,72 @@
+"""The knowledge bank as retrieval reads it: candidates by words and by vector, neighbours, frequencies.
+
+Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from store import frequencies, pending
+from store.filters import among, around, within
+from store.hits import Hit, Totals, Vectors
+from store.ledger import Ledger
+from store.records import Chunk, Scope
+from store.tables import Row, Tables
+
+_COLUMNS = (
+    "id", "document", "position", "header", "text", "words", "first", "last",
+    "title", "date", "sender", "recipients", "collections",
+)  # fmt: skip
+
+
+class Reader:
+    """Reads an open bank; every method sees what other processes have committed."""
+
+    def __init__(self, ledger: Ledger, tables: Tables) -> None:
+        self._ledger, self._tables = ledger, tables
+
+    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
+        """Find the chunks within the scope that hold any of the words, best by full-text score first."""
+        return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
+
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
+        """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
+        near = self._tables.by_vector(self._vectors, vector, within(scope), limit)
+        rows = {row["id"]: row for row in self._tables.select("chunks", among("id", near), _COLUMNS)} if near else {}
+        return [_hit(rows[name], near[name]) for name in near if name in rows]
+
+    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> list[Hit]:
+        """Find the chunks within `reach` positions of these in their documents, these left out, each once."""
+        if not chunks:
+            return []
+        known = {chunk.id for chunk in chunks}
+        condition = around(sorted({(c.document, c.position) for c in chunks}), reach)
+        return self._hits([row for row in self._tables.select("chunks", condition, _COLUMNS) if row["id"] not in known])
+
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Count the chunks of the whole bank that hold each word; unknown words are left out."""
+        return frequencies.of(self._ledger, list(dict.fromkeys(words)))
+
+    def totals(self) -> Totals:
+        """Count the whole bank."""
+        chunks, words = self._ledger.count("chunks"), self._ledger.count("words")
+        return Totals(chunks, words / chunks if chunks else 0.0, chunks - pending.count(self._ledger))
+
+    def documents(self, ids: Sequence[str]) -> dict[str, Row]:
+        """Give what is kept of documents, by id."""
+        columns = ("id", "kind", "title", "sender", "recipients", "date", "message_id", "text")
+        return {row["id"]: row for row in self._tables.select("documents", among("id", ids), columns)}
+
+    @property
+    def _vectors(self) -> str:
+        return self._ledger.get("vectors") or "vectors"
+
+    def _hits(self, rows: Sequence[Row]) -> list[Hit]:
+        vectors = self._tables.vectors(self._vectors, [row["id"] for row in rows])
+        return [_hit(row, vectors.get(row["id"])) for row in rows]
+
+
+def _hit(row: Row, vector: Vectors | None) -> Hit:
+    place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
+    recipients = tuple(name for name in row["recipients"].split("\n") if name)
+    collection = next(iter(row["collections"]), "")
+    return Hit(Chunk(*place), row["words"], vector, row["date"], row["sender"], recipients, row["title"], collection)

@@ -1,0 +1,104 @@
+"""The nouns that cross package borders: immutable values, no behaviour beyond what they are made of."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Kind = Literal["mail", "transcript"]
+Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One paragraph or speaker turn of a document, with its 1-based inclusive lines of the decoded text."""
+
+    text: str
+    first: int
+    last: int
+    role: Role = "body"
+    speaker: str | None = None
+    at: float | None = None  # seconds from the start of the recording
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One mail message or one transcript; `id` is a digest of its content, so that copies are the same document.
+
+    `text` is what `pkb show` prints; passages point into its lines. `links` are the Message-IDs that tie a mail to its
+    thread (its own first), `topic` is the subject without Re: and Fwd:, `is_reply` whether it had one of them.
+    """
+
+    id: str
+    kind: Kind
+    title: str
+    sender: str
+    recipients: tuple[str, ...]
+    date: datetime | None  # aware
+    message_id: str | None
+    links: tuple[str, ...]
+    topic: str
+    is_reply: bool
+    text: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one item of a file gave: a document, a problem in words that name no content, or both.
+
+    `item` counts the documents of one file from 0. `offset` is how many lines of the source file stand before line 1 of
+    the decoded text where that text stands in the file as it is; None where it does not (base64, HTML, mbox, JSON).
+    """
+
+    item: int
+    document: Document | None
+    offset: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """About 100 words of one document; `header` (who, when, what) is searched, embedded and prompted with them."""
+
+    id: str
+    document: str
+    position: int  # 0-based, in order of the document
+    header: str
+    text: str
+    first: int  # 1-based inclusive lines of the decoded text
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a question is limited to; a part that is None limits nothing.
+
+    `sender` and `recipient` match as substrings in any case, `since` is inclusive and `until` exclusive (both aware).
+    """
+
+    sender: str | None = None
+    recipient: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    collection: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a document stands: the `item`th of a file, its line 1 behind `lines_before` source lines (or None)."""
+
+    path: str
+    item: int
+    document: str
+    message_id: str | None
+    lines_before: int | None
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells a changed file from an unchanged one."""
+
+    size: int
+    mtime_ns: int
+    inode: int

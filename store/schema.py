@@ -1,0 +1,50 @@
+"""The ledger's tables, as numbered changes: a change is added at the end and never edited once released."""
+
+from typing import Final
+
+_FIRST = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    # What was read: one row a folder or file that was named to `pkb ingest`, one a file, one a document at its place.
+    "CREATE TABLE roots (path BLOB PRIMARY KEY, collection TEXT NOT NULL, kind TEXT) WITHOUT ROWID",
+    """CREATE TABLE files (
+        path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL)
+        WITHOUT ROWID""",
+    "CREATE INDEX files_changed ON files (mtime_ns)",
+    """CREATE TABLE places (
+        path BLOB NOT NULL, item INTEGER NOT NULL, document TEXT NOT NULL, message_id TEXT, lines_before INTEGER,
+        collection TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID""",
+    "CREATE INDEX places_document ON places (document)",
+    """CREATE TABLE problems (
+        path BLOB NOT NULL, item INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID""",
+    # `again`: to be split into chunks anew, since a message that it quotes has gone.
+    """CREATE TABLE documents (
+        id TEXT PRIMARY KEY, date TEXT, thread TEXT NOT NULL, chunks INTEGER NOT NULL, again INTEGER NOT NULL DEFAULT 0)
+        WITHOUT ROWID""",
+    "CREATE INDEX documents_thread ON documents (thread)",
+    # A Message-ID ("id:...") or a subject ("topic:...") and the thread it leads to.
+    "CREATE TABLE threads (key TEXT PRIMARY KEY, thread TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX threads_thread ON threads (thread)",
+    # Which document a passage is searched in; and which ones quote it, to be read again when that document goes.
+    "CREATE TABLE passages (digest BLOB PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX passages_document ON passages (document)",
+    "CREATE TABLE quoting (digest BLOB NOT NULL, document TEXT NOT NULL, PRIMARY KEY (digest, document)) WITHOUT ROWID",
+    "CREATE INDEX quoting_document ON quoting (document)",
+    "CREATE TABLE frequencies (word TEXT PRIMARY KEY, chunks INTEGER NOT NULL) WITHOUT ROWID",
+    # Chunks that have no vector yet.
+    "CREATE TABLE pending (chunk TEXT PRIMARY KEY, document TEXT NOT NULL, date TEXT) WITHOUT ROWID",
+    "CREATE INDEX pending_document ON pending (document)",
+    "CREATE INDEX pending_date ON pending (date)",
+    "CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL)",
+    # The QA bank and the history of what was asked.
+    """CREATE TABLE answers (
+        key BLOB PRIMARY KEY, question TEXT NOT NULL, scope TEXT NOT NULL, writer TEXT NOT NULL, day TEXT,
+        reply TEXT NOT NULL, evidence TEXT NOT NULL, generation INTEGER NOT NULL, tier TEXT NOT NULL,
+        created REAL NOT NULL, made_ms REAL NOT NULL, used REAL NOT NULL, uses INTEGER NOT NULL,
+        bytes INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX answers_used ON answers (uses, used)",
+    """CREATE TABLE asked (
+        id INTEGER PRIMARY KEY, at REAL NOT NULL, question TEXT NOT NULL, tier TEXT NOT NULL, answered INTEGER NOT NULL,
+        total_ms REAL NOT NULL, saved_ms REAL NOT NULL)""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)

@@ -1,0 +1,61 @@
+"""The vectors of chunks: which are still wanted, newest first, and the table of the embedder in use.
+
+Each embedder has a table of its own, so that a change of embedder is a new table and not a changed column.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from store import pending
+from store.filters import among
+from store.hits import Vectors
+from store.ledger import Ledger
+from store.tables import Row, Tables
+
+
+class VectorStore:
+    """Filled by one process at a time (the embedder lock); each `put` needs the writer lock."""
+
+    def __init__(self, ledger: Ledger, tables: Tables) -> None:
+        self._ledger, self._tables = ledger, tables
+
+    def use(self, fingerprint: str) -> bool:
+        """Make this embedder the one in use; where another was, drop its vectors, want all anew, and give True."""
+        name = f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
+        before = self._ledger.get("vectors")
+        if before == name:
+            return False
+        chunks = self._tables.select("chunks", "true", ["id", "document", "date"]) if before else []
+        with self._ledger.transaction():
+            self._ledger.set("vectors", name)
+            rows = [(row["id"], row["document"], row["date"] and row["date"].isoformat()) for row in chunks]
+            self._ledger.rows.executemany("INSERT OR REPLACE INTO pending VALUES (?, ?, ?)", rows)
+            self._ledger.raise_generation()
+        if before:
+            self._tables.drop(before)
+        return before is not None
+
+    @property
+    def missing(self) -> int:
+        """Count the chunks that have no vector."""
+        return pending.count(self._ledger)
+
+    def wanted(self, limit: int) -> list[Row]:
+        """Give up to `limit` chunks without a vector, newest first, as id, header and text."""
+        sql = "SELECT chunk FROM pending ORDER BY date DESC, chunk LIMIT ?"
+        ids = [row[0] for row in self._ledger.rows.execute(sql, (limit,))]
+        if not ids:
+            return []
+        return self._tables.select("chunks", among("id", ids), ["id", "header", "text"])
+
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """Keep unit vectors, one row an id; ids whose chunk has gone meanwhile are left out."""
+        columns = ["id", "document", "date", "sender", "recipients", "collections"]
+        there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
+        rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
+        name = self._ledger.get("vectors") or "vectors"
+        if rows:
+            self._tables.put(name, rows, width=vectors.shape[1])
+        with self._ledger.transaction():
+            self._ledger.rows.executemany("DELETE FROM pending WHERE chunk = ?", [(i,) for i in ids])
+            self._ledger.raise_generation()

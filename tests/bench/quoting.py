@@ -1,0 +1,190 @@
+"""How well the quote writer answers, beside the sentence that BM25 likes best among the same sources, and what it declines.
+
+Run `python -m tests.bench.quoting FOLDER [SET...]`: FOLDER holds sets of users, each with questions.jsonl beside docs/ or
+mail/. Scores are those of SQuAD (words without punctuation and articles) and ROUGE-L. Every question is also asked of a user of
+another set, where it must be declined.
+"""
+
+import json
+import string
+import sys
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from math import log
+from pathlib import Path
+from statistics import fmean
+from time import process_time
+from typing import Any
+
+from engine.ask.question import Question, understand
+from engine.ask.quote import Quote, QuoteSettings, Read, quote, wanted
+from engine.ask.retrieve import Retrieval, bm25, retrieve
+from engine.ask.sentences import sentences
+from engine.ask.words import words
+from engine.ingest.chunking import chunk
+from engine.ingest.files import ignorable, read
+from engine.ingest.limits import Limits
+from store.hits import Hit
+from store.records import Scope
+from tests.engine.ask.bank import Item, MemoryBank, hits
+
+SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+OPEN = QuoteSettings(least=0.0)  # so that what is declined can be judged at any threshold
+K = 5
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One person's bank and questions."""
+
+    kind: str
+    name: str
+    bank: MemoryBank
+    hits: dict[str, Hit]
+    questions: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question asked of one user: `group` is answerable, unanswerable, or other (of another set)."""
+
+    user: User
+    group: str
+    row: dict[str, Any]
+    question: Question
+    reads: list[Read]
+    given: Quote
+    seconds: float
+
+
+def main() -> None:
+    """Print scores by set, then what is declined."""
+    folder, chosen = Path(sys.argv[1]), sys.argv[2:] or SETS
+    users = [user for name in chosen for user in load(folder, name)]
+    cases = [case for user in users for case in asked(user, users)]
+    scores(cases)
+    declines(cases)
+    spent = sorted(case.seconds for case in cases)
+    print(f"\nmilliseconds of processor time: median {1e3 * spent[len(spent) // 2]:.1f}, p95 {1e3 * spent[len(spent) * 95 // 100]:.1f}")
+
+
+def load(folder: Path, name: str) -> Iterator[User]:
+    """Read each user of a set; questions that need their document in view, or whose gold is wrong, are left out."""
+    for file in sorted((folder / name).rglob("questions.jsonl")):
+        rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
+        rows = [row for row in rows if row.get("standalone", True) and "gold_error" not in row]
+        paths = [path for part in ("docs", "mail") for path in sorted((file.parent / part).rglob("*")) if path.is_file()]
+        found = [reading.document for path in paths if not ignorable(path) for reading in read(path, None, Limits())]
+        items = [Item(document, tuple(chunk(document, document.passages))) for document in found if document]
+        held = hits(items)
+        yield User(name, file.parent.name, MemoryBank(held), {hit.chunk.id: hit for hit in held}, rows)
+
+
+def asked(user: User, users: Sequence[User]) -> Iterator[Case]:
+    """Ask each question of its own user, and the answerable ones of another set's."""
+    others = [other for other in users if other.kind != user.kind]
+    for number, row in enumerate(user.questions):
+        group = "unanswerable" if row.get("unanswerable") else "answerable"
+        yield ask(user, user, group, row)
+        if others and group == "answerable":
+            yield ask(user, others[number * 7 % len(others)], "other", row)
+
+
+def ask(user: User, of: User, group: str, row: dict[str, Any]) -> Case:
+    """Retrieve by words alone, and quote."""
+    question = understand(" ".join(row["question"].split()), NOW)
+    found = retrieve(of.bank, None, question, Scope(), K, Retrieval())
+    reads = []
+    for number, source in enumerate(found.sources):
+        hit = of.hits[source.chunks[0].id]
+        text = "\n".join(each.text for each in source.chunks)
+        reads.append(Read(hit.chunk.header, text, hit.date, hit.sender, source.score, number, hit.recipients))
+    start = process_time()
+    given = quote(question, reads, OPEN)
+    return Case(user, group, row, question, reads, given, process_time() - start)
+
+
+def scores(cases: Sequence[Case]) -> None:
+    """Print exact match, F1 and ROUGE-L of the best BM25 sentence and of the quote writer, by set and by what is asked for."""
+    rows: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for case in cases:
+        if case.group == "answerable":
+            found = (*judged(case, best_sentence(case)), *judged(case, case.given.answer or ""))
+            rows[case.user.kind].append(found)
+            rows[f"{case.user.kind} {wanted(case.question) or 'sentence'}"].append(found)
+    print(f"{'':28}{'n':>5}   best BM25 sentence   quote writer\n{'':36}" + "   em    f1 rougeL" * 2)
+    for name in sorted(rows):
+        print(f"{name:28}{len(rows[name]):5}   " + "".join(f"{fmean(column):7.3f}" for column in zip(*rows[name], strict=True)))
+
+
+def declines(cases: Sequence[Case]) -> None:
+    """Print how well support tells answerable questions from others, and what is declined at some thresholds."""
+    support: dict[str, list[float]] = defaultdict(list)
+    for case in cases:
+        for name in (case.group, f"{case.user.kind} {case.group}"):
+            support[name].append(case.given.support if case.given.answer is not None else 0.0)
+    levels = [level / 20 for level in range(2, 17, 2)]
+    print(f"\n{'declined below':32}{'n':>5}" + "".join(f"{level:7.2f}" for level in levels) + "    AUC against answerable")
+    for name, values in sorted(support.items()):
+        rest = support["answerable" if " " not in name else f"{name.split()[0]} answerable"]
+        shares = "".join(f"{fmean(value < level for value in values):7.3f}" for level in levels)
+        print(f"{name:32}{len(values):5}{shares}{auc(rest, values):9.3f}")
+
+
+def auc(high: Sequence[float], low: Sequence[float]) -> float:
+    """Give the chance that one of the first is above one of the second, ties counted half."""
+    return fmean((a > b) + (a == b) / 2 for a in high for b in low[:: max(1, len(low) // 200)]) if high and low else 0.0
+
+
+def best_sentence(case: Case) -> str:
+    """Give the sentence of the sources with the highest BM25, its frequencies taken over these sentences."""
+    texts = [each.text[span.start : span.end] for each in case.reads for span in sentences(each.text)]
+    said = [words(text) for text in texts]
+    counts = {word: sum(word in each for each in map(set, said)) for word in case.question.words}
+    idf = {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+    values = bm25(said, idf, fmean(map(len, said))) if said else []
+    return texts[values.index(max(values))] if values else ""
+
+
+def judged(case: Case, answer: str) -> tuple[float, float, float]:
+    """Give exact match, F1 and ROUGE-L against the best of the golds."""
+    golds = {terms(gold) for gold in (case.row["answer"], *case.row.get("answers", ()), *case.row.get("aliases", ()))} - {()}
+    given = terms(answer)
+    best = [max((score(given, gold) for gold in golds), default=0.0) for score in (exact, f1, rouge_l)]
+    return best[0], best[1], best[2]
+
+
+@cache
+def terms(text: str) -> tuple[str, ...]:
+    """Split into words as SQuAD compares them."""
+    kept = "".join(letter for letter in unicodedata.normalize("NFKC", text).casefold() if letter not in string.punctuation)
+    return tuple(word for word in kept.split() if word not in ("a", "an", "the"))
+
+
+def exact(given: Sequence[str], gold: Sequence[str]) -> float:
+    """Compare all."""
+    return float(given == gold)
+
+
+def f1(given: Sequence[str], gold: Sequence[str]) -> float:
+    """Take the harmonic mean of precision and recall over shared words."""
+    return 2 * (Counter(given) & Counter(gold)).total() / max(1, len(given) + len(gold))
+
+
+def rouge_l(given: Sequence[str], gold: Sequence[str]) -> float:
+    """Take the same over the longest common subsequence."""
+    row = [0] * (len(gold) + 1)
+    for word in given:
+        above, row = row, [0]
+        for place, other in enumerate(gold):
+            row.append(above[place] + 1 if word == other else max(row[place], above[place + 1]))
+    return 2 * row[-1] / max(1, len(given) + len(gold))
+
+
+if __name__ == "__main__":
+    main()

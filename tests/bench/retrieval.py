@@ -1,0 +1,133 @@
+"""How well retrieval finds what public questions are about: doc@k and lines@k, a bank in memory for each user.
+
+Run `python -m tests.bench.retrieval DATA [--sets NAME...] [--off PART...] [--vectors FOLDER]` with
+OPENBLAS_NUM_THREADS=1, where DATA holds sets of users: questions.jsonl beside docs/ or mail/. `--off plain` is BM25
+alone. Chunk vectors are kept in FOLDER between runs.
+"""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from engine.ask.question import understand
+from engine.ask.rank import Weights
+from engine.ask.retrieve import Retrieval, retrieve
+from engine.ingest.chunking import chunk, embedded_text
+from engine.ingest.files import read
+from engine.ingest.limits import Limits
+from engine.models.minilm import MiniLM
+from engine.models.protocols import Embedder, Vectors
+from store.records import Chunk, Scope
+from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
+
+KS = (1, 2, 5, 10)
+SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
+PLAIN = Weights(**{field.name: 0.0 for field in fields(Weights)} | {"function": 1.0, "names": 1.0})
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user's bank, the path of each document, and the questions."""
+
+    bank: MemoryBank
+    paths: dict[str, str]
+    questions: tuple[dict[str, Any], ...]
+
+
+def main() -> None:
+    """Print the tables."""
+    options = arguments()
+    embedder = None if "vector" in options.off else MiniLM(workers=options.workers)
+    weights = replace(Weights(), **{part: 0.0 for part in options.off if part != "plain"})
+    settings = Retrieval(weights=PLAIN if "plain" in options.off else weights)
+    for name in options.sets:
+        files = sorted((options.data / name).rglob("questions.jsonl"))
+        rows = [row for file in files for row in measured(load(file, embedder, options.vectors), embedder, settings)]
+        show(f"{name}: chunks", [chunks for chunks, _ in rows])
+        show(f"{name}: sources", [sources for _, sources in rows])
+
+
+def arguments() -> Namespace:
+    """Read the command line."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--off", nargs="+", default=(), choices=[field.name for field in fields(Weights)] + ["plain"])
+    parser.add_argument("--vectors", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
+    return parser.parse_args()
+
+
+def load(file: Path, embedder: Embedder | None, vectors: Path | None) -> User:
+    """Read one user's documents and questions; a document that stands in two files is known by the first."""
+    items, paths = list[Item](), dict[str, str]()
+    for path in sorted(path for name in ("docs", "mail") for path in (file.parent / name).rglob("*") if path.is_file()):
+        for document in (reading.document for reading in read(path, None, Limits())):
+            if document is not None and document.id not in paths:
+                paths[document.id] = path.relative_to(file.parent).as_posix()
+                items.append(Item(document, tuple(chunk(document, document.passages))))
+    found = hits(items)
+    if embedder is not None:
+        found = embedded(found, kept([hit.chunk for hit in found], embedder, vectors))
+    rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
+    return User(MemoryBank(found), paths, tuple(row for row in rows if counts(row)))
+
+
+def counts(row: dict[str, Any]) -> bool:
+    """Leave out what has no gold document, a gold known to be wrong, or no meaning without the document in view."""
+    asked = row.get("standalone", True) and row.get("doc_ids") and row.get("evidence_mode") != "predicate"
+    return bool(asked and not row.get("unanswerable") and not row.get("gold_error"))
+
+
+def kept(chunks: Sequence[Chunk], embedder: Embedder, folder: Path | None) -> Vectors:
+    """Embed the chunks, or take their vectors from the folder where they were left."""
+    texts = [embedded_text(chunk) for chunk in chunks]
+    if folder is None:
+        return embedder.embed(texts)
+    digest = blake2b("\0".join((embedder.fingerprint, *texts)).encode("utf-8", "replace"), digest_size=12).hexdigest()
+    file = folder / f"{digest}.npy"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(file, embedder.embed(texts))
+    vectors: Vectors = np.load(file)
+    return vectors
+
+
+def measured(
+    user: User, embedder: Embedder | None, settings: Retrieval
+) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+    """Yield for each question the marks of the chunks as ranked, and of the sources they were joined to."""
+    for row in user.questions:
+        question = understand(row["question"], datetime.now(UTC))
+        found = retrieve(user.bank, embedder, question, Scope(), max(KS), settings)
+        chunks = [(s.chunk.document, s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
+        sources = [(source.document, source.first, source.last) for source in found.sources]
+        yield marks(row, user.paths, chunks), marks(row, user.paths, sources)
+
+
+def marks(row: dict[str, Any], paths: dict[str, str], listed: Sequence[tuple[str, int, int]]) -> dict[str, float]:
+    """Tell for each k whether a gold document, and lines of the evidence, are among the first k."""
+    right = [paths[document] in row["doc_ids"] for document, _, _ in listed]
+    spans = [(e["doc_id"], *e["lines"]) for e in row.get("evidence", ())]
+    exact = [any(paths[d] == doc and a <= last and z >= first for doc, a, z in spans) for d, first, last in listed]
+    found = {f"doc@{k}": float(any(right[:k])) for k in KS}
+    return found | ({f"lines@{k}": float(any(exact[:k])) for k in KS} if spans else {})
+
+
+def show(label: str, rows: Sequence[dict[str, float]]) -> None:
+    """Print the means of one set."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    means = [f"{name} {fmean(row[name] for row in rows if name in row):.3f}" for name in names]
+    print(f"{label:26} n={len(rows):4}  " + "  ".join(means), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Understanding a question: kind, names, dates, and whether it moves with the calendar."""
+
+from datetime import date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.dates import Days, find
+from engine.ask.question import Asked, understand
+
+NOW = datetime(2024, 5, 15, 12)  # a Wednesday
+
+
+@given(st.text(max_size=200), st.dates(date(1950, 1, 1), date(2150, 1, 1)))
+def test_any_text_can_be_understood_at_any_time(text: str, day: date) -> None:
+    understand(text, datetime(day.year, day.month, day.day))
+
+
+@given(st.text(alphabet="0123456789/.- aegoMy", max_size=40))
+def test_any_row_of_digits_gives_sound_intervals(text: str) -> None:
+    assert all(days.first <= days.last for days in find(text, NOW.date()))
+
+
+@given(st.dates(date(1900, 1, 1), date(2099, 12, 31)))
+def test_a_date_in_words_or_digits_is_that_day(day: date) -> None:
+    written = [f"{day:%Y-%m-%d}", f"{day.day} {day:%B %Y}", f"{day:%B} {day.day}, {day.year}"]
+    assert [find(text, NOW.date()) for text in written] == [[Days(day, day)]] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("When is the rehearsal?", "date"),
+        ("What time is rehearsal?", "time"),
+        ("Where do we meet?", "place"),
+        ("Which city did Ann visit?", "place"),
+        ("Who wrote it?", "person"),
+        ("How many people came?", "number"),
+        ("How much was the cake?", "amount"),
+        ("Did Ann come?", "yes/no"),
+        ("Why was the plan dropped when it rained?", "other"),
+        ("Tell me who came", "other"),
+        ("rehearsal", "other"),
+        ("", "other"),
+    ],
+)
+def test_the_first_question_word_says_what_is_asked(text: str, asked: Asked) -> None:
+    assert understand(text, NOW).asked == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("When did Ann Lee call?", ("Ann Lee",)),
+        ("Rehearsal moved?", ()),
+        ("Caroline's dog is called what?", ("Caroline",)),
+        ("Ann Lee wrote what?", ("Ann Lee",)),
+        ("What did PhD A say?", ("PhD A",)),
+        ('What is "the blue plan" about?', ("the blue plan",)),
+        ("Do I work on Monday in May?", ()),
+    ],
+)
+def test_names_are_capitalised_words_inside_a_sentence_and_quoted_phrases(text: str, names: tuple[str, ...]) -> None:
+    assert understand(text, NOW).names == names
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("in May 2023", Days(date(2023, 5, 1), date(2023, 5, 31))),
+        ("in March", Days(date(2024, 3, 1), date(2024, 3, 31), yearly=True)),
+        ("on the 3rd of June", Days(date(2024, 6, 3), date(2024, 6, 3), yearly=True)),
+        ("in 2022", Days(date(2022, 1, 1), date(2022, 12, 31))),
+        ("today", Days(date(2024, 5, 15), date(2024, 5, 15))),
+        ("tomorrow", Days(date(2024, 5, 16), date(2024, 5, 16))),
+        ("last week", Days(date(2024, 5, 6), date(2024, 5, 12))),
+        ("next month", Days(date(2024, 6, 1), date(2024, 6, 30))),
+        ("last Wednesday", Days(date(2024, 5, 8), date(2024, 5, 8))),
+        ("on Friday", Days(date(2024, 5, 17), date(2024, 5, 17))),
+        ("two weeks ago", Days(date(2024, 4, 28), date(2024, 5, 4))),
+        ("in the last 3 days", Days(date(2024, 5, 12), date(2024, 5, 15))),
+    ],
+)
+def test_a_date_becomes_an_interval(text: str, days: Days) -> None:
+    assert find(text, NOW.date()) == [days]
+
+
+def test_a_numeric_date_that_could_be_either_way_round_is_both() -> None:
+    assert [days.first for days in find("5/6/2023", NOW.date())] == [date(2023, 5, 6), date(2023, 6, 5)]
+
+
+@pytest.mark.parametrize("text", ["May I come?", "31 June 2023", "13/13/2023", "room 2512", "march on"])
+def test_what_is_no_date_gives_no_interval(text: str) -> None:
+    assert find(text, NOW.date()) == []
+
+
+def test_a_yearly_interval_holds_in_every_year() -> None:
+    assert find("in March", NOW.date())[0].holds(date(1999, 3, 31))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When is my next rehearsal?",
+        "any mail from Ann today?",
+        "Am I late?",
+        "What did Ann do last week?",
+        "Has Bob answered yet?",
+        "What is the latest draft?",
+        "What is on tomorrow?",
+        "What happened two days ago?",
+        "How many days until the concert?",
+        "Is the invoice overdue?",
+    ],
+)
+def test_a_question_that_moves_with_the_calendar_says_so(text: str) -> None:
+    assert understand(text, NOW).calendar
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When did Ann visit Rome?",
+        "How long did the meeting last?",
+        "What did they agree on in May 2023?",
+        "Who knows the code?",
+        "What is Ann's last name?",
+    ],
+)
+def test_a_question_about_what_stays_does_not(text: str) -> None:
+    assert not understand(text, NOW).calendar
+
+
+def test_words_are_distinct_and_in_order() -> None:
+    assert understand("the cat and the dog", NOW).words == ("the", "cat", "and", "dog")
+
+
+def test_a_question_of_function_words_alone_keeps_them() -> None:
+    assert understand("To be or not to be?", NOW).content == ("to", "be", "or", "not")

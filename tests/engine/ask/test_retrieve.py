@@ -1,0 +1,154 @@
+"""Retrieval over a bank in memory."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.question import understand
+from engine.ask.rank import Weights
+from engine.ask.retrieve import Retrieval, Retrieved, bm25, inverse_frequencies, retrieve
+from engine.ask.words import words
+from engine.ingest.chunking import chunk
+from engine.ingest.limits import Limits
+from engine.ingest.transcripts import read_transcript
+from engine.models.protocols import Vectors
+from store.records import Document, Passage, Scope
+from tests.engine.ask.bank import Item, MemoryBank, hits
+
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+ANYWHERE, DEFAULT = Scope(), Retrieval()
+
+
+class LetterEmbedder:
+    """A unit vector of letter counts: real arithmetic, no model."""
+
+    fingerprint, width = "letters", 26
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        counts = np.array([[1e-3 + text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
+        unit: Vectors = counts / np.linalg.norm(counts, axis=1, keepdims=True)
+        return unit
+
+    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        yield list(range(len(texts))), self.embed(texts)
+
+
+def mail(name: str, text: str, sender: str = "Ann <ann@choir.org>", day: int = 1, to: tuple[str, ...] = ()) -> Item:
+    passages = [Passage(part, line, line) for line, part in enumerate(text.split("\n"), 1)]
+    date = datetime(2024, 4, day, tzinfo=UTC)
+    document = Document(name, "mail", name, sender, to, date, None, (), name, False, text, tuple(passages))
+    return Item(document, tuple(chunk(document, passages)))
+
+
+ITEMS = [
+    mail("Rehearsal", "The rehearsal moved to Friday at 6pm in room 204."),
+    mail("Budget", "The hall costs 450 euros, please pay by June.", "Bob <bob@hall.org>", 5, ("carol.ng@choir.org",)),
+    mail("会议", "明天的会议改到星期五下午三点。", "Li <li@choir.org>", 9),
+]
+BANK = MemoryBank(hits(ITEMS))
+
+
+def asked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, k: int = 5) -> Retrieved:
+    return retrieve(bank, None, understand(text, NOW), scope, k, DEFAULT)
+
+
+def titles(found: Retrieved) -> list[str]:
+    return [source.document for source in found.sources]
+
+
+def test_the_mail_that_answers_comes_first() -> None:
+    assert titles(asked("When is the rehearsal?"))[0] == "Rehearsal"
+
+
+def test_a_chinese_question_finds_its_mail() -> None:
+    assert titles(asked("会议改到什么时候？"))[0] == "会议"
+
+
+def test_a_recipient_that_the_header_leaves_out_is_found_by_address() -> None:
+    assert titles(asked("what did we send to carol.ng@choir.org"))[0] == "Budget"
+
+
+def test_an_empty_bank_gives_nothing() -> None:
+    assert asked("When?", MemoryBank([])) == Retrieved((), (), {}, 1.0)
+
+
+@pytest.mark.parametrize("text", ["", "???", "zzzz"])
+def test_a_question_that_meets_no_word_gives_nothing(text: str) -> None:
+    assert asked(text).sources == ()
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        (Scope(sender="BOB@"), ["Budget"]),
+        (Scope(recipient="carol"), ["Budget"]),
+        (Scope(since=datetime(2024, 4, 5, tzinfo=UTC)), ["Budget"]),
+        (Scope(until=datetime(2024, 4, 5, tzinfo=UTC)), ["Rehearsal"]),
+        (Scope(collection="other"), []),
+    ],
+)
+def test_a_scope_filters_before_k(scope: Scope, expected: list[str]) -> None:
+    assert titles(asked("the rehearsal, the hall", scope=scope, k=1)) == expected
+
+
+def test_without_words_in_common_the_vectors_find() -> None:
+    embedder = LetterEmbedder()
+    found = hits(ITEMS)
+    rows = embedder.embed([hit.chunk.text for hit in found])
+    bank = MemoryBank([replace(hit, vector=row) for hit, row in zip(found, rows, strict=True)])
+    result = retrieve(bank, embedder, understand("zzzz", NOW), ANYWHERE, 3, DEFAULT)
+    assert (len(result.sources), result.covered) == (3, 1.0)
+
+
+def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
+    embedder = LetterEmbedder()
+    found = hits(ITEMS)
+    bank = MemoryBank([replace(found[2], vector=embedder.embed([found[2].chunk.text])[0]), *found[:2]])
+    result = retrieve(bank, embedder, understand("When is the rehearsal?", NOW), ANYWHERE, 3, DEFAULT)
+    assert result.sources[0].document == "Rehearsal"
+    assert result.covered == pytest.approx(1 / 3)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefg"), max_size=12), min_size=1, max_size=12), st.integers(1, 12))
+def test_a_pool_scores_as_brute_force_over_the_whole_bank(corpus: list[list[str]], size: int) -> None:
+    held = Counter(word for each in corpus for word in set(each))
+    mean = max(1.0, sum(map(len, corpus)) / len(corpus))
+    idf = inverse_frequencies(held, len(corpus), ("a", "b", "c", "zz"))
+    expected = []
+    for each in corpus[:size]:
+        count, norm = Counter(each), 1.5 * (0.25 + 0.75 * len(each) / mean)
+        expected.append(
+            sum(
+                log(1 + (len(corpus) - held[word] + 0.5) / (held[word] + 0.5))
+                * count[word]
+                * 2.5
+                / (count[word] + norm)
+                for word in ("a", "b", "c")
+                if count[word]
+            )
+        )
+    assert bm25(corpus[:size], idf, mean) == pytest.approx(expected)
+
+
+def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared: Path) -> None:
+    items = []
+    for file in sorted((shared / "data" / "locomo" / "conv-30" / "docs").iterdir()):
+        document = read_transcript(file.name, file.read_bytes(), NOW, Limits()).document
+        assert document is not None
+        items.append(Item(document, tuple(chunk(document, document.passages))))
+    bank = MemoryBank(hits(items))
+    plain = Retrieval(weights=Weights(function=1, vector=0, names=0, proximity=0, neighbour=0, document=0))
+    for text in ("When did Jon lose his job?", "What does Gina sell in her store?", "Where is the dance studio?"):
+        found = retrieve(bank, None, understand(text, NOW), ANYWHERE, 10, plain).ranked[:10]
+        wanted = list(dict.fromkeys(words(text)))
+        pool = [bank.hits.index(hit) for hit in bank.by_words(understand(text, NOW).content, ANYWHERE, 200)]
+        best = sorted((bank.score(place, wanted) for place in pool), reverse=True)[:10]
+        assert [scored.score * best[0] for scored in found] == pytest.approx(best)

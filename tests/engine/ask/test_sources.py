@@ -1,0 +1,71 @@
+"""From ranked chunks to sources."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.sources import Scored, fold, join
+from store.records import Chunk
+
+PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True)
+
+
+def scored(document: str, position: int, score: float = 1.0, text: str | None = None) -> Scored:
+    words = f"{document} {position}" if text is None else text
+    return Scored(
+        Chunk(f"{document}{position}", document, position, "", words, 10 * position + 1, 10 * position + 10), score
+    )
+
+
+def ranked(places: list[tuple[str, int]]) -> list[Scored]:
+    return [scored(document, position, -float(rank)) for rank, (document, position) in enumerate(places)]
+
+
+@given(PLACES, st.integers(1, 6), st.integers(1, 4))
+def test_no_source_is_over_long_out_of_order_or_one_too_many(places: list[tuple[str, int]], k: int, most: int) -> None:
+    sources = join(ranked(places), k, most)
+    assert len(sources) <= k
+    for source in sources:
+        positions = [chunk.position for chunk in source.chunks]
+        assert positions == list(range(positions[0], positions[0] + len(positions)))
+        assert len(positions) <= most
+        assert {chunk.document for chunk in source.chunks} == {source.document}
+
+
+@given(PLACES, st.integers(1, 6), st.integers(1, 4))
+def test_sources_come_best_first_and_start_with_the_best_chunk(
+    places: list[tuple[str, int]], k: int, most: int
+) -> None:
+    found = ranked(places)
+    sources = join(found, k, most)
+    assert [source.score for source in sources] == sorted((source.score for source in sources), reverse=True)
+    assert not sources or found[0].chunk in sources[0].chunks
+
+
+@given(PLACES)
+def test_with_sources_of_one_chunk_the_ranking_is_cut_at_k(places: list[tuple[str, int]]) -> None:
+    found = ranked(places)
+    assert [source.chunks for source in join(found, 3, 1)] == [(each.chunk,) for each in found[:3]]
+
+
+def test_neighbours_become_one_source_with_the_better_rank_and_all_lines() -> None:
+    sources = join([scored("a", 4, 3.0), scored("b", 1, 2.0), scored("a", 5, 1.0)], 2, 3)
+    assert [(source.document, source.first, source.last, source.score) for source in sources] == [
+        ("a", 41, 60, 3.0),
+        ("b", 11, 20, 2.0),
+    ]
+
+
+def test_a_gap_between_two_chunks_keeps_them_apart() -> None:
+    assert len(join([scored("a", 1), scored("a", 3)], 5, 3)) == 2
+
+
+def test_the_same_text_in_another_document_is_folded_in_and_named() -> None:
+    sources = join([scored("a", 0, 2.0, "see  you"), scored("b", 7, 1.0, "see you"), scored("c", 0, 0.5, "no")], 5, 3)
+    assert [(source.document, [copy.document for copy in source.copies]) for source in sources] == [
+        ("a", ["b"]),
+        ("c", []),
+    ]
+
+
+def test_folding_keeps_the_better_of_two_equals() -> None:
+    assert [kept.chunk.document for kept, _ in fold([scored("b", 0, 2.0, "x"), scored("a", 0, 1.0, "x")])] == ["b"]

@@ -1,0 +1,46 @@
+"""Bytes become text whatever their label says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ingest.charsets import decode_text, tidy
+
+
+@pytest.mark.parametrize(
+    ("data", "declared", "text"),
+    [
+        (b"plain", "", "plain"),
+        ("Grüße".encode(), "utf-8", "Grüße"),
+        ("Grüße".encode("latin-1"), "iso-8859-1", "Grüße"),
+        ("Grüße".encode(), "iso-8859-1", "Grüße"),
+        ("Grüße".encode(), "us-ascii", "Grüße"),
+        ("“quoted”".encode("cp1252"), "iso-8859-1", "“quoted”"),
+        ("Привет, мир".encode("koi8-r"), "koi8-r", "Привет, мир"),
+        ("日本語".encode("iso-2022-jp"), "iso-2022-jp", "日本語"),
+        ("汉字".encode("gbk"), "gb2312", "汉字"),
+        ("naïve".encode("utf-16"), "", "naïve"),
+        (b"\xef\xbb\xbfmarked", "", "marked"),
+        ("déjà vu".encode("latin-1"), "no-such-charset", "déjà vu"),
+        (b"safe", "rot13", "safe"),
+        (b"safe", "unicode_escape", "safe"),
+    ],
+)
+def test_text_is_decoded_despite_a_wrong_or_missing_label(data: bytes, declared: str, text: str) -> None:
+    assert decode_text(data, declared) == text
+
+
+def test_unlabelled_cyrillic_is_guessed() -> None:
+    text = "Собрание состоится в среду в большом зале, приходите вовремя и принесите ноты."
+    assert decode_text(text.encode("cp1251")) == text
+
+
+def test_every_line_end_becomes_a_newline_and_controls_go() -> None:
+    assert tidy("a\r\nb\rc\x1b[31m\x00d\te\u2028f\x0cg") == "a\nb\nc[31md\te\nf g"
+
+
+@given(st.binary(max_size=300), st.sampled_from(["", "utf-7", "utf-16", "koi8-r", "hz", "idna", "x\0y", "cp037"]))
+def test_any_bytes_decode_to_text_that_can_be_stored(data: bytes, declared: str) -> None:
+    text = tidy(decode_text(data, declared))
+    assert text.encode().decode() == text
+    assert not any(ord(char) < 32 and char not in "\n\t" for char in text)

@@ -1,0 +1,99 @@
+"""Who, when, what about: read from any header."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ingest.envelope import Envelope, is_forward, is_reply, parse_date, read_envelope, topic_of
+from engine.ingest.headers import fields_of
+
+
+def envelope(*lines: str) -> Envelope:
+    return read_envelope(fields_of("\n".join(lines).encode()))
+
+
+def test_everyone_a_message_went_to_is_a_recipient() -> None:
+    found = envelope("From: a@x.org", "To: b@x.org", "Cc: C <c@x.org>", "Bcc: c@x.org, d@x.org")
+    assert [str(one) for one in found.recipients] == ["b@x.org", "C <c@x.org>", "d@x.org"]
+
+
+def test_hidden_recipients_are_no_part_of_what_copies_share() -> None:
+    assert [one.address for one in envelope("To: b@x.org", "Bcc: d@x.org").visible] == ["b@x.org"]
+
+
+def test_the_exported_display_name_names_the_sender() -> None:
+    assert str(envelope("From: ann@x.org", "X-From: Ann Lee").sender) == "Ann Lee <ann@x.org>"
+
+
+def test_a_message_without_from_is_by_its_sender_field() -> None:
+    assert str(envelope("Sender: ann@x.org").sender) == "ann@x.org"
+
+
+def test_links_begin_with_the_message_itself() -> None:
+    found = envelope("Message-ID: <3@x>", "In-Reply-To: <2@x>", "References: <1@x>", "\t<2@x>")
+    assert (found.message_id, found.links) == ("3@x", ("3@x", "2@x", "1@x"))
+
+
+def test_the_last_relay_dates_a_message_that_does_not_date_itself() -> None:
+    found = envelope(
+        "Received: from a by b; Mon, 1 Jan 2024 10:00:00 +0100", "Received: c; Sun, 31 Dec 2023 1:00:00 +0000"
+    )
+    assert (found.sent, found.date) == (None, datetime(2024, 1, 1, 9, 0, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        ("Fri, 3 May 2024 10:00:00 +0200", datetime(2024, 5, 3, 8, 0, tzinfo=UTC)),
+        ("3 May 2024 10:00 GMT", datetime(2024, 5, 3, 10, 0, tzinfo=UTC)),
+        ("Fri, 3 May 2024 10:00:60 -0000", datetime(2024, 5, 3, 10, 0, 59, tzinfo=UTC)),
+        ("Fri, 3 May 24 10:00:00 EST", datetime(2024, 5, 3, 15, 0, tzinfo=UTC)),
+        ("Fri, 3 May 2024 10:00:00 +9999", datetime(2024, 5, 3, 10, 0, tzinfo=UTC)),
+        ("Mon, 1 Jan 0150 00:00:00 +0000", None),
+        ("Thu, 31 Feb 2024 10:00:00 +0000", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_dates_are_moments_or_nothing(value: str, moment: datetime | None) -> None:
+    assert parse_date(value) == moment
+
+
+def test_a_date_keeps_its_own_zone() -> None:
+    found = parse_date("Fri, 3 May 2024 10:00:00 +0200")
+    assert found is not None
+    assert found.utcoffset() == timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("title", "topic", "reply", "forward"),
+    [
+        ("Rehearsal", "rehearsal", False, False),
+        ("Re: Rehearsal", "rehearsal", True, False),
+        ("RE: FW: Rehearsal", "rehearsal", True, False),
+        ("[choir] AW: Re[2]: Rehearsal", "rehearsal", True, False),
+        ("Fwd: Rehearsal", "rehearsal", True, True),
+        ("WG: [choir] Rehearsal", "rehearsal", True, True),
+        ("Re:", "re:", True, False),
+        ("Regards", "regards", False, False),
+        ("回复：排练", "排练", True, False),
+    ],
+)
+def test_marks_of_answers_and_lists_are_no_part_of_the_topic(
+    title: str, topic: str, reply: bool, forward: bool
+) -> None:
+    assert (topic_of(title), is_reply(title), is_forward(title)) == (topic, reply, forward)
+
+
+@given(st.text(max_size=100))
+def test_any_date_field_is_harmless(value: str) -> None:
+    found = parse_date(value)
+    assert found is None or found.tzinfo is not None
+
+
+@given(st.lists(st.sampled_from(["From", "To", "Date", "References", "Subject", "X-From"])), st.text(max_size=60))
+def test_any_header_is_harmless(names: list[str], value: str) -> None:
+    found = envelope(*(f"{name}: {value}" for name in names))
+    assert len(found.links) <= 50

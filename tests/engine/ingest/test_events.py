@@ -1,0 +1,151 @@
+"""Calendar invitations read as what, when, where and who."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ingest.events import MOST_EVENTS, event_texts
+from engine.ingest.recurrence import in_words
+
+
+def calendar(*lines: str, method: str = "REQUEST", before: tuple[str, ...] = ()) -> str:
+    event = ("BEGIN:VEVENT", *lines, "END:VEVENT")
+    return "\r\n".join(("BEGIN:VCALENDAR", f"METHOD:{method}", *before, *event, "END:VCALENDAR", ""))
+
+
+def lines_of(*lines: str) -> list[str]:
+    return event_texts(calendar(*lines))[0].split("\n")
+
+
+def test_an_invitation_is_a_readable_paragraph() -> None:
+    assert lines_of(
+        "SUMMARY:Rehearsal\\, full choir",
+        "DTSTART;TZID=Europe/Berlin:20240503T190000",
+        "DTEND;TZID=Europe/Berlin:20240503T213000",
+        "LOCATION:Great Hall",
+        "ORGANIZER;CN=Ann Lee:mailto:ann@example.org",
+        'ATTENDEE;CN="Ray, Bob";PARTSTAT=ACCEPTED:mailto:bob@example.org',
+        "ATTENDEE:MAILTO:eve@example.org",
+        "DESCRIPTION:Bring the\\nscores.",
+        "BEGIN:VALARM",
+        "DESCRIPTION:Reminder",
+        "END:VALARM",
+    ) == [
+        "Invitation: Rehearsal, full choir",
+        "When: Friday 3 May 2024, 19:00 to 21:30 (Europe/Berlin, UTC+02:00)",
+        "Where: Great Hall",
+        "Organiser: Ann Lee <ann@example.org>",
+        "Attendees: Ray, Bob <bob@example.org> (accepted), eve@example.org",
+        "Notes: Bring the",
+        "scores.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "when"),
+    [
+        (["DTSTART;VALUE=DATE:20240503", "DTEND;VALUE=DATE:20240504"], "Friday 3 May 2024 (all day)"),
+        (["DTSTART;VALUE=DATE:20240503", "DTEND;VALUE=DATE:20240506"], "Friday 3 May 2024 to Sunday 5 May 2024"),
+        (["DTSTART:20240503T170000Z", "DURATION:PT1H30M"], "Friday 3 May 2024, 17:00 to 18:30 (UTC)"),
+        (["DTSTART:20240503T230000Z", "DURATION:PT2H"], "Friday 3 May 2024, 23:00 to Saturday 4 May 2024, 01:00 (UTC)"),
+        (["DTSTART:20240503T170000"], "Friday 3 May 2024, 17:00"),
+        (["DTSTART;TZID=Moon Base:20240503T170000"], "Friday 3 May 2024, 17:00 (Moon Base)"),
+        (["DTSTART:20240231T170000Z"], "20240231T170000Z"),
+    ],
+)
+def test_times_are_absolute(lines: list[str], when: str) -> None:
+    assert lines_of("SUMMARY:x", *lines)[1] == f"When: {when}"
+
+
+ZONE = (
+    "BEGIN:VTIMEZONE",
+    "TZID:W. Europe Standard Time",
+    "BEGIN:STANDARD",
+    "DTSTART:16011028T030000",
+    "RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10",
+    "TZOFFSETTO:+0100",
+    "END:STANDARD",
+    "BEGIN:DAYLIGHT",
+    "DTSTART:16010325T020000",
+    "RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3",
+    "TZOFFSETTO:+0200",
+    "END:DAYLIGHT",
+    "END:VTIMEZONE",
+)
+
+
+@pytest.mark.parametrize(("day", "offset"), [("20240115", "+01:00"), ("20240715", "+02:00"), ("20241215", "+01:00")])
+def test_a_zone_defined_by_the_calendar_gives_its_offset(day: str, offset: str) -> None:
+    start = f"DTSTART;TZID=W. Europe Standard Time:{day}T100000"
+    text = event_texts(calendar("SUMMARY:x", start, before=ZONE))[0]
+    assert text.endswith(f"10:00 (W. Europe Standard Time, UTC{offset})")
+
+
+@pytest.mark.parametrize(
+    ("method", "heading"),
+    [("CANCEL", "Cancelled"), ("REPLY", "Reply to invitation"), ("PUBLISH", "Event")],
+)
+def test_the_method_is_named(method: str, heading: str) -> None:
+    assert event_texts(calendar("SUMMARY:Rehearsal", method=method)) == [f"{heading}: Rehearsal"]
+
+
+def test_a_cancelled_event_says_so_whatever_the_method() -> None:
+    assert lines_of("SUMMARY:Rehearsal", "STATUS:CANCELLED") == ["Cancelled: Rehearsal"]
+
+
+def test_folded_lines_are_one() -> None:
+    assert event_texts("BEGIN:VEVENT\r\nSUMMARY:Re\r\n hear\r\n\tsal\r\nEND:VEVENT") == ["Event: Rehearsal"]
+
+
+def test_a_text_without_events_gives_none() -> None:
+    assert event_texts("BEGIN:VCALENDAR\nEND:VCALENDAR") == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("FREQ=WEEKLY;BYDAY=TU,TH", "every week on Tuesday and Thursday"),
+        ("FREQ=WEEKLY;INTERVAL=2;COUNT=10", "every 2 weeks, 10 times"),
+        ("FREQ=MONTHLY;BYDAY=-1FR", "every month on the last Friday"),
+        ("FREQ=YEARLY;BYMONTH=5;BYMONTHDAY=3;UNTIL=20300503", "every year on day 3 in May, until Friday 3 May 2030"),
+        ("FREQ=SOMETIMES", "FREQ=SOMETIMES"),
+    ],
+)
+def test_a_repetition_is_said_in_words(rule: str, words: str) -> None:
+    assert in_words(rule) == words
+
+
+def test_no_more_events_are_read_than_the_limit() -> None:
+    assert len(event_texts("BEGIN:VEVENT\nSUMMARY:x\nEND:VEVENT\n" * (MOST_EVENTS + 5))) == MOST_EVENTS
+
+
+PIECES = [
+    "BEGIN:VEVENT",
+    "END:VEVENT",
+    "BEGIN:VTIMEZONE",
+    "END:VTIMEZONE",
+    "TZID:z",
+    "TZOFFSETTO:+2500",
+    "TZOFFSETTO:-0330",
+]
+TIMES = [
+    "DTSTART;TZID=z:99991231T235959",
+    "DTEND:00010101",
+    "DURATION:P9999W",
+    "RRULE:FREQ=WEEKLY;BYDAY=9XX",
+    "DTSTART:20240101",
+]
+
+
+@given(
+    st.lists(
+        st.sampled_from([*PIECES, *TIMES, "SUMMARY:s", "END:X", "RRULE:BYMONTH=13", "BEGIN:DAYLIGHT", "END:DAYLIGHT"])
+    )
+)
+def test_any_lines_are_a_calendar(lines: list[str]) -> None:
+    assert all(text.split(":")[0] in ("Event", "Invitation") for text in event_texts("\n".join(lines)))
+
+
+@given(st.text(max_size=200))
+def test_any_text_after_a_summary_is_harmless(text: str) -> None:
+    assert event_texts(f"BEGIN:VEVENT\nSUMMARY:s\n{text}")[0].startswith(("Event", "Cancelled"))

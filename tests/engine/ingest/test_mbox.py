@@ -1,0 +1,90 @@
+"""Containers give back their messages as they were put in."""
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ingest.limits import Unreadable
+from engine.ingest.mbox import split_mbox, unwrap_emlx
+
+FROM = b"From ann@example.org Fri May  3 10:00:00 2024\n"
+
+
+def split(raw: bytes, most: int = 10_000) -> list[bytes]:
+    return list(split_mbox(io.BytesIO(raw), most))
+
+
+def test_messages_are_parted_at_from_lines() -> None:
+    assert split(FROM + b"Subject: 1\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n") == [
+        b"Subject: 1\n\none\n\n",
+        b"Subject: 2\n\ntwo\n",
+    ]
+
+
+def test_a_from_line_in_a_body_does_not_split_the_message() -> None:
+    assert len(split(FROM + b"Subject: 1\n\n" + FROM + b"is how it begins.\n\nFrom here on, all is well.\n")) == 1
+
+
+def test_no_blank_line_is_needed_above_a_from_line() -> None:
+    assert len(split(FROM + b"Subject: 1\n\none\n" + FROM + b"Subject: 2\n\ntwo\n")) == 2
+
+
+def test_line_ends_of_either_kind_are_kept() -> None:
+    raw = (FROM + b"Subject: 1\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n").replace(b"\n", b"\r\n")
+    assert split(raw) == [b"Subject: 1\r\n\r\none\r\n\r\n", b"Subject: 2\r\n\r\ntwo\r\n"]
+
+
+def test_one_level_of_from_quoting_is_undone() -> None:
+    assert split(FROM + b"Subject: 1\n\n>From here\n>>From there\n") == [b"Subject: 1\n\nFrom here\n>From there\n"]
+
+
+def test_a_message_beyond_the_limit_is_cut_and_the_next_is_whole() -> None:
+    first, second = split(FROM + b"Subject: 1\n\n" + b"x" * 500 + b"\n\n" + FROM + b"Subject: 2\n\ntwo\n", most=100)
+    assert (len(first), second) == (101, b"Subject: 2\n\ntwo\n")
+
+
+def test_what_a_server_keeps_for_itself_is_no_message() -> None:
+    own = b"From MAILER-DAEMON Fri May  3 10:00:00 2024\nX-IMAPbase: 1 2\nSubject: FOLDER INTERNAL DATA\n\nkeep\n\n"
+    assert split(own + FROM + b"Subject: 1\n\none\n") == [b"Subject: 1\n\none\n"]
+
+
+def test_memory_is_bounded_by_a_message_not_by_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "big.mbox"
+    path.write_bytes((FROM + b"Subject: x\n\n" + b"y" * 1000 + b"\n\n") * 300)
+    with path.open("rb") as file:
+        messages = split_mbox(file, 10_000)
+        next(messages)
+        assert file.tell() < 5000
+
+
+def test_an_emlx_file_holds_as_many_bytes_as_it_says() -> None:
+    assert unwrap_emlx(b"18        \nSubject: x\n\nbody\n\n<?xml?>") == b"Subject: x\n\nbody\n\n"
+
+
+def test_an_emlx_file_without_a_count_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="byte count"):
+        unwrap_emlx(b"Subject: x\n\nbody")
+
+
+@given(
+    st.lists(
+        st.sampled_from([FROM, b"From x\n", b"\n", b"To: a\n", b">From b\n", b"text\n", b"\r\n", b"From ", b"\xff"])
+    )
+)
+def test_any_lines_are_split_without_loss_of_text(lines: list[bytes]) -> None:
+    raw = b"".join(lines)
+    assert sum(message.count(b"text") for message in split(raw)) == raw.count(b"text")
+
+
+@given(st.lists(st.text(alphabet="ab >\nFrom ", min_size=1, max_size=60), min_size=1, max_size=4))
+def test_what_is_quoted_as_mboxrd_comes_back(bodies: list[str]) -> None:
+    messages = [f"Subject: x\n\n{body}\n\n".encode() for body in bodies]
+    quoted = (b"".join(_quote(line) for line in message.splitlines(keepends=True)) for message in messages)
+    assert split(b"".join(FROM + one for one in quoted)) == messages
+
+
+def _quote(line: bytes) -> bytes:
+    return b">" + line if line.lstrip(b">").startswith(b"From ") else line
