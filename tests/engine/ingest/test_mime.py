@@ -1,0 +1,189 @@
+"""A message's parts are found and their text decoded, within limits."""
+
+import base64
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ingest.limits import Limits
+from engine.ingest.mime import Leaf, Nested, Tree, walk
+from engine.ingest.parts import decode_transfer, read_part
+
+LIMITS = Limits()
+
+
+def tree_of(raw: bytes, limits: Limits = LIMITS) -> Tree:
+    tree = Tree(limits, lambda: False)
+    walk(read_part(raw, limits), tree)
+    return tree
+
+
+def texts(raw: bytes) -> list[str | None]:
+    return [found.text for found in tree_of(raw).found if isinstance(found, Leaf)]
+
+
+def multipart(kind: str, *parts: str) -> bytes:
+    body = "".join(f"--b\n{part}\n" for part in parts)
+    return f"Content-Type: multipart/{kind}; boundary=b\n\npreamble\n{body}--b--\nepilogue\n".encode()
+
+
+def typed(kind: str, text: str, *fields: str) -> str:
+    return "\n".join((f"Content-Type: {kind}", *fields, "", text))
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "data"),
+    [
+        (b"caf=C3=A9=\n!", "quoted-printable", "café!".encode()),
+        (b"100 =ZZ sure =", "quoted-printable", b"100 =ZZ sure "),
+        (b"aGVs\nbG8", "base64", b"hello"),
+        (b"This was never base64, whatever it says.", "base64", b"This was never base64, whatever it says."),
+        (b"begin 644 a.txt\n%:&5L;&\\\n`\nend\n", "x-uuencode", b"hello"),
+        (b"as it is", "8bit", b"as it is"),
+        (b"as it is", "no-such-encoding", b"as it is"),
+    ],
+)
+def test_transfer_encodings_are_undone_as_far_as_they_go(body: bytes, encoding: str, data: bytes) -> None:
+    assert decode_transfer(body, encoding) == data
+
+
+def test_parts_come_in_order_without_preamble_and_epilogue() -> None:
+    assert texts(multipart("mixed", typed("text/plain", "one"), typed("text/plain", "two"))) == ["one", "two"]
+
+
+def test_the_plain_alternative_is_taken_when_it_says_as_much() -> None:
+    plain, rich = typed("text/plain", "see you at ten"), typed("text/html", "<p>see you at ten</p>")
+    assert texts(multipart("alternative", plain, rich)) == ["see you at ten"]
+
+
+def test_the_rich_alternative_is_taken_when_the_plain_one_is_a_stub() -> None:
+    plain = typed("text/plain", "no html")
+    rich = typed("text/html", "<p>we meet at ten in the great hall, bring the scores and a pencil</p>")
+    assert texts(multipart("alternative", plain, rich)) == [
+        "we meet at ten in the great hall, bring the scores and a pencil"
+    ]
+
+
+def test_an_invitation_beside_alternatives_is_kept() -> None:
+    parts = (typed("text/plain", "come"), typed("text/html", "come"), typed("text/calendar", "BEGIN:VCALENDAR"))
+    assert texts(multipart("alternative", *parts)) == ["come", "BEGIN:VCALENDAR"]
+
+
+def test_files_inside_a_rich_alternative_are_kept_beside_the_plain_one() -> None:
+    inner = multipart("mixed", typed("text/html", "come"), typed("application/pdf", "%PDF")).decode().replace("b", "c")
+    raw = multipart("alternative", typed("text/plain", "come"), inner.replace("coundary", "boundary"))
+    assert len(tree_of(raw).found) == 2
+
+
+def test_a_missing_end_is_no_loss() -> None:
+    assert texts(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo\n") == ["one", "two\n"]
+
+
+def test_an_undeclared_boundary_is_found() -> None:
+    raw = b"Content-Type: multipart/mixed\n\n--xyz\nContent-Type: text/plain\n\none\n--xyz--\n"
+    assert texts(raw) == ["one"]
+
+
+def test_a_multipart_without_any_boundary_is_text() -> None:
+    assert texts(b"Content-Type: multipart/mixed; boundary=b\n\njust words\n") == ["just words\n"]
+
+
+def test_a_message_inside_is_kept_apart() -> None:
+    found = tree_of(multipart("mixed", typed("message/rfc822", "Subject: inner\n\nhello"))).found
+    assert isinstance(found[0], Nested)
+    assert found[0].headers.first("subject") == "inner"
+
+
+def test_a_digest_holds_messages() -> None:
+    assert isinstance(tree_of(multipart("digest", "\nSubject: inner\n\nhello")).found[0], Nested)
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ('Content-Disposition: attachment; filename="plan.pdf"', "plan.pdf"),
+        ("Content-Disposition: attachment; filename*=utf-8''pl%C3%A4ne.pdf", "pläne.pdf"),
+        ("Content-Disposition: attachment; filename*0*=utf-8''pl%C3%A4; filename*1=ne.pdf", "pläne.pdf"),
+        ('Content-Disposition: attachment; filename="=?utf-8?B?cGzDpG5lLnBkZg==?="', "pläne.pdf"),
+        ("Content-Disposition: attachment; filename*=x-unknown'en'plan.pdf", "plan.pdf"),
+    ],
+)
+def test_file_names_are_decoded(field: str, name: str) -> None:
+    assert read_part(f"Content-Type: application/pdf\n{field}\n\nx".encode(), LIMITS).filename == name
+
+
+def test_flowed_text_is_joined() -> None:
+    assert texts(b"Content-Type: text/plain; format=flowed\n\none \ntwo\n") == ["one two\n"]
+
+
+def test_a_charset_is_obeyed_behind_a_transfer_encoding() -> None:
+    body = base64.b64encode("Grüße".encode("latin-1"))
+    assert texts(b"Content-Type: text/plain; charset=latin1\nContent-Transfer-Encoding: base64\n\n" + body) == ["Grüße"]
+
+
+def nested(depth: int, kind: str = "multipart/alternative") -> bytes:
+    raw = b"Content-Type: text/plain\n\nthe core\n"
+    for level in range(depth):
+        raw = b"Content-Type: %b; boundary=b%d\n\n--b%d\n%b\n--b%d--\n" % (kind.encode(), level, level, raw, level)
+    return raw
+
+
+def test_parts_nested_too_deep_are_named_not_read() -> None:
+    assert tree_of(nested(100)).problems == ["parts nested deeper than 20 were not read"]
+
+
+def test_too_many_parts_are_named_and_the_first_are_read() -> None:
+    tree = tree_of(multipart("mixed", *["\nx"] * 30), replace(LIMITS, parts=10))
+    assert (len(tree.found), tree.problems) == (9, ["parts beyond the first 10 were not read"])
+
+
+def test_parts_out_of_time_are_named_not_read() -> None:
+    tree = Tree(LIMITS, lambda: True)
+    walk(read_part(b"\nbody", LIMITS), tree)
+    assert tree.problems == ["parts were not read after 10 seconds"]
+
+
+def test_text_beyond_the_limit_is_cut_and_named() -> None:
+    tree = tree_of(b"Content-Type: text/plain\n\n" + b"x" * 1000, replace(LIMITS, text_chars=10))
+    assert tree.problems == ["text beyond 10 characters was not read"]
+
+
+def test_alternatives_within_alternatives_are_walked_once() -> None:
+    raw = b"Content-Type: text/html\n\n<p>the core</p>\n"
+    for level in range(20):
+        raw = b"Content-Type: multipart/alternative; boundary=b%d\n\n--b%d\n\n-\n--b%d\n%b\n--b%d--\n" % (
+            *[level] * 3,
+            raw,
+            level,
+        )
+    assert tree_of(raw).parts <= 41
+
+
+PIECES = [
+    *(
+        b"Content-Type: multipart/mixed; boundary=b\n",
+        b"Content-Type: multipart/alternative\n",
+        b"--b\n",
+        b"--b--\n",
+        b"\n",
+    ),
+    *(
+        b"Content-Type: message/rfc822\n",
+        b"Content-Type: text/html\n",
+        b"Content-Transfer-Encoding: base64\n",
+        b"text\n",
+    ),
+    *(
+        b"Content-Disposition: attachment; filename*0*=''%ff\n",
+        b"Content-Type: text/plain; charset=utf-16; name*=x\n",
+        b"\xff",
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_any_parts_are_walked(pieces: list[bytes]) -> None:
+    tree = tree_of(b"".join(pieces))
+    assert tree.found or tree.problems

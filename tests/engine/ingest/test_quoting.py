@@ -1,0 +1,180 @@
+"""The writer's own words are told from what was quoted, forwarded or signed."""
+
+import pytest
+import quotequail
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.ingest.quoting import ANSWERED, NEW, PASSED_ON, Quotes, passages_of
+
+LETTERS = {"body": "b", "quote": "q", "forward": "f", "signature": "s"}
+
+
+def roles(text: str, quotes: Quotes = ANSWERED) -> str:
+    """Give one letter for each passage."""
+    return "".join(LETTERS[passage.role] for passage in passages_of(text, quotes))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Yes.\n\nOn Fri, 3 May 2024 at 10:00, Ann <ann@x.org> wrote:\n> Will you come?", "bq"),
+        ("On Fri, 3 May 2024, Ann wrote:\n\n> one\n\nyes\n\n> two\n\nno", "qqbqb"),
+        ("Yes.\n\nOn Fri, 3 May 2024 at 10:00, Ann\n<ann@x.org> wrote:\n\nWill you come?", "bqq"),
+        ("Ja.\n\nAm 03.05.2024 um 10:00 schrieb Ann:\n> Kommst du?", "bq"),
+        ("Oui.\n\nLe 3 mai 2024 à 10:00, Ann a écrit :\n> Tu viens ?", "bq"),
+        ("Sí.\n\nEl vie, 3 may 2024 a las 10:00, Ann (<ann@x.org>) escribió:\n\n¿Vienes?", "bqq"),
+        ("好。\n\n在 2024年5月3日，Ann <ann@x.org> 写道：\n\n来吗？", "bqq"),
+        ("Да.\n\nПт, 3 мая 2024 г. в 10:00, Ann <ann@x.org>:\n> Придёшь?", "bq"),
+        ("Ann Lee <ann@x.org> writes:\n> Will you come?\nYes.", "qb"),
+        (
+            "Yes.\n\n-----Original Message-----\nFrom: Ann\nSent: Friday\nTo: Bob\nSubject: Tonight\n\nWill you come?",
+            "bqq",
+        ),
+        ("Yes.\n\n________________________________\nFrom: Ann <ann@x.org>\nDate: Friday\nTo: Bob\n\nCome?", "bbqq"),
+        ("Ja.\n\nVon: Ann\nGesendet: Freitag\nAn: Bob\nBetreff: Heute\n\nKommst du?", "bqq"),
+        ("*From:* Ann\n*Sent:* Friday\n*To:* Bob\n\nCome?", "qq"),
+        ("Yes.\n\nAnn Lee\n05/03/2024 10:00 AM\nTo: Bob Ray\ncc:\nSubject: Tonight\n\nWill you come?", "bqq"),
+        ("Yes.\n\nAnn Lee\nSent by: Eve\n05/03/2024 10:00 AM\n\nTo: Bob\ncc:\nSubject: Tonight", "bqq"),
+        ('Yes.\n\n"Lee, Ann" <ann@x.org> on 05/03/2024 10:00:00 AM\nTo: Bob\ncc:\n\nSubject: Tonight', "bqq"),
+    ],
+)
+def test_answered_messages_are_quotes(text: str, expected: str) -> None:
+    assert roles(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nSubject: Tonight\n\nCome.",
+        "See below.\n\nBegin forwarded message:\n\nFrom: Ann\n\nCome.",
+        "See below.\n\n---------------------- Forwarded by Bob Ray/Corp/X on 05/03/2024 10:00 AM ----\n\nAnn Lee\n\nCome.",
+        "See below.\n\n-------- Weitergeleitete Nachricht --------\nVon: Ann\n\nKomm.",
+    ],
+)
+def test_passed_on_messages_are_forwards(text: str) -> None:
+    assert roles(text)[0] == "b"
+    assert set(roles(text)[1:]) == {"f"}
+
+
+def test_what_a_forwarding_mail_quotes_is_a_forward() -> None:
+    assert roles("FYI\n\n-----Original Message-----\nFrom: Ann\n\nCome.\n", PASSED_ON) == "bff"
+    assert roles("FYI\n\n> Come.", PASSED_ON) == "bf"
+
+
+def test_a_new_mail_that_only_quotes_has_passed_it_on() -> None:
+    assert roles("-----Original Message-----\nFrom: Ann\n\nCome.", NEW) == "ff"
+    assert roles("Hm.\n\n-----Original Message-----\nFrom: Ann\n\nCome.", NEW) == "bqq"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See you.\n\n-- \nAnn Lee\nChoir", "bs"),
+        ("See you.\n\nSent from my iPhone", "bs"),
+        ("Bis dann.\nVon meinem iPhone gesendet", "bs"),
+        ("See you.\n\nGet Outlook for iOS", "bs"),
+        ("I sent it.\n\nSent from my desk, which is quicker than a phone.", "bb"),
+        ("See you.\n\nAnn Lee\nManager\n+1 555 010 2345\nwww.example.org", "bs"),
+        ("Call me at +1 555 010 2345 tonight.", "b"),
+        ("Hi\n\nThis e-mail is confidential. If you are not the intended recipient, notify the sender.", "bs"),
+        ("Hi\n\n_______________________________________________\nchoir mailing list\nchoir@example.org", "bs"),
+        ("See you.\n-- \nAnn\n\n> earlier\n\nanswer below", "bsqb"),
+    ],
+)
+def test_signatures_are_told_from_words(text: str, expected: str) -> None:
+    assert roles(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On Friday we sing.\n\nOn Saturday we rest.",
+        "To: the choir\n\nDear all, come.",
+        "Date: Friday\n\nCome.",
+        "one -- two\n\nthree",
+        "Menu\n--------------\nSoup",
+        "He wrote:\n\nsomething long ago",
+    ],
+)
+def test_ordinary_words_are_the_writers_own(text: str) -> None:
+    assert set(roles(text)) == {"b"}
+
+
+def test_passages_name_their_lines() -> None:
+    first, second = passages_of("\none\ntwo\n\n> three\n", first_line=10)
+    assert (first.text, first.first, first.last) == ("one\ntwo", 11, 12)
+    assert (second.text, second.first, second.last) == ("> three", 14, 14)
+
+
+def test_a_bare_quote_mark_parts_quoted_paragraphs() -> None:
+    assert [passage.text for passage in passages_of("> one\n>\n> two")] == ["> one\n>", "> two"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yes.\n\nOn Fri, May 3, 2024 at 10:00 AM, Ann <ann@x.org> wrote:\n\n> Will you come?\n> I hope so.",
+        "Ja.\n\nAm 03.05.2024 um 10:00 schrieb Ann <ann@x.org>:\n\n> Kommst du?",
+        "See below.\n\n---------- Forwarded message ----------\nFrom: Ann <ann@x.org>\nSubject: Tonight\n\nCome.",
+        "See below.\n\nBegin forwarded message:\n\n> From: Ann <ann@x.org>\n> Subject: Tonight\n>\n> Come.",
+        "Yes.\n\n-----Original Message-----\nFrom: Ann\nSent: Friday, May 3, 2024 10:00\nTo: Bob\nSubject: Tonight\n\nCome?",
+        "Nothing is quoted here.\n\nNot a word.",
+    ],
+)
+def test_the_first_quoted_line_is_where_another_reader_finds_it(text: str) -> None:
+    ours = [passage.first for passage in passages_of(text) if passage.role != "body"][:1]
+    lines, theirs = 1, []
+    for expanded, block in quotequail.quote(text):
+        theirs += [] if expanded else [lines]
+        lines += len(block.split("\n"))
+    blank = [at for at in theirs[:1] if not text.split("\n")[at - 1].strip()]
+    assert ours == ([at + 1 for at in blank] or theirs[:1] or ours)
+    assert bool(ours) == bool(theirs) or "wrote" in text or "Original" in text or "orwarded" in text
+
+
+LINES = [
+    *(
+        "",
+        "word",
+        "> quoted",
+        ">",
+        "-- ",
+        "--",
+        "On Fri, 3 May 2024, Ann wrote:",
+        "On Friday",
+        "wrote:",
+        "From: a",
+        "To: b",
+    ),
+    *(
+        "Date: c",
+        "Subject: d",
+        "-----Original Message-----",
+        "--- Forwarded by x ---",
+        "05/03/2024 10:00 AM",
+        "____________________",
+    ),
+    *("Sent from my phone", "mailing list", "555 010 2345 6", "\t ", "a@x.org:", "confidential and intended for"),
+]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=20))), st.sampled_from([ANSWERED, NEW, PASSED_ON]))
+def test_every_line_is_in_one_passage_that_holds_its_text(lines: list[str], quotes: Quotes) -> None:
+    text = "\n".join(lines)
+    lines = text.split("\n")
+    covered: list[int] = []
+    for passage in passages_of(text, quotes):
+        assert passage.text == "\n".join(lines[passage.first - 1 : passage.last]).strip()
+        covered += range(passage.first, passage.last + 1)
+    assert covered == [at for at, line in enumerate(lines, start=1) if line.strip()]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-", ">", "> ", "On ", "From: a\n", "wrote:\n", "On a 2024\n", " ", "_", "*", "\t", "a@", "-----\n", "1/1/24 "],
+)
+def test_hostile_texts_end(piece: str) -> None:
+    text = piece * 20_000
+    assert "".join("".join(one.text for one in passages_of(text)).split()) == "".join(text.split())
