@@ -3,16 +3,17 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import out
 from cli.days import moment
 from cli.session import Session, session
-from engine.ask.answer import Answered, Manner
 from store.errors import NoModel, NoStore, PkbError, UsageError
-from store.records import Scope
+
+if TYPE_CHECKING:
+    from engine.ask.answer import Answered, Manner
 
 
 def ask(
@@ -46,6 +47,9 @@ def ask(
         raise NoModel(f"there is no language model {model} here", "pkb ask --model quote")
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
+    from engine.ask.answer import Manner
+    from store.records import Scope
+
     with session() as opened:
         limits = (sender, recipient, moment(since, opened.now), moment(until, opened.now, end=True), collection)
         count = opened.settings.ask.k if k is None else k
@@ -59,7 +63,7 @@ def ask(
             raise typer.Exit(0 if answered.reply.answer is not None else 4)
 
 
-def _batch(opened: Session, manner: Manner, printer: Callable[[Answered], None], *, as_json: bool) -> None:
+def _batch(opened: Session, manner: "Manner", printer: "Callable[[Answered], None]", *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
     for line in sys.stdin.buffer:
         text = line.decode("utf-8", "replace").strip()
@@ -73,7 +77,7 @@ def _batch(opened: Session, manner: Manner, printer: Callable[[Answered], None],
             out.error(error.code, error.message, error.next_step, as_json=as_json, question=text)
 
 
-def _print(answered: Answered, *, as_json: bool, explain: bool) -> None:
+def _print(answered: "Answered", *, as_json: bool, explain: bool) -> None:
     if as_json:
         row = answered.reply.to_json()
         out.data(row | {"explain": answered.trace.to_json()} if explain else row)

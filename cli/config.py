@@ -6,7 +6,6 @@ import typer
 
 from cli import out
 from cli.session import session
-from engine import settings
 
 config = typer.Typer(help="Read and change the settings.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -21,6 +20,8 @@ def get(
     Example: pkb config get ask.k
     """
     with session() as opened:
+        from engine import settings
+
         value = settings.find(opened.settings, key)
     out.data({"schema": out.SCHEMA, "key": key, "value": value}) if as_json else print(value)
 
@@ -36,6 +37,8 @@ def put(
     Example: pkb config set ask.k 8
     """
     with session() as opened:
+        from engine import settings
+
         kept = settings.save(opened.home.config, key, value)
     out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
 
@@ -61,6 +64,8 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
+        from engine import settings
+
         chosen = settings.chosen(opened.home.config)
         values = settings.keys(opened.settings)
         where = {key: str(opened.home.config) if key in chosen else "default" for key in values}

@@ -14,11 +14,11 @@ from cli import out
 from cli.plain import plain
 from cli.progress import bars
 from cli.session import Session, session
-from store.catalogue import Catalogue, Root
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ingest.ingest import Summary
+    from store.catalogue import Root
 
 _LISTED = 10
 When = Literal["now", "background", "later"]
@@ -58,9 +58,9 @@ def ingest(
 
 def _roots(
     opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
-) -> tuple[list[Root], list[str]]:
+) -> "tuple[list[Root], list[str]]":
     """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
-    known = Catalogue(opened.ledger).roots() if opened.there else []
+    known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
         raise UsageError("which folder?", "pkb ingest ~/Mail")
     asked = [Path(os.path.normpath(path.expanduser().absolute())) for path in paths]
@@ -73,14 +73,16 @@ def _roots(
     )
 
 
-def _root(path: str, before: dict[str, Root], kind: str | None, collection: str | None) -> Root:
+def _root(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
     """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
+    from store.catalogue import Root
+
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
     usual = Root(path, above.collection if above else Path(path).name or "/", above.kind if above else None)
     return Root(path, collection or usual.collection, kind or usual.kind)
 
 
-def _read(opened: Session, roots: Sequence[Root], *, prune: bool, quiet: bool) -> "Summary":
+def _read(opened: Session, roots: "Sequence[Root]", *, prune: bool, quiet: bool) -> "Summary":
     run = opened.ingest(prune=prune)
     with opened.locks.writer(), bars(quiet=quiet) as tick:
         for root in roots:
@@ -95,7 +97,8 @@ def _embed(opened: Session, when: When, *, quiet: bool) -> int:
     if not missing or when == "later":
         return missing
     if when == "background":
-        words = [sys.executable, "-m", "cli.app", "ingest", "--json"]
+        # -P: a folder named cli where the user stands must not be taken for ours
+        words = [sys.executable, "-P", "-c", "from cli.app import main; main()", "ingest", "--json"]
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                          start_new_session=True)  # fmt: skip
         return missing

@@ -10,9 +10,7 @@ from cli import out
 from cli.days import moment
 from cli.plain import plain
 from cli.session import Session, session
-from store.catalogue import Catalogue
 from store.errors import UsageError
-from store.records import Scope
 
 
 def search(
@@ -29,6 +27,8 @@ def search(
 
     Example: pkb search minutes budget --from ann -k 3
     """
+    from store.records import Scope
+
     with session() as opened:
         limits = (sender, recipient, moment(since, opened.now), moment(until, opened.now, end=True), collection)
         found = opened.search(" ".join(words), Scope(*limits), k)
@@ -99,8 +99,8 @@ def _figures(opened: Session) -> dict[str, Any]:
     return {
         "schema": out.SCHEMA,
         "generation": opened.ledger.generation,
-        "kept": {**Catalogue(opened.ledger).counts(), "chunks": chunks, "vectors": chunks - missing},
-        "collections": Catalogue(opened.ledger).by_collection(),
+        "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
+        "collections": opened.catalogue.by_collection(),
         "bank": {"answers": answers, "bytes": answer_bytes, "budget": opened.settings.bank.bytes},
         "bytes": opened.home.sizes(),
         "asked": [

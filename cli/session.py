@@ -9,12 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from engine.settings import Settings, load
-from store.catalogue import Catalogue
 from store.errors import NoModel, UsageError
-from store.home import Home, locate
-from store.ledger import Ledger, exists, open_ledger
-from store.records import Scope
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,10 +23,15 @@ if TYPE_CHECKING:
     from engine.ingest.embed import Embedded
     from engine.ingest.ingest import Ingest
     from engine.models.protocols import Embedder
+    from engine.settings import Settings
+    from store.catalogue import Catalogue
+    from store.home import Home
     from store.integrity import Finding
     from store.knowledge import Knowledge
+    from store.ledger import Ledger
     from store.locks import Locks
     from store.reading import Reader
+    from store.records import Scope
     from store.tables import Tables
     from store.vectors import VectorStore
 
@@ -40,13 +40,17 @@ class Session:
     """One command's view of a home; `closing` lets go of what it opened."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
+        from store.home import locate
+
         self._environ = environ
         self.home: Home = locate(environ)
         self._create = False
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """Read the config file; UsageError naming what cannot be."""
+        from engine.settings import load
+
         return load(self.home.config)
 
     def make(self) -> None:
@@ -57,6 +61,8 @@ class Session:
     @property
     def there(self) -> bool:
         """Tell whether anything was ever kept here."""
+        from store.ledger import exists
+
         return exists(self.home.ledger)
 
     @cached_property
@@ -67,9 +73,18 @@ class Session:
         return now(self._environ)
 
     @cached_property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> "Ledger":
         """Open the ledger; NoStore where there is none."""
+        from store.ledger import open_ledger
+
         return open_ledger(self.home.ledger, create=self._create, durable=self._create)
+
+    @cached_property
+    def catalogue(self) -> "Catalogue":
+        """Give what was read from where."""
+        from store.catalogue import Catalogue
+
+        return Catalogue(self.ledger)
 
     @cached_property
     def tables(self) -> "Tables":
@@ -146,7 +161,7 @@ class Session:
             with trace.step("open"):
                 from engine.ask.evidence import gather
 
-                parts = (self.reader, Catalogue(self.ledger), self.question_embedder)
+                parts = (self.reader, self.catalogue, self.question_embedder)
             with self.locks.reader():
                 return gather(*parts, question, manner.scope, manner.k, trace)
 
@@ -157,7 +172,7 @@ class Session:
 
         return Asker(self.ledger, gather, write, self.settings.bank.bytes)
 
-    def search(self, text: str, scope: Scope, k: int) -> "tuple[Read, ...]":
+    def search(self, text: str, scope: "Scope", k: int) -> "tuple[Read, ...]":
         """Retrieve without answering."""
         from engine.ask.evidence import gather
         from engine.ask.question import understand
@@ -165,15 +180,14 @@ class Session:
 
         question = understand(text, self.now)
         with self.locks.reader():
-            catalogue = Catalogue(self.ledger)
-            return gather(self.reader, catalogue, self.question_embedder, question, scope, k, Trace()).reads
+            return gather(self.reader, self.catalogue, self.question_embedder, question, scope, k, Trace()).reads
 
     def documents(self, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
         """Give the documents that a file holds, as kept, with the lines that sources name."""
         from engine.ask.shown import shown
 
         wanted = (message_id or "").strip("<>")
-        places = [p for p in Catalogue(self.ledger).standing_at(str(path)) if not wanted or p.message_id == wanted]
+        places = [p for p in self.catalogue.standing_at(str(path)) if not wanted or p.message_id == wanted]
         with self.locks.reader():
             return shown(self.reader, places)
 

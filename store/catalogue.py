@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from store import moved
 from store.ledger import Ledger, path_key
 from store.records import FileState, Place
 
@@ -26,7 +27,8 @@ class Problem:
     reason: str
 
 
-_BELOW = "(path = ?1 OR (path > ?2 AND path < ?3))"
+_BELOW = "(path = ? OR (path > ? AND path < ?))"
+_CHANGED = -1  # the mtime of a file that the next look finds changed
 
 
 def _below(root: str) -> tuple[bytes, bytes, bytes]:
@@ -40,7 +42,7 @@ class Catalogue:
     """The ledger's rows about files; every method that changes rows is called inside a transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
+        self._ledger, self._rows = ledger, ledger.rows
 
     def roots(self) -> list[Root]:
         """Give every root, in order of its path."""
@@ -48,85 +50,103 @@ class Catalogue:
         return [Root(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
 
     def put_root(self, root: Root) -> None:
-        """Keep a root, or its new collection and kind."""
-        self._rows.execute(
-            "INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", (path_key(root.path), root.collection, root.kind)
-        )
+        """Keep a root, or its new collection and kind; all that stands in it, and in no root further in, follows."""
+        key, below = path_key(root.path), _below(root.path)
+        row = self._rows.execute("SELECT collection, kind FROM roots WHERE path = ?", (key,)).fetchone()
+        collection, kind = row or (root.collection, root.kind)
+        if collection != root.collection:  # a root further in that is in the same collection goes with this one
+            sql = f"UPDATE roots SET collection = ? WHERE {_BELOW} AND collection = ?"
+            self._rows.execute(sql, (root.collection, *below, collection))
+        if kind != root.kind:
+            self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", below)
+        self._rows.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", (key, root.collection, root.kind))
+        roots = self.roots()
+        for one in roots:
+            if _inside(one, root):
+                self._move(one, [inner for inner in roots if inner != one and _inside(inner, one)])
 
     def files(self, root: str) -> dict[bytes, FileState]:
         """Give the files read at or below a path, by the bytes of their paths."""
         sql = f"SELECT path, size, mtime_ns, inode FROM files WHERE {_BELOW}"
         return {path: FileState(*state) for path, *state in self._rows.execute(sql, _below(root))}
 
-    def changed(self) -> list[str]:
-        """Give the files that `read_again` has marked."""
-        return [os.fsdecode(path) for (path,) in self._rows.execute("SELECT path FROM files WHERE mtime_ns = -1")]
+    def changed(self) -> list[bytes]:
+        """Give the files that are to be read again."""
+        return [path for (path,) in self._rows.execute(f"SELECT path FROM files WHERE mtime_ns = {_CHANGED}")]
 
     def put_file(self, path: str, state: FileState, places: Sequence[Place], problems: Sequence[Problem]) -> None:
-        """Say that a file was read whole: its former places and problems give way to these."""
+        """Say that a file was read whole: its former problems give way to these.
+
+        Documents that it no longer holds are not let go yet: `drop` does that, once `leaving` was found to be sound.
+        """
+        key, here = path_key(path), {place.document for place in places}
+        former = self._rows.execute("SELECT * FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
+        aside = [row for row in former if row[2] not in here]
+        moved.mark(self._ledger, here | {row[2] for row in former})
+        for table in ("places", "problems"):
+            self._rows.execute(f"DELETE FROM {table} WHERE path = ?", (key,))
+        self._insert(places)
+        kept_aside = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(aside, 1)]
+        self._rows.executemany("INSERT INTO places VALUES (?, ?, ?, ?, ?, ?)", kept_aside)
+        rows = [(key, problem.item, problem.reason) for problem in problems]
+        self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", rows)
+        self._put_state(key, state)
+
+    def put_places(self, path: str, places: Sequence[Place]) -> None:
+        """Keep some places of a file that is not read whole yet, so that the next look finds it changed."""
         key = path_key(path)
-        kept = (key, state.size, state.mtime_ns, state.inode)
-        self._rows.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", kept)
-        self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
-        self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
-        self.put_places(places)
-        problem_rows = [(key, problem.item, problem.reason) for problem in problems]
-        self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", problem_rows)
+        moved.mark(self._ledger, (place.document for place in places))
+        for place in places:
+            self._put_aside(key, place)
+        self._insert(places)
+        self._put_state(key, FileState(0, _CHANGED, 0))
 
-    def put_places(self, places: Iterable[Place]) -> None:
-        """Keep places, replacing what stood there."""
-        rows = ((path_key(p.path), p.item, p.document, p.message_id, p.lines_before, p.collection) for p in places)
-        self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-    def drop_files(self, paths: Iterable[bytes]) -> None:
-        """Forget files and what they held; their documents go with `orphans`, unless they stand elsewhere."""
-        keys = [(path,) for path in paths]
+    def drop(self, root: str, gone: Iterable[bytes]) -> None:
+        """Let go of vanished files, and of the documents that changed ones at or below the root held before."""
+        keys = [(path,) for path in gone]
+        former = f"item < 0 AND {_BELOW}"
+        standing = self._rows.execute(f"SELECT document FROM places WHERE {former}", _below(root)).fetchall()
+        for key in keys:
+            standing += self._rows.execute("SELECT document FROM places WHERE path = ?", key).fetchall()
+        moved.mark(self._ledger, (document for (document,) in standing))
+        self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
         for table in ("files", "places", "problems"):
             self._rows.executemany(f"DELETE FROM {table} WHERE path = ?", keys)
 
+    def leaving(self, root: str, gone: Iterable[bytes]) -> tuple[int, int]:
+        """Count the documents that `drop` would leave nowhere, and all documents at or below the root."""
+        self._rows.execute("CREATE TEMP TABLE IF NOT EXISTS gone (path BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._rows.execute("DELETE FROM gone")
+        self._rows.executemany("INSERT OR IGNORE INTO gone VALUES (?)", [(path,) for path in gone])
+        lost = f"""SELECT count(*) FROM (
+            SELECT document FROM places WHERE item < 0 AND {_BELOW}
+            UNION SELECT document FROM gone JOIN places USING (path)) AS lost
+            WHERE NOT EXISTS (SELECT 1 FROM places WHERE places.document = lost.document
+                              AND path NOT IN (SELECT path FROM gone) AND NOT (item < 0 AND {_BELOW}))"""
+        every = f"SELECT count(DISTINCT document) FROM places WHERE {_BELOW}"
+        lost_count = self._one(lost, *_below(root), *_below(root))
+        return lost_count, self._one(every, *_below(root)) if lost_count else 0
+
     def read_again(self, documents: Iterable[str]) -> None:
         """Make the next look at the files that hold these documents find them changed."""
-        sql = "UPDATE files SET mtime_ns = -1 WHERE path IN (SELECT path FROM places WHERE document = ?)"
+        sql = f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN (SELECT path FROM places WHERE document = ?)"
         self._rows.executemany(sql, [(document,) for document in documents])
 
     def places(self, document: str) -> list[Place]:
         """Give every place of a document, those whose lines are the file's own first, then by path."""
-        sql = """SELECT path, item, document, message_id, lines_before, collection FROM places
-                 WHERE document = ? ORDER BY lines_before IS NULL, path, item"""
+        sql = "SELECT * FROM places WHERE document = ? ORDER BY item < 0, lines_before IS NULL, path, item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (document,))]
 
     def standing_at(self, path: str) -> list[Place]:
         """Give the documents of one file, in their order there."""
-        sql = (
-            "SELECT path, item, document, message_id, lines_before, collection FROM places WHERE path = ? ORDER BY item"
-        )
+        sql = "SELECT * FROM places WHERE path = ? AND item >= 0 ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
-
-    def only_in(self, root: str, gone: Iterable[bytes]) -> tuple[int, int]:
-        """Count the documents that stand in these files alone, and all documents at or below the root."""
-        self._rows.execute("CREATE TEMP TABLE IF NOT EXISTS gone (path BLOB PRIMARY KEY) WITHOUT ROWID")
-        self._rows.execute("DELETE FROM gone")
-        self._rows.executemany("INSERT OR IGNORE INTO gone VALUES (?)", [(path,) for path in gone])
-        lost = """SELECT count(DISTINCT document) FROM places WHERE path IN (SELECT path FROM gone) AND document NOT IN
-                  (SELECT document FROM places WHERE path NOT IN (SELECT path FROM gone))"""
-        every = f"SELECT count(DISTINCT document) FROM places WHERE {_BELOW}"
-        return self._one(lost), self._one(every, *_below(root))
 
     def problems(self, root: str) -> list[Problem]:
         """Give all that could not be read at or below a path, in order of path and item."""
         sql = f"SELECT path, item, reason FROM problems WHERE {_BELOW} ORDER BY path, item"
-        return [
-            Problem(os.fsdecode(path), item, reason) for path, item, reason in self._rows.execute(sql, _below(root))
-        ]
-
-    def move(self, root: str, collection: str) -> list[str]:
-        """Put all at or below a path into one collection; gives the documents for which that is a change."""
-        values = (*_below(root), collection)
-        sql = f"SELECT DISTINCT document FROM places WHERE {_BELOW} AND collection <> ?4"
-        moved = [row[0] for row in self._rows.execute(sql, values)]
-        update = f"UPDATE places SET collection = ?4 WHERE {_BELOW} AND collection <> ?4"
-        self._rows.execute(update, values)
-        return moved
+        rows = self._rows.execute(sql, _below(root))
+        return [Problem(os.fsdecode(path), item, reason) for path, item, reason in rows]
 
     def collections(self, document: str) -> list[str]:
         """Give the collections that a document belongs to, by its places."""
@@ -144,5 +164,38 @@ class Catalogue:
             name: self._one(f"SELECT count(*) FROM {name}") for name in ("files", "documents", "places", "problems")
         }
 
+    def _move(self, root: Root, inner: Sequence[Root]) -> None:
+        """Put all that stands in a root, and in none of those further in, into its collection."""
+        sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)
+        values = (root.collection, *(value for one in (root, *inner) for value in _below(one.path)))
+        found = self._rows.execute(f"SELECT DISTINCT document FROM places WHERE {sql}", values).fetchall()
+        moved.mark(self._ledger, (document for (document,) in found))
+        self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
+
+    def _put_aside(self, key: bytes, place: Place) -> None:
+        """Make room for a place where another document stood before; that one is let go later, with `drop`."""
+        there = self._rows.execute("SELECT document FROM places WHERE path = ? AND item = ?", (key, place.item))
+        row = there.fetchone()
+        if row and row[0] != place.document:
+            moved.mark(self._ledger, row)
+            lowest = "SELECT min(min(item), 0) - 1 FROM places WHERE path = ?1"
+            sql = f"UPDATE places SET item = ({lowest}), lines_before = NULL WHERE path = ?1 AND item = ?2"
+            self._rows.execute(sql, (key, place.item))
+
+    def _insert(self, places: Iterable[Place]) -> None:
+        rows = ((path_key(p.path), p.item, p.document, p.message_id, p.lines_before, p.collection) for p in places)
+        self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def _put_state(self, key: bytes, state: FileState) -> None:
+        kept = (key, state.size, state.mtime_ns, state.inode)
+        self._rows.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", kept)
+
     def _one(self, sql: str, *values: bytes) -> int:
         return int(self._rows.execute(sql, values).fetchone()[0])
+
+
+def _inside(inner: Root, outer: Root) -> bool:
+    """Tell whether a root is another one or lies in it."""
+    key, start, _ = _below(outer.path)
+    path = path_key(inner.path)
+    return path == key or path.startswith(start)

@@ -6,32 +6,23 @@ Knows no files: the catalogue's rows are written by the caller's `record`, in th
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store import frequencies, journal, passages
+from store import frequencies, journal, moved, passages
 from store.catalogue import Catalogue
+from store.entry import Entry, chunk_rows, document_row
 from store.filters import among
 from store.frequencies import Tally
 from store.journal import Change
 from store.ledger import Ledger
-from store.records import Chunk, Document
+from store.threads import thread_of
 
 if TYPE_CHECKING:
-    from store.tables import Row, Tables
+    from store.tables import Tables
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A document ready to be kept: its chunks, their words (joined by spaces), its collections and its thread."""
-
-    document: Document
-    chunks: tuple[Chunk, ...]
-    tokens: tuple[str, ...]
-    collections: tuple[str, ...]
-    thread: str
+_AT_ONCE = 5000  # documents in one condition
+_UNTIDY = "untidy"  # the counter of changes since the last compaction
 
 
 class Knowledge:
@@ -47,32 +38,38 @@ class Knowledge:
 
     def commit(self, entries: Sequence[Entry], record: Callable[[], None], removes: Sequence[str] = ()) -> None:
         """Keep documents with their chunks, in place of those with the same id, and remove others, all or nothing."""
+        if not entries and not removes:
+            self._record_alone(record)
+            return
         adds = [entry.document.id for entry in entries]
         leaving = [*self.holds(adds), *removes]
         change = Change(tuple(adds), tuple(leaving), self._tally(leaving))
         number = journal.begin(self._ledger, change, time.time())
         self._delete(leaving)
         if entries:
-            self._tables.put("documents", [_document_row(entry) for entry in entries])
-            self._tables.put("chunks", [row for entry in entries for row in _chunk_rows(entry)])
+            self._tables.put("documents", [document_row(entry) for entry in entries])
+            self._tables.put("chunks", [row for entry in entries for row in chunk_rows(entry)])
         with self._ledger.transaction():
-            self._forget_rows(change)
+            self._forget_rows(change, gone=set(leaving) - set(adds))
             for entry in entries:
                 self._keep_rows(entry)
             frequencies.apply(self._ledger, Tally().count(t for entry in entries for t in entry.tokens), 1)
+            self._ledger.add(_UNTIDY, len(adds) + len(leaving))
             record()
             journal.end(self._ledger, number)
 
     def recover(self) -> int:
-        """Undo what killed writers left half done and have its files read again; gives how many changes that were."""
+        """Undo what killed writers left half done, have its files read again; gives how many changes that were."""
         dead = journal.unfinished(self._ledger)
         for number, change in dead.items():
             touched = [*change.adds, *change.removes]
             self._delete(touched)
             with self._ledger.transaction():
                 Catalogue(self._ledger).read_again(touched)
-                self._forget_rows(change)
+                self._forget_rows(change, gone=set(touched))
+                self._ledger.add(_UNTIDY, len(touched))
                 journal.end(self._ledger, number)
+        self.settle()
         return len(dead)
 
     def is_settled(self, document: str) -> bool:
@@ -85,24 +82,43 @@ class Knowledge:
         sql = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places) ORDER BY id"
         return [row[0] for row in self._ledger.rows.execute(sql)]
 
-    def set_collections(self, documents: dict[str, tuple[str, ...]]) -> None:
-        """Say which collections documents belong to now."""
-        by_collections: dict[tuple[str, ...], list[str]] = {}
-        for document, collections in documents.items():
-            by_collections.setdefault(collections, []).append(document)
-        for collections, members in by_collections.items():
-            self._tables.set_collections(members, collections, self._ledger.get("vectors") or "vectors")
-        if documents:
+    def settle(self) -> None:
+        """Tell the tables the collections of documents whose places have changed."""
+        marked = [one for one in moved.marked(self._ledger) if one.now]  # the rest is about to go
+        changed: dict[tuple[str, ...], list[str]] = {}
+        for one in marked:
+            if one.now != one.told:
+                changed.setdefault(one.now, []).append(one.document)
+        for collections, members in changed.items():
+            for start in range(0, len(members), _AT_ONCE):
+                some = members[start : start + _AT_ONCE]
+                self._tables.set_collections(some, collections, self._ledger.get("vectors") or "vectors")
+        if marked:
             with self._ledger.transaction():
-                self._ledger.raise_generation()
+                moved.settle(self._ledger, (one.document for one in marked))
+                if changed:
+                    self._ledger.raise_generation()
+
+    @property
+    def untidy(self) -> int:
+        """Count the documents and vectors written since the tables were last tidied."""
+        return self._ledger.count(_UNTIDY)
 
     def compact(self) -> None:
         """Tidy the tables after many small changes."""
         self._tables.compact()
+        self._ledger.set(_UNTIDY, "0")
 
     @cached_property
     def _tables(self) -> "Tables":
         return self._open_tables()  # only for a change: looking for one must not wait for LanceDB
+
+    def _record_alone(self, record: Callable[[], None]) -> None:
+        """Acknowledge what changes nothing that can be retrieved, but maybe where it stands."""
+        with self._ledger.transaction():
+            record()
+            if moved.any_marked(self._ledger):
+                self._ledger.raise_generation()
 
     def _tally(self, documents: Sequence[str]) -> Tally:
         rows = self._tables.select("chunks", among("document", documents), ["words"]) if documents else []
@@ -115,59 +131,21 @@ class Knowledge:
                 self._tables.delete(name, among("document", documents))
 
     def _keep_rows(self, entry: Entry) -> None:
-        document, date = entry.document, _iso(entry.document.date)
-        row = (document.id, date, entry.thread, len(entry.chunks))
+        document, date = entry.document, entry.date
+        row = (document.id, date, thread_of(self._ledger, document), len(entry.chunks))
         self._ledger.rows.execute("INSERT INTO documents (id, date, thread, chunks) VALUES (?, ?, ?, ?)", row)
         waiting = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO pending VALUES (?, ?, ?)", waiting)
+        passages.own(self._ledger, document.id, entry.owned)
+        passages.quote(self._ledger, document.id, entry.quoted)
 
-    def _forget_rows(self, change: Change) -> None:
-        """Remove the rows of documents that leave; what merely quoted those that leave for good is to be read again."""
+    def _forget_rows(self, change: Change, gone: set[str]) -> None:
+        """Remove the rows of documents that leave; what merely quoted those that are `gone` is to be read again."""
         leaving = [(d,) for d in change.removes]
         for table, column in (("documents", "id"), ("pending", "document")):
             self._ledger.rows.executemany(f"DELETE FROM {table} WHERE {column} = ?", leaving)
-        bereft = passages.leave(self._ledger, set(change.removes) - set(change.adds))
+        moved.settle(self._ledger, change.removes)
+        bereft = passages.leave(self._ledger, gone)
         self._ledger.rows.executemany("UPDATE documents SET again = 1 WHERE id = ?", [(d,) for d in bereft])
         Catalogue(self._ledger).read_again(bereft)
         frequencies.apply(self._ledger, change.tally, -1)
-
-
-def _iso(date: datetime | None) -> str | None:
-    return date.isoformat() if date else None
-
-
-def _about(entry: Entry) -> "Row":
-    document = entry.document
-    return {"date": document.date, "recipients": "\n".join(document.recipients), "collections": list(entry.collections)}
-
-
-def _document_row(entry: Entry) -> "Row":
-    d = entry.document
-    kept = {
-        "id": d.id,
-        "kind": d.kind,
-        "title": d.title,
-        "message_id": d.message_id,
-        "text": d.text,
-        "sender": d.sender,
-    }
-    return kept | _about(entry)
-
-
-def _chunk_rows(entry: Entry) -> "list[Row]":
-    about = _about(entry) | {"title": entry.document.title}
-    return [
-        {
-            "id": chunk.id, "document": chunk.document, "position": chunk.position, "header": chunk.header,
-            "text": chunk.text, "words": tokens, "first": chunk.first, "last": chunk.last,
-            "sender": _sender(entry.document, chunk), **about,
-        }
-        for chunk, tokens in zip(entry.chunks, entry.tokens, strict=True)
-    ]  # fmt: skip
-
-
-def _sender(document: Document, chunk: Chunk) -> str:
-    """Give who speaks in a chunk: a mail's sender, or those attendees of a meeting whose turns are in it."""
-    if document.kind == "mail":
-        return document.sender
-    return "\n".join(name for name in document.recipients if f"{name}:" in chunk.text)

@@ -14,6 +14,10 @@ _FIRST = (
         path BLOB NOT NULL, item INTEGER NOT NULL, document TEXT NOT NULL, message_id TEXT, lines_before INTEGER,
         collection TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID""",
     "CREATE INDEX places_document ON places (document)",
+    # Where a document stood before its file changed, until it is let go: an item below 0.
+    "CREATE INDEX places_former ON places (path) WHERE item < 0",
+    # Documents whose places have changed, and the collections (JSON) that LanceDB's tables still give them.
+    "CREATE TABLE moved (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE problems (
         path BLOB NOT NULL, item INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID""",
     # `again`: to be split into chunks anew, since a message that it quotes has gone.

@@ -62,11 +62,11 @@ class Weights:
 class Evidence:
     """What each sign of an answer adds to the log odds that there is one; fitted on public sets, see docs/log.md."""
 
-    start: float = -9.0
-    source: float = 9.0  # share of the question's words in the source that holds most
+    start: float = -8.6
+    source: float = 8.0  # share of the question's words in the source that holds most
     together: float = 1.0  # each of the question's words in the sentence that holds most, up to six
-    names: float = 0.5  # share of the question's names in the source that holds most
-    rival: float = -4.0  # how much more of the question is said about somebody else than about whom it names
+    names: float = 3.2  # share of the question's names in the source that holds most, 1 where it names none
+    rival: float = -8.0  # that more of it is said about another person than about whom it names, in full from 0.3 more
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def support(question: Question, reads: Sequence[Read], found: Sequence[Candidate
         (evidence.source, max(_share(wanted, each) for each in held)),
         (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
         (evidence.names, max(_share(tuple(names), each) for each in held) if names else 1.0),
-        (evidence.rival, _rival(question, found)),
+        (evidence.rival, min(1.0, _rival(question, found) / 0.3)),
     )
     return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
 

@@ -14,13 +14,14 @@ _TICK = 200  # files
 
 @dataclass(slots=True)
 class FileRead:
-    """A file and what it held; grows until it is `whole`."""
+    """A file and what it held; grows until it is `whole`. The first `kept` places are in the catalogue already."""
 
     path: str
     state: FileState
     places: list[Place] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     whole: bool = False
+    kept: int = 0
 
 
 @dataclass(slots=True)

@@ -8,69 +8,26 @@ Format = Literal["mail", "mbox", "emlx", "transcript"]
 
 HEAD = 8192  # bytes that tell
 _KNOWN = frozenset(
-    [
-        "from",
-        "to",
-        "cc",
-        "subject",
-        "date",
-        "message-id",
-        "received",
-        "return-path",
-        "mime-version",
-        "content-type",
-        "delivered-to",
-        "reply-to",
-        "sender",
-        "bcc",
-        "references",
-        "in-reply-to",
-        "x-mailer",
-        "list-id",
-        "importance",
-        "status",
-        "x-from",
-        "x-to",
-        "user-agent",
-        "resent-from",
-        "content-transfer-encoding",
-        "newsgroups",
-        "path",
-        "envelope-to",
-        "dkim-signature",
-        "authentication-results",
-        "arc-seal",
-        "x-received",
-        "x-mozilla-status",
-        "x-uidl",
-    ]
+    (
+        *("from", "to", "cc", "bcc", "subject", "date", "sender", "reply-to", "references", "in-reply-to", "x-mailer"),
+        *("list-id", "importance", "status", "x-from", "x-to", "user-agent", "resent-from", "newsgroups", "path"),
+        *("content-disposition", "content-transfer-encoding", "content-id", "authentication-results", "envelope-to"),
+        *("x-mozilla-status", "x-uidl"),
+    )
 )
-_TELLING = frozenset(
-    ["message-id", "received", "return-path", "delivered-to", "dkim-signature", "x-received", "mime-version"]
+_TELLING = frozenset(  # fields that nothing but mail begins with
+    (
+        *("message-id", "received", "return-path", "delivered-to", "dkim-signature", "arc-seal", "x-received"),
+        *("mime-version", "content-type"),
+    )
 )
 _FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
 _FROM_LINE = re.compile(rb"\s{0,100}From \S[^\n]{0,300}\n(?:>From [^\n]{0,300}\n)?[!-9;-~]{1,60}:")
 _IGNORED_NAMES = frozenset(
-    [
-        "maildirfolder",
-        "maildirsize",
-        "subscriptions",
-        "table_of_contents",
-        "thumbs.db",
-        "desktop.ini",
-        "info.plist",
-        "icon",
-        "courierimapuiddb",
-        "courierimapsubscribed",
-        "courierimapkeywords",
-        "courierpop3dsizelist",
-        "popstate.dat",
-        "msgfilterrules.dat",
-        "virtualfolders.dat",
-        "panacea.dat",
-        "filterlog.html",
-        "foldertree.json",
-    ]
+    (
+        *("maildirfolder", "maildirsize", "subscriptions", "table_of_contents", "thumbs.db", "desktop.ini", "icon\r"),
+        *("filterlog.html", "foldertree.json"),
+    )
 )
 _IGNORED_ENDINGS = (
     ".msf",
@@ -128,7 +85,7 @@ def _begins_header(head: bytes) -> bool:
             names.add(field[1].decode("ascii").lower())
         elif not line.strip() or not line[:1].isspace():
             break
-    known = names & _KNOWN
-    if known & _TELLING:
-        return len(known) > 1
+    telling, known = names & _TELLING, names & _KNOWN
+    if telling:
+        return len(telling | known) > 1
     return len(known) > 2 and bool(known & {"from", "subject"})

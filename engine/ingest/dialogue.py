@@ -99,7 +99,7 @@ _NOTHING = _Signs(False)
 def _signs(line: str) -> _Signs:
     if not line.strip():
         return _NOTHING
-    if block := _block(line):
+    if block := name_above(line):
         return _Signs(True, block)
     at, text = _timed(line)
     if at is None and (match := _LOOSE.match(line)):
@@ -155,7 +155,7 @@ def _timed(line: str) -> tuple[float | None, str]:
     return (seconds(match[1] or match[2]), line[match.end() :]) if match else (None, line)
 
 
-def _block(line: str) -> tuple[str, float | None] | None:
+def name_above(line: str) -> tuple[str, float | None] | None:
     """Give (name, seconds) of a line that may stand above what somebody said."""
     if len(line) > _LONG:
         return None

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.ingest.dates import date_line, date_within, without_date
-from engine.ingest.dialogue import Lines, heading
+from engine.ingest.dialogue import Lines, heading, name_above
 from engine.ingest.speakers import split_head
 
 _MOST = 8  # lines that may be the front
-_LONG = 200  # characters of a line that is no title
+_LONG = 160  # characters of a line that is no title
 _WHEN = re.compile(r"\W*(?:date|when|time)\b", re.IGNORECASE)
 _TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
 _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
@@ -53,13 +53,8 @@ def front_of(lines: Lines) -> Front:
 
 def _is_title(line: str, after: str) -> bool:
     alone = not after.strip() or date_line(after.strip()) is not None
-    return (
-        alone
-        and len(line.split()) <= 12
-        and line[-1] not in ".?!:,;]"
-        and not split_head(line)
-        and line[0] not in "-*["
-    )
+    shaped = len(line.split()) <= 12 and line[0] not in "-*[" and line[-1] not in ".?!:,;]"
+    return alone and shaped and not split_head(line) and not name_above(line)
 
 
 def readable(file: str) -> str:

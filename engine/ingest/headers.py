@@ -39,8 +39,8 @@ def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
     start = lead.end() if lead else 0
     block = _BLOCK.match(raw, start)
     end = block.end() if block else start
-    if end == start and start:  # blank lines, but no header behind them
-        return Headers({}), 0
+    if end == start:  # no field: all is body, behind the blank line that ends an empty header
+        start = end = 0
     blank = _BLANK.match(raw, end)
     return fields_of(raw[start : min(end, start + limit)]), blank.end() if blank else end
 

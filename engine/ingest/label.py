@@ -16,7 +16,7 @@ _MONTHS = (
 def label(document: Document, role: str) -> str:
     """Say who, when and what; not who speaks, since the turns say that themselves."""
     date = [_date(document.date)] if document.date else []
-    title = one_line(document.title, 200)
+    title = one_line(document.title, 160)
     if document.kind == "mail":
         who = [f"From: {_name(document.sender)}"] if document.sender else []
         who += [f"To: {_names(document.recipients, 2)}"] if document.recipients else []

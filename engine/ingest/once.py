@@ -3,12 +3,14 @@
 Knows passages and their digests; which document has which is kept by store/passages.py.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from store.records import Document, Passage
 
+_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
 _REPEATED = ("quote", "forward", "signature")
 
 
@@ -26,16 +28,16 @@ def digests(document: Document) -> list[bytes]:
     return [_digest(passage.text) for passage in document.passages]
 
 
-def bodies(document: Document) -> list[bytes]:
+def bodies(document: Document, digests: Sequence[bytes]) -> list[bytes]:
     """Give the digests of what a mail says itself."""
-    pairs = zip(document.passages, digests(document), strict=True)
+    pairs = zip(document.passages, digests, strict=True)
     return [digest for passage, digest in pairs if passage.role not in _REPEATED]
 
 
-def split(document: Document, owners: Mapping[bytes, str]) -> Split:
+def split(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> Split:
     """Keep what the document says itself, and of the rest what no other document has."""
     kept, owned, quoted = [], [], []
-    for passage, digest in zip(document.passages, digests(document), strict=True):
+    for passage, digest in zip(document.passages, digests, strict=True):
         if passage.role in _REPEATED and owners.get(digest, document.id) != document.id:
             quoted.append(digest)
         else:
@@ -45,5 +47,5 @@ def split(document: Document, owners: Mapping[bytes, str]) -> Split:
 
 
 def _digest(text: str) -> bytes:
-    lines: Iterable[str] = (line.lstrip("> ") for line in text.splitlines())
-    return blake2b(" ".join(" ".join(lines).casefold().split()).encode("utf-8", "replace"), digest_size=8).digest()
+    bare = " ".join(_MARKS.sub("", text).casefold().split())
+    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()

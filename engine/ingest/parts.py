@@ -12,7 +12,7 @@ from engine.ingest.headers import Headers, clean, decode_words, loose_base64, sp
 from engine.ingest.limits import Limits
 
 _PARAMETERS = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\s]")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
 _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")
 
 

@@ -19,11 +19,11 @@ class Look:
     new: dict[bytes, FileState] = field(default_factory=dict)
     changed: dict[bytes, FileState] = field(default_factory=dict)
     gone: set[bytes] = field(default_factory=set)
-    closed: dict[bytes, str] = field(default_factory=dict)  # folders that could not be listed, and why
+    closed: dict[bytes, str] = field(default_factory=dict)  # what could not be looked at, and why
 
 
 def look(root: bytes, known: Mapping[bytes, FileState], ignorable: Callable[[Path], bool]) -> Look:
-    """Compare all files at or below `root` with what is known; files in folders that cannot be listed are not gone."""
+    """Compare all files at or below `root` with what is known; what cannot be looked at is not gone."""
     found, present = Look(), set()
     for path, state in _files(root, found):
         if known.get(path) == state:
@@ -33,9 +33,17 @@ def look(root: bytes, known: Mapping[bytes, FileState], ignorable: Callable[[Pat
             present.add(path)
             found.seen += 1
             (found.changed if path in known else found.new)[path] = state
-    hidden = tuple(folder + b"/" for folder in found.closed)
-    found.gone = {path for path in known if path not in present and not path.startswith(hidden or (b"\0",))}
+    found.gone = {path for path in known.keys() - present if not _hidden(path, found.closed)}
     return found
+
+
+def _hidden(path: bytes, closed: Mapping[bytes, str]) -> bool:
+    """Tell whether a path or a folder above it could not be looked at."""
+    while path:
+        if path in closed:
+            return True
+        path = path.rpartition(b"/")[0]
+    return b"/" in closed
 
 
 def state_of(path: bytes) -> FileState | None:
@@ -63,19 +71,16 @@ def _files(root: bytes, found: Look) -> Iterator[tuple[bytes, FileState]]:
             continue
         maildir = {entry.name for entry in listed} >= {b"cur", b"new", b"tmp"}
         for entry in listed:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _FOREIGN and not (maildir and entry.name == b"tmp"):
-                    folders.append(entry.path)
-            elif state := _entry_state(entry):
-                yield entry.path, state
-
-
-def _entry_state(entry: "os.DirEntry[bytes]") -> FileState | None:
-    try:
-        status = entry.stat()
-    except OSError:
-        return None  # a link to nowhere, or gone since the folder was listed
-    return _state(status) if stat.S_ISREG(status.st_mode) else None
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _FOREIGN and not (maildir and entry.name == b"tmp"):
+                        folders.append(entry.path)
+                elif stat.S_ISREG((status := entry.stat()).st_mode):
+                    yield entry.path, _state(status)
+            except FileNotFoundError:
+                continue  # a link to nowhere, or gone since the folder was listed
+            except OSError as error:
+                found.closed[entry.path] = (error.strerror or "cannot be looked at").lower()
 
 
 def _state(status: os.stat_result) -> FileState:

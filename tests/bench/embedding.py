@@ -19,10 +19,10 @@ from engine.models.minilm import MiniLM
 
 BUDGETS = (128, 256, 512, 1024, 2048, 4096)  # tokens of a batch
 TEXT = """
-Marie, the budget meeting on Thursday 14 November moves to half past nine because two of us travel to Antwerp. Please send
-your part of the quarterly report (invoices 2024-0117 and 2024-0131, EUR 1,249.50 altogether) before noon, so that Siobhan
-can check whether the figures from the northern warehouse agree with what accounting received. Nobody expects a polished
-version, but we ought to decide who presents, and which questions stay unanswered: refurbishment, insurance, reimbursement.
+Marie, the budget meeting on Thursday 14 November moves to half past nine because two of us travel to Antwerp. Please
+send your part of the quarterly report (invoices 2024-0117 and 2024-0131, EUR 1,249.50 altogether) before noon, so that
+Siobhan can check whether the figures from the northern warehouse agree with what accounting received. Nobody expects a
+polished version, but we ought to decide who presents, and which questions stay unanswered: refurbishment, insurance.
 """
 COLD = (
     "from time import perf_counter as now; a = now(); import numpy; b = now(); from engine.models.minilm import MiniLM;"

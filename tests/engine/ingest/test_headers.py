@@ -24,8 +24,13 @@ def test_an_envelope_line_and_blank_lines_above_the_header_are_passed() -> None:
 
 
 def test_a_text_without_a_header_is_all_body() -> None:
-    headers, start = split_header(b"\nHello,\nsee you at 10:00\n", 1000)
+    headers, start = split_header(b"Hello,\nsee you at 10:00\n", 1000)
     assert (headers.fields, start) == ({}, 0)
+
+
+def test_a_blank_line_is_an_empty_header() -> None:
+    headers, start = split_header(b"\nHello,\nsee you at 10:00\n", 1000)
+    assert (headers.fields, start) == ({}, 1)
 
 
 def test_header_bytes_beyond_the_limit_are_not_fields() -> None:

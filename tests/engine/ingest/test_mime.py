@@ -153,10 +153,9 @@ def test_text_beyond_the_limit_is_cut_and_named() -> None:
 def test_alternatives_within_alternatives_are_walked_once() -> None:
     raw = b"Content-Type: text/html\n\n<p>the core</p>\n"
     for level in range(20):
-        raw = b"Content-Type: multipart/alternative; boundary=b%d\n\n--b%d\n\n-\n--b%d\n%b\n--b%d--\n" % (
-            *[level] * 3,
-            raw,
-            level,
+        mark = b"b%d" % level
+        raw = b"\n".join(
+            (b"Content-Type: multipart/alternative; boundary=" + mark, b"", b"--" + mark, b"", b"-", b"--" + mark, raw)
         )
     assert tree_of(raw).parts <= 41
 

@@ -46,6 +46,7 @@ def words(passages: tuple[Passage, ...]) -> Counter[str]:
         ("Ann (00:12): Hello.\nBob [01:00:00]: Hi.\n", [("Ann", 12, "Hello."), ("Bob", 3600, "Hi.")]),
         ("00:00:12 Ann: Hello.\n0:15 Bob: Hi.\n", [("Ann", 12, "Hello."), ("Bob", 15, "Hi.")]),
         ("Ann Lee  0:03\nHello.\n\nBob  1:00:02\nHi.\n", [("Ann Lee", 3, "Hello."), ("Bob", 3602, "Hi.")]),
+        ("Ann Lee  0:03\n\nHello.\n\nBob  0:09\n\nHi.\n", [("Ann Lee", 3, "Hello."), ("Bob", 9, "Hi.")]),
         ("[Ann Lee] 11:02:09\nHello.\n\n[Bob]\nHi.\n", [("Ann Lee", 39729, "Hello."), ("Bob", None, "Hi.")]),
         ("Ann:\nHello.\nBob:\nHi.\n", [("Ann", None, "Hello."), ("Bob", None, "Hi.")]),
         ("王伟：今天开会。\n李娜：好的。\n", [("王伟", None, "今天开会。"), ("李娜", None, "好的。")]),
@@ -210,6 +211,17 @@ def test_a_document_is_known_by_its_content() -> None:
 def test_what_is_no_text_is_unreadable(raw: bytes) -> None:
     with pytest.raises(Unreadable):
         reading("a.txt", raw)
+
+
+def test_prose_in_a_subtitle_file_is_not_lost() -> None:
+    assert said(document("a.srt", "Nobody timed this.\n")) == [(None, None, "Nobody timed this.")]
+
+
+def test_a_json_beyond_the_limit_is_cut_between_turns() -> None:
+    found = reading("a.json", forms([("Ann", "one"), ("Bob", "two"), ("Ann", "three")])["json"], Limits(text_chars=20))
+    assert found.document
+    assert found.document.text == "Ann: one\nBob: two"
+    assert found.problem == "read up to 20 characters only"
 
 
 def test_text_beyond_the_limit_is_named() -> None:

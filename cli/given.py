@@ -1,0 +1,67 @@
+"""What people type after a flag, understood: days, paths, and what a question is limited to."""
+
+import calendar
+import os
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from store.errors import UsageError
+from store.records import Scope
+
+_AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+
+
+def place(path: Path) -> Path:
+    """Give an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
+    try:
+        path = path.expanduser()
+    except RuntimeError:
+        pass
+    return Path(os.path.normpath(path.absolute()))
+
+
+def limits(
+    now: datetime,
+    sender: str | None,
+    recipient: str | None,
+    since: str | None,
+    until: str | None,
+    collection: str | None,
+) -> Scope:
+    """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming the flag."""
+    first = None if since is None else _day("--since", since, now)
+    last = None if until is None else _day("--until", until, now, end=True)
+    return Scope(sender, recipient, first, last, collection)
+
+
+def _day(flag: str, text: str, now: datetime, *, end: bool = False) -> datetime:
+    """Give the start of a day, month or year in the user's zone, or with `end` the moment after it."""
+    try:
+        return moment(text, now, end=end)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{flag} {text} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
+
+
+def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
+    """Give the start of a day, month or year in the user's zone, or with `end` the moment after it; ValueError."""
+    if ago := _AGO.fullmatch(text.strip()):
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
+    if iso := _ISO.fullmatch(text.strip()):
+        return _after(iso) if end else _start(iso)
+    raise ValueError
+
+
+def _start(iso: re.Match[str]) -> datetime:
+    # The zone's offset of that day, not of today.
+    return datetime(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1)).astimezone()
+
+
+def _after(iso: re.Match[str]) -> datetime:
+    first = _start(iso)
+    in_month = calendar.monthrange(first.year, first.month)[1]
+    days = 1 if iso[3] else in_month if iso[2] else 366 if calendar.isleap(first.year) else 365
+    return first + timedelta(days=days)

@@ -1,0 +1,161 @@
+"""Any file gives readings, never an exception."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.ingest.files import ignorable, read
+from engine.ingest.limits import Limits
+from store.records import Reading
+
+LIMITS = Limits()
+MAIL = b"Message-ID: <1@x>\nFrom: ann@x.org\nSubject: Tonight\n\nCome.\n"
+FROM = b"From ann@x.org Fri May  3 10:00:00 2024\n"
+
+
+def readings(folder: Path, name: str, raw: bytes, kind: str | None = None) -> list[Reading]:
+    path = folder / name
+    path.write_bytes(raw)
+    return list(read(path, kind, LIMITS))
+
+
+def test_the_same_message_is_the_same_document_in_every_container(tmp_path: Path) -> None:
+    files = {
+        "1.": MAIL,
+        "1.eml": MAIL.replace(b"\n", b"\r\n"),
+        "1714723200.M1P2.host:2,S": MAIL,
+        "1.emlx": b"%d\n" % len(MAIL) + MAIL + b"<?xml version='1.0'?><plist/>",
+        "INBOX": FROM + MAIL + b"\n",
+    }
+    found = {reading.document for name, raw in files.items() for reading in readings(tmp_path, name, raw)}
+    assert len(found) == 1
+
+
+def test_an_mbox_file_gives_one_reading_for_each_message(tmp_path: Path) -> None:
+    found = readings(tmp_path, "INBOX", (FROM + MAIL + b"\n") * 3)
+    assert [(reading.item, reading.offset) for reading in found] == [(0, None), (1, None), (2, None)]
+
+
+def test_an_emlx_file_counts_its_first_line(tmp_path: Path) -> None:
+    (found,) = readings(tmp_path, "1.emlx", b"%d\n" % len(MAIL) + MAIL)
+    assert found.offset == 5
+
+
+def test_an_emlx_file_without_its_count_is_read_and_named(tmp_path: Path) -> None:
+    (found,) = readings(tmp_path, "1.emlx", MAIL)
+    assert found.document is not None
+    assert found.problem == "no byte count on the first line"
+
+
+def test_a_transcript_is_read_as_one(tmp_path: Path) -> None:
+    raw = b"WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nAnn: hello\n"
+    (found,) = readings(tmp_path, "talk.vtt", raw)
+    assert found.document is not None
+    assert found.document.kind == "transcript"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "problem"),
+    [
+        ("photo.jpg", b"\xff\xd8\xff\xe0" * 100, "not mail or a transcript"),
+        ("nothing", b"", "empty"),
+        ("nothing.eml", b"", "empty"),
+    ],
+)
+def test_what_cannot_be_read_is_one_named_problem(tmp_path: Path, name: str, raw: bytes, problem: str) -> None:
+    assert readings(tmp_path, name, raw) == [Reading(0, None, problem=problem)]
+
+
+def test_the_kind_can_be_said(tmp_path: Path) -> None:
+    assert readings(tmp_path, "a.bin", b"just words", "mail")[0].document is not None
+    assert readings(tmp_path, "b.bin", b"just words", "mbox")[0].document is not None
+
+
+def test_a_missing_file_a_folder_and_a_pipe_are_problems(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found = [reading.problem for name in ("gone", ".", "pipe") for reading in read(tmp_path / name, None, LIMITS)]
+    assert found == ["no such file or directory", "not a file", "not a file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_forbidden_file_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "1.eml"
+    path.write_bytes(MAIL)
+    path.chmod(0)
+    assert list(read(path, None, LIMITS)) == [Reading(0, None, problem="permission denied")]
+
+
+def test_a_message_beyond_the_limit_is_cut_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "1.eml"
+    path.write_bytes(MAIL + b"x" * 1000)
+    (found,) = read(path, None, Limits(message_bytes=200))
+    assert found.problem == "bytes beyond 200 were not read"
+    assert found.document is not None
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(["a", "1.", "a.eml", "a.emlx", "a.mbox", "a.txt", "a.vtt", "a.json", "a.srt"]),
+)
+def test_any_file_gives_documents_or_named_problems(tmp_path: Path, raw: bytes, name: str) -> None:
+    found = readings(tmp_path, name, raw)
+    assert found
+    assert all(reading.document is not None or reading.problem for reading in found)
+
+
+def mail_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not ignorable(path))
+
+
+@pytest.mark.parametrize("folder", ["torture/mail", "torture/maildir", "torture/replies"])
+@pytest.mark.parametrize("kind", [None, "mail", "mbox"])
+def test_every_odd_file_of_other_projects_is_a_document_or_a_named_problem(
+    shared: Path, folder: str, kind: str | None
+) -> None:
+    for path in mail_files(shared / "data" / folder):
+        found = list(read(path, kind, LIMITS))
+        assert found, path.name
+        assert all(reading.document is not None or reading.problem for reading in found), path.name
+
+
+def ids(paths: list[Path]) -> set[str]:
+    found = [reading for path in paths for reading in read(path, None, LIMITS)]
+    assert all(reading.problem is None for reading in found)
+    return {reading.document.id for reading in found if reading.document is not None}
+
+
+def test_one_mailbox_has_the_same_documents_in_three_containers(shared: Path) -> None:
+    single = ids(mail_files(shared / "data/enron/slinger-r/mail"))
+    formats = shared / "data/enron-formats/slinger-r"
+    assert len(single) == 130
+    assert ids([formats / "slinger-r.mbox"]) == single
+    assert ids(mail_files(formats / "Maildir")) == single
+
+
+def test_passages_of_plain_messages_stand_in_their_files(shared: Path) -> None:
+    checked = 0
+    for path in mail_files(shared / "data/enron/carson-m/mail"):
+        (found,) = read(path, None, LIMITS)
+        if found.document is None or found.offset is None:
+            continue
+        lines = path.read_bytes().decode("ascii", "replace").replace("\r\n", "\n").split("\n")
+        for passage in found.document.passages:
+            assert passage.text in "\n".join(lines[found.offset + passage.first - 1 : found.offset + passage.last])
+            checked += 1
+    assert checked > 1000
+
+
+def test_dates_of_a_mailbox_are_those_of_its_time(shared: Path) -> None:
+    found = [
+        reading.document
+        for path in mail_files(shared / "data/enron/slinger-r/mail")
+        for reading in read(path, None, LIMITS)
+    ]
+    dates = [one.date for one in found if one is not None and one.date is not None]
+    assert len(dates) == len(found)
+    assert min(dates) > datetime(1997, 1, 1, tzinfo=UTC)
