@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli import out
-from cli.plain import one_line, plain
+from cli.plain import line, one_line, plain
 from engine.ask.answer import Answered
 from engine.ask.reply import Reply, Source
 
@@ -39,7 +39,7 @@ def _answer(reply: Reply) -> Text:
 
 def _source(number: int, source: Source) -> Text:
     day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
-    where = f"{plain(source.path)}:{source.lines[0]}-{source.lines[1]}"
+    where = f"{line(source.path)}:{source.lines[0]}-{source.lines[1]}"
     text = Text(f"\n[{number}] ", style="bold")
     text.append(f"{one_line(source.title, 60) or 'no subject'} · {day}\n", style="not bold")
     text.append(f"    {where}", style="not bold dim")

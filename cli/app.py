@@ -1,9 +1,12 @@
 """The `pkb` command: its subcommands, and how every failure ends in one line and the right exit code."""
 
+import io
 import os
 import signal
+import sqlite3
 import sys
 import traceback
+from contextlib import suppress
 from types import TracebackType
 
 import typer
@@ -21,13 +24,15 @@ app = typer.Typer(
     name="pkb",
     help="Ask your own mail and meetings, on your own machine.",
     epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?"',
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
 )
 for command in (ingest, ask, search, show, stats, check, doctor):
     app.command()(command)
 app.add_typer(config, name="config")
+
+# Read by libraries: nothing may leave this machine.
+_QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")
 
 
 def main() -> None:
@@ -37,6 +42,10 @@ def main() -> None:
     # each other (embedding took ten times as long).
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    os.environ.update(dict.fromkeys(_QUIET, "1"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no reason to stop
+            stream.reconfigure(errors="backslashreplace")
     sys.excepthook = _bug
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(run(sys.argv[1:]))
@@ -44,34 +53,62 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """Run one command; gives its exit code."""
-    as_json = "--json" in args
     try:
-        code = typer.main.get_command(app).main(args=args, prog_name="pkb", standalone_mode=False)
+        code = _run(args, as_json="--json" in args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough; the interpreter must not complain when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _run(args: list[str], *, as_json: bool) -> int:
+    try:
+        return _invoke(args or ["--help"])
     except PkbError as error:
         out.error(error.code, error.message, error.next_step, as_json=as_json)
         return error.code
     except TyperException as error:
-        out.error(2, error.format_message().rstrip("."), f"pkb {_command(args)}--help", as_json=as_json)
+        message = " ".join(error.format_message().rstrip(".").split())
+        out.error(2, message[:1].lower() + message[1:], f"{_command(error, args)} --help", as_json=as_json)
         return 2
-    except BrokenPipeError:  # the reader has seen enough; the interpreter must not complain when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        out.error(1, f"{(error.strerror or 'input or output failed').lower()}:{where}", "pkb doctor", as_json=as_json)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        raise
+    except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+        from cli.trouble import explain
+
+        if (known := explain(error)) is None:
+            raise
+        out.error(1, *known, as_json=as_json)
         return 1
-    return code if isinstance(code, int) else 0
 
 
-def _command(args: list[str]) -> str:
-    return f"{args[0]} " if args and not args[0].startswith("-") else ""
+def _invoke(args: list[str]) -> int:
+    """Run a command without typer's own handling of errors, which differs from ours."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("pkb", list(args)) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return 0
+
+
+def _command(error: TyperException, args: list[str]) -> str:
+    """Give the command that was mistyped, as far as it was understood."""
+    if context := getattr(error, "ctx", None):
+        return str(context.command_path)
+    return " ".join(["pkb", *args[:1]])
 
 
 def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Report what should not happen without its message, which could hold mail."""
     last = traceback.extract_tb(trace)[-1:]
     where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
-    out.error(1, f"this is a bug in pkb: {kind.__name__}{where}", "pkb doctor", as_json="--json" in sys.argv)
+    with suppress(BrokenPipeError):
+        out.error(1, f"this is a bug in pkb: {kind.__name__}{where}", "pkb doctor", as_json="--json" in sys.argv)
     if os.environ.get("PKB_DEBUG"):
         traceback.print_exception(kind, error, trace)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import out
-from cli.days import moment
+from cli.given import limits
 from cli.session import Session, session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
@@ -18,19 +18,26 @@ if TYPE_CHECKING:
 
 def ask(
     question: Annotated[
-        list[str] | None, typer.Argument(help="The question; - reads one a line from standard input.")
+        list[str] | None,
+        typer.Argument(metavar="QUESTION", help="The question; - reads one per line from standard input."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a question.")] = False,
-    k: Annotated[int | None, typer.Option("-k", min=1, max=50, help="Sources to read for an answer (5).")] = None,
-    sender: Annotated[str | None, typer.Option("--from", help="Only what this person wrote or said.")] = None,
-    recipient: Annotated[str | None, typer.Option("--to", help="Only what went to this person.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
+    k: Annotated[
+        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources to read for an answer (5).")
+    ] = None,
+    sender: Annotated[
+        str | None, typer.Option("--from", metavar="PERSON", help="Only what this person wrote or said.")
+    ] = None,
+    recipient: Annotated[
+        str | None, typer.Option("--to", metavar="PERSON", help="Only what went to this person.")
+    ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="Only from this day on: 2024-05-03, 2024-05 or 30d.")
+        str | None, typer.Option("--since", metavar="DAY", help="Only from this day on: 2024-05-03, 2024-05 or 30d.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Only up to and with this day.")] = None,
-    collection: Annotated[str | None, typer.Option("--in", help="Only this collection.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and with this day.")] = None,
+    collection: Annotated[str | None, typer.Option("--in", metavar="NAME", help="Only this collection.")] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="The language model to answer with; quote for none.")
+        str | None, typer.Option("--model", metavar="NAME", help="The language model to answer with; quote for none.")
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use kept answers nor keep this one.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Make the answer anew and keep it.")] = False,
@@ -48,12 +55,11 @@ def ask(
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     from engine.ask.answer import Manner
-    from store.records import Scope
 
     with session() as opened:
-        limits = (sender, recipient, moment(since, opened.now), moment(until, opened.now, end=True), collection)
+        scope = limits(opened.now, sender, recipient, since, until, collection)
         count = opened.settings.ask.k if k is None else k
-        manner = Manner(Scope(*limits), count, not (no_cache or fresh), not no_cache, stale_ok)
+        manner = Manner(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
         printer = partial(_print, as_json=as_json, explain=explain)
         if question == ["-"]:
             _batch(opened, manner, printer, as_json=as_json)

@@ -38,7 +38,7 @@ def check(
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
-    """See whether this machine is fit for pkb, and what would make it fitter.
+    """See whether this machine is fit for pkb, and what would help.
 
     Example: pkb doctor
     """

@@ -7,12 +7,12 @@ import typer
 from cli import out
 from cli.session import session
 
-config = typer.Typer(help="Read and change the settings.", no_args_is_help=True, rich_markup_mode=None)
+config = typer.Typer(help="Read and change the settings.", rich_markup_mode=None)
 
 
 @config.command("get")
 def get(
-    key: Annotated[str, typer.Argument(help="A dotted key.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A dotted key, such as ask.k.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Print one setting.
@@ -28,11 +28,11 @@ def get(
 
 @config.command("set")
 def put(
-    key: Annotated[str, typer.Argument(help="A dotted key.")],
-    value: Annotated[str, typer.Argument(help="Its new value.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A dotted key, such as ask.k.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Change one setting in the config file, whose comments stay.
+    """Change one setting; the comments in the config file stay.
 
     Example: pkb config set ask.k 8
     """

@@ -3,11 +3,15 @@
 import calendar
 import os
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store.errors import UsageError
-from store.records import Scope
+
+if TYPE_CHECKING:
+    from store.records import Scope
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
@@ -16,10 +20,8 @@ _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 def place(path: Path) -> Path:
     """Give an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
-    try:
+    with suppress(RuntimeError):
         path = path.expanduser()
-    except RuntimeError:
-        pass
     return Path(os.path.normpath(path.absolute()))
 
 
@@ -30,8 +32,10 @@ def limits(
     since: str | None,
     until: str | None,
     collection: str | None,
-) -> Scope:
+) -> "Scope":
     """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming the flag."""
+    from store.records import Scope
+
     first = None if since is None else _day("--since", since, now)
     last = None if until is None else _day("--until", until, now, end=True)
     return Scope(sender, recipient, first, last, collection)
@@ -42,7 +46,9 @@ def _day(flag: str, text: str, now: datetime, *, end: bool = False) -> datetime:
     try:
         return moment(text, now, end=end)
     except (ValueError, OverflowError):
-        raise UsageError(f"{flag} {text} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
+        raise UsageError(
+            f"{flag} {text} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help"
+        ) from None
 
 
 def moment(text: str, now: datetime, *, end: bool = False) -> datetime:

@@ -1,6 +1,5 @@
 """`pkb ingest`: reads folders, shows how far it is, and sums up."""
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli import out
-from cli.plain import plain
+from cli.given import place
+from cli.plain import line
 from cli.progress import bars
 from cli.session import Session, session
 from store.errors import NoModel, PkbError, UsageError
@@ -25,12 +25,14 @@ When = Literal["now", "background", "later"]
 
 
 def ingest(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Folders or files; none for all read before.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH", help="Folders or files; none for all read before.")
+    ] = None,
     kind: Annotated[
         Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Take every file for this kind.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option("--in", help="The collection it belongs to (the folder's name).")
+        str | None, typer.Option("--in", metavar="NAME", help="The collection it belongs to (the folder's name).")
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove vanished documents even if there are many.")] = False,
     vectors: Annotated[
@@ -38,7 +40,7 @@ def ingest(
     ] = "now",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Read mail and transcripts: only what is new or changed; what has vanished is let go.
+    """Read mail and transcripts: what is new, changed or gone.
 
     Example: pkb ingest ~/Mail ~/Meetings
     """
@@ -63,7 +65,7 @@ def _roots(
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
         raise UsageError("which folder?", "pkb ingest ~/Mail")
-    asked = [Path(os.path.normpath(path.expanduser().absolute())) for path in paths]
+    asked = [place(path) for path in paths]
     if gone := [str(path) for path in asked if not path.exists()]:
         raise UsageError(f"{gone[0]} is not there, so nothing was read or removed", "pkb ingest FOLDER")
     before = {root.path: root for root in known}
@@ -134,7 +136,7 @@ def _show(opened: Session, summary: "Summary") -> None:
     print(f"documents: {documents or 'none'}; {opened.ledger.count('chunks'):,} chunks can be searched now")
     for problem in summary.problems[:_LISTED]:
         item = f" item {problem.item + 1}" if problem.item else ""
-        print(f"skipped {plain(problem.path)}{item}: {problem.reason}")
+        print(f"skipped {line(problem.path)}{item}: {problem.reason}")
     if len(summary.problems) > _LISTED:
         print(f"skipped {len(summary.problems) - _LISTED:,} more; all of them: pkb ingest --json")
 

@@ -7,31 +7,35 @@ from typing import Annotated, Any
 import typer
 
 from cli import out
-from cli.days import moment
-from cli.plain import plain
+from cli.given import limits, place
+from cli.plain import line, plain
 from cli.session import Session, session
 from store.errors import UsageError
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="What to look for, in words or as a question.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for, in words or as a question.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=50, help="Passages to show.")] = 10,
-    sender: Annotated[str | None, typer.Option("--from", help="Only what this person wrote or said.")] = None,
-    recipient: Annotated[str | None, typer.Option("--to", help="Only what went to this person.")] = None,
-    since: Annotated[str | None, typer.Option("--since", help="Only from this day on.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Only up to and with this day.")] = None,
-    collection: Annotated[str | None, typer.Option("--in", help="Only this collection.")] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Passages to show.")] = 10,
+    sender: Annotated[
+        str | None, typer.Option("--from", metavar="PERSON", help="Only what this person wrote or said.")
+    ] = None,
+    recipient: Annotated[
+        str | None, typer.Option("--to", metavar="PERSON", help="Only what went to this person.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DAY", help="Only from this day on: 2024-05-03, 2024-05 or 30d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and with this day.")] = None,
+    collection: Annotated[str | None, typer.Option("--in", metavar="NAME", help="Only this collection.")] = None,
 ) -> None:
     """Show the passages that fit best, without answering.
 
     Example: pkb search minutes budget --from ann -k 3
     """
-    from store.records import Scope
-
     with session() as opened:
-        limits = (sender, recipient, moment(since, opened.now), moment(until, opened.now, end=True), collection)
-        found = opened.search(" ".join(words), Scope(*limits), k)
+        scope = limits(opened.now, sender, recipient, since, until, collection)
+        found = opened.search(" ".join(words), scope, k)
         if as_json:
             rows = [asdict(read.to_source(read.text)) for read in found]
             out.data({"schema": out.SCHEMA, "query": " ".join(words), "sources": rows})
@@ -44,20 +48,19 @@ def search(
 
 
 def show(
-    path: Annotated[Path, typer.Argument(help="A file that was read, as a source names it.")],
-    message_id: Annotated[str | None, typer.Option(help="Which message of an mbox.")] = None,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A file that was read, as a source names it.")],
+    message_id: Annotated[str | None, typer.Option(metavar="ID", help="Which message of an mbox.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
 ) -> None:
-    """Print the decoded text of a file's documents, with the line numbers that sources name.
+    """Print the text of a file as pkb read it, with line numbers.
 
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with session() as opened:
-        rows = opened.documents(path.expanduser().absolute(), message_id)
+        rows = opened.documents(place(path), message_id)
         if not rows:
-            raise UsageError(
-                f"nothing was read from {path}" + (f" as {message_id}" if message_id else ""), "pkb search"
-            )
+            which = f" as {message_id}" if message_id else ""
+            raise UsageError(f"nothing was read from {path}{which}", f"pkb ingest {path}")
         for row in rows:
             out.data(row) if as_json else _print_document(row)
 
@@ -66,16 +69,16 @@ def _print_document(row: dict[str, Any]) -> None:
     about = {"From": row["sender"], "To": ", ".join(row["recipients"]), "Date": row["date"], "Title": row["title"]}
     for name, value in about.items():
         if value:
-            print(f"{name}: {plain(value)}")
+            print(f"{name}: {line(value)}")
     print()
     first = row["lines"][0]
-    for number, line in enumerate(row["text"].split("\n"), first):
-        print(f"{number:>5}  {plain(line)}")
+    for number, text in enumerate(row["text"].split("\n"), first):
+        print(f"{number:>5}  {plain(text)}")
     print()
 
 
 def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False) -> None:
-    """Show what is kept, how much room it takes, and what the bank of answers saved.
+    """Show what is kept, the room it takes, and what it saved.
 
     Example: pkb stats --json
     """

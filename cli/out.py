@@ -5,7 +5,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cli.plain import plain
+from cli.plain import in_json, line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,19 +18,25 @@ def console(*, stderr: bool = False) -> "Console":
     """Give the console of a stream; colours only on a terminal, and never with NO_COLOR."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=True)
+    class Piped(Console):
+        """One that leaves a closed pipe to `run`, where rich would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Piped(stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 def data(row: dict[str, Any]) -> None:
     """Print one object as one line of JSON and flush it; bytes of file names that are no text stay recoverable."""
-    text = json.dumps(row, ensure_ascii=False)
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    text = json.dumps(row, ensure_ascii=sys.stdout.encoding.lower() != "utf-8")
+    sys.stdout.write(in_json(text) + "\n")
     sys.stdout.flush()
 
 
 def say(message: str) -> None:
     """Print a message for the person at the terminal, apart from the data."""
-    sys.stderr.write(plain(message) + "\n")
+    sys.stderr.write(line(message) + "\n")
     sys.stderr.flush()
 
 

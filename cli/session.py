@@ -128,7 +128,8 @@ class Session:
 
         if self.settings.embed.model != "minilm":
             raise UsageError(f"no such embedder: {self.settings.embed.model}", "pkb config set embed.model minilm")
-        return MiniLM(workers=self.settings.embed.workers)
+        workers = self.settings.embed.workers or os.cpu_count() or 1
+        return MiniLM(workers=workers, notes=self.home.cache / "digests.json")
 
     def missing_vectors(self) -> int:
         """Count the chunks without a vector of the embedder in use."""
@@ -178,9 +179,9 @@ class Session:
         from engine.ask.question import understand
         from engine.ask.trace import Trace
 
-        question = understand(text, self.now)
+        question, catalogue = understand(text, self.now), self.catalogue  # NoStore before a lock file is made
         with self.locks.reader():
-            return gather(self.reader, self.catalogue, self.question_embedder, question, scope, k, Trace()).reads
+            return gather(self.reader, catalogue, self.question_embedder, question, scope, k, Trace()).reads
 
     def documents(self, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
         """Give the documents that a file holds, as kept, with the lines that sources name."""
@@ -195,11 +196,11 @@ class Session:
         """Examine the store, after mending it if asked to; gives the findings and the documents to read again."""
         from store import integrity
 
-        again = 0
+        again, parts = 0, (self.home, self.ledger, self.tables)  # NoStore before a lock file is made
         with self.locks.writer():
             if repair:
-                again = integrity.repair(self.home, self.ledger, self.tables, self.knowledge)
-            return list(integrity.examine(self.home, self.ledger, self.tables, read_data=read_data)), again
+                again = integrity.repair(*parts, self.knowledge)
+            return list(integrity.examine(*parts, read_data=read_data)), again
 
     def ingest(self, *, prune: bool) -> "Ingest":
         """Make an ingest run."""

@@ -129,7 +129,7 @@ def _arithmetic(home: Home) -> Check:
     speed = runtime.gflops()
     slow = found["device"] == "cpu" and speed < 20
     said = f"MLX {found['mlx']} on {found['device']} with {found['blas'] or 'its own BLAS'}: {speed:.0f} GFLOP/s"
-    return Check("arithmetic", "note" if slow else "ok", said, "install OpenBLAS, or: make setup" if slow else None)
+    return Check("arithmetic", "note" if slow else "ok", said, "apt install libopenblas0-pthread" if slow else None)
 
 
 def _writer() -> Check:

@@ -41,7 +41,7 @@ class EmbedSettings:
     """Which embedder, and how many batches it computes at a time."""
 
     model: str = "minilm"
-    workers: int = 2
+    workers: int = 0  # 0: one for each core
 
 
 @dataclass(frozen=True, slots=True)

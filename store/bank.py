@@ -43,15 +43,15 @@ class Bank:
         return Kept(question, scope, writer, day, reply, tuple(json.loads(evidence)), *made)
 
     def keep(self, key: bytes, kept: Kept, budget: int) -> None:
-        """Keep an answer in place of the one under its key, and the whole bank under `budget` bytes."""
+        """Keep an answer in place of the one under its key, and the whole bank within `budget` bytes."""
         evidence = json.dumps(kept.evidence)
         texts = (kept.question, kept.scope, kept.writer, kept.reply, evidence)
         size = len(key) + sum(len(text.encode()) for text in texts)
-        if size > budget:
-            return
         row = (key, kept.question, kept.scope, kept.writer, kept.day, kept.reply, evidence, kept.generation, kept.tier)
         with self._ledger.transaction():
             self._rows.execute("DELETE FROM answers WHERE key = ?", (key,))
+            if size > budget:
+                return
             self._make_room(budget - size)
             sql = "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)"
             self._rows.execute(sql, (*row, kept.created, kept.made_ms, kept.created, size))

@@ -28,6 +28,7 @@ class Problem:
 
 
 _BELOW = "(path = ? OR (path > ? AND path < ?))"
+_Row = tuple[bytes, int, str, str | None, int | None, str]  # of a place
 _CHANGED = -1  # the mtime of a file that the next look finds changed
 
 
@@ -82,14 +83,15 @@ class Catalogue:
         key, here = path_key(path), {place.document for place in places}
         former = self._rows.execute("SELECT * FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
         aside = [row for row in former if row[2] not in here]
-        moved.mark(self._ledger, here | {row[2] for row in former})
-        for table in ("places", "problems"):
-            self._rows.execute(f"DELETE FROM {table} WHERE path = ?", (key,))
-        self._insert(places)
-        kept_aside = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(aside, 1)]
-        self._rows.executemany("INSERT INTO places VALUES (?, ?, ?, ?, ?, ?)", kept_aside)
-        rows = [(key, problem.item, problem.reason) for problem in problems]
-        self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", rows)
+        rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
+        rows = [*reversed(rows), *sorted(map(_row, places))]
+        if rows != former:
+            moved.mark(self._ledger, here | {row[2] for row in former})
+            self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
+            self._insert(rows)
+        self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
+        found = [(key, problem.item, problem.reason) for problem in problems]
+        self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", found)
         self._put_state(key, state)
 
     def put_places(self, path: str, places: Sequence[Place]) -> None:
@@ -98,7 +100,7 @@ class Catalogue:
         moved.mark(self._ledger, (place.document for place in places))
         for place in places:
             self._put_aside(key, place)
-        self._insert(places)
+        self._insert(map(_row, places))
         self._put_state(key, FileState(0, _CHANGED, 0))
 
     def drop(self, root: str, gone: Iterable[bytes]) -> None:
@@ -182,8 +184,7 @@ class Catalogue:
             sql = f"UPDATE places SET item = ({lowest}), lines_before = NULL WHERE path = ?1 AND item = ?2"
             self._rows.execute(sql, (key, place.item))
 
-    def _insert(self, places: Iterable[Place]) -> None:
-        rows = ((path_key(p.path), p.item, p.document, p.message_id, p.lines_before, p.collection) for p in places)
+    def _insert(self, rows: Iterable[_Row]) -> None:
         self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _put_state(self, key: bytes, state: FileState) -> None:
@@ -192,6 +193,11 @@ class Catalogue:
 
     def _one(self, sql: str, *values: bytes) -> int:
         return int(self._rows.execute(sql, values).fetchone()[0])
+
+
+def _row(place: Place) -> _Row:
+    key = path_key(place.path)
+    return (key, place.item, place.document, place.message_id, place.lines_before, place.collection)
 
 
 def _inside(inner: Root, outer: Root) -> bool:

@@ -34,7 +34,8 @@ def around(places: Iterable[tuple[str, int]], reach: int) -> str:
 
 
 def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    text = value.encode("utf-8", "replace").decode()  # an argument that was no text holds half characters
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _moment(value: datetime) -> str:

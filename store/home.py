@@ -1,7 +1,8 @@
 """Where everything lies on disk, and that nobody else may read it. Knows nothing of what the files hold."""
 
+import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +45,15 @@ class Home:
         ledger = sum(_size(path) for path in self.data.glob("ledger.db*"))
         return {"tables": _folder_size(self.tables), "ledger": ledger, "cache": _folder_size(self.cache)}
 
+    def entries(self) -> Iterator[Path]:
+        """Give the data folder and all that is in it; some may be gone when they are looked at."""
+        for folder, _, names in os.walk(self.data):  # unlike rglob, it does not mind a folder that goes meanwhile
+            yield Path(folder)
+            yield from (Path(folder, name) for name in names)
+
 
 def _folder_size(folder: Path) -> int:
-    return sum(_size(path) for path in folder.rglob("*"))
+    return sum(_size(Path(inner, name)) for inner, _, names in os.walk(folder) for name in names)
 
 
 def _size(path: Path) -> int:

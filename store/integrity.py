@@ -4,9 +4,11 @@ import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from store import frequencies, journal, pending
+from store import frequencies, journal
 from store.catalogue import Catalogue
 from store.frequencies import Tally
 from store.home import Home
@@ -43,8 +45,9 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     What the ledger and the tables disagree about is removed from both, and its files are marked as changed.
     """
     knowledge.recover()
-    for path in (home.data, *home.data.rglob("*")):
-        path.chmod(0o700 if path.is_dir() else 0o600)
+    for path in home.entries():
+        with suppress(FileNotFoundError):
+            path.chmod(0o700 if path.is_dir() else 0o600)
     torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
     unread = {place for finding in (_places(ledger),) for place in finding.documents}
     with ledger.transaction():
@@ -69,8 +72,15 @@ def _journal(ledger: Ledger) -> Finding:
 
 
 def _privacy(home: Home) -> Finding:
-    open_ = [path for path in (home.data, *home.data.rglob("*")) if stat.S_IMODE(path.lstat().st_mode) & 0o077]
-    return Finding("privacy", f"{len(open_)} files or folders can be read by others" if open_ else "")
+    count = sum(_is_open(path) for path in home.entries())
+    return Finding("privacy", f"{count} files or folders can be read by others" if count else "")
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.lstat().st_mode) & 0o077)
+    except FileNotFoundError:
+        return False  # a lock or a version that another process has let go of meanwhile
 
 
 def _documents(ledger: Ledger, tables: Tables) -> Finding:
@@ -101,9 +111,12 @@ def _places(ledger: Ledger) -> Finding:
 
 
 def _vectors(ledger: Ledger, tables: Tables) -> Finding:
-    expected = ledger.count("chunks") - pending.count(ledger)
-    found = tables.count(ledger.get("vectors") or "vectors")
-    return Finding("vectors", "" if found == expected else f"there are {found}, and should be {expected}")
+    """Find chunks that should have a vector and have none, and vectors of no chunk."""
+    chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
+    waiting = {row[0] for row in ledger.rows.execute("SELECT chunk FROM pending")}
+    found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
+    missing, stray = chunks - waiting - set(found), len(found) - len(chunks & set(found))
+    return Finding("vectors", f"{len(missing)} are missing, {stray} are too many" if missing or stray else "")
 
 
 def _words(ledger: Ledger, tables: Tables) -> Finding:

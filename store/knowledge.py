@@ -15,14 +15,13 @@ from store.entry import Entry, chunk_rows, document_row
 from store.filters import among
 from store.frequencies import Tally
 from store.journal import Change
-from store.ledger import Ledger
+from store.ledger import UNTIDY, Ledger
 from store.threads import thread_of
 
 if TYPE_CHECKING:
     from store.tables import Tables
 
 _AT_ONCE = 5000  # documents in one condition
-_UNTIDY = "untidy"  # the counter of changes since the last compaction
 
 
 class Knowledge:
@@ -39,7 +38,8 @@ class Knowledge:
     def commit(self, entries: Sequence[Entry], record: Callable[[], None], removes: Sequence[str] = ()) -> None:
         """Keep documents with their chunks, in place of those with the same id, and remove others, all or nothing."""
         if not entries and not removes:
-            self._record_alone(record)
+            with self._ledger.transaction():
+                record()
             return
         adds = [entry.document.id for entry in entries]
         leaving = [*self.holds(adds), *removes]
@@ -54,7 +54,7 @@ class Knowledge:
             for entry in entries:
                 self._keep_rows(entry)
             frequencies.apply(self._ledger, Tally().count(t for entry in entries for t in entry.tokens), 1)
-            self._ledger.add(_UNTIDY, len(adds) + len(leaving))
+            self._ledger.add(UNTIDY, len(adds) + len(leaving))
             record()
             journal.end(self._ledger, number)
 
@@ -67,7 +67,7 @@ class Knowledge:
             with self._ledger.transaction():
                 Catalogue(self._ledger).read_again(touched)
                 self._forget_rows(change, gone=set(touched))
-                self._ledger.add(_UNTIDY, len(touched))
+                self._ledger.add(UNTIDY, len(touched))
                 journal.end(self._ledger, number)
         self.settle()
         return len(dead)
@@ -96,29 +96,21 @@ class Knowledge:
         if marked:
             with self._ledger.transaction():
                 moved.settle(self._ledger, (one.document for one in marked))
-                if changed:
-                    self._ledger.raise_generation()
+                self._ledger.raise_generation()
 
     @property
     def untidy(self) -> int:
-        """Count the documents and vectors written since the tables were last tidied."""
-        return self._ledger.count(_UNTIDY)
+        """Count the rows written since the tables were last tidied."""
+        return self._ledger.count(UNTIDY)
 
     def compact(self) -> None:
         """Tidy the tables after many small changes."""
         self._tables.compact()
-        self._ledger.set(_UNTIDY, "0")
+        self._ledger.set(UNTIDY, "0")
 
     @cached_property
     def _tables(self) -> "Tables":
         return self._open_tables()  # only for a change: looking for one must not wait for LanceDB
-
-    def _record_alone(self, record: Callable[[], None]) -> None:
-        """Acknowledge what changes nothing that can be retrieved, but maybe where it stands."""
-        with self._ledger.transaction():
-            record()
-            if moved.any_marked(self._ledger):
-                self._ledger.raise_generation()
 
     def _tally(self, documents: Sequence[str]) -> Tally:
         rows = self._tables.select("chunks", among("document", documents), ["words"]) if documents else []

@@ -13,6 +13,8 @@ from store.errors import NoStore, PkbError
 from store.schema import MIGRATIONS
 
 BUSY_MS = 20_000
+UNTIDY = "untidy"  # the counter of rows written to LanceDB since it was last tidied
+_OURS = 0x706B6231  # SQLite's application id
 
 
 class Ledger:
@@ -98,14 +100,28 @@ def _migrate(ledger: Ledger) -> None:
     if version > len(MIGRATIONS):
         raise PkbError("this home was written by a newer pkb", "upgrade pkb")
     if version == len(MIGRATIONS):
+        _check_ours(ledger, version)
         return
     with ledger.transaction():
         # Read again under the lock: two processes may open a new home at once.
         version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
+        _check_ours(ledger, version)
         for number, statements in enumerate(MIGRATIONS[version:], version + 1):
             for statement in statements:
                 ledger.rows.execute(statement)
             ledger.rows.execute(f"PRAGMA user_version = {number}")
+        ledger.rows.execute(f"PRAGMA application_id = {_OURS}")
+
+
+def _check_ours(ledger: Ledger, version: int) -> None:
+    """Raise PkbError where the file is another program's."""
+    owner = int(ledger.rows.execute("PRAGMA application_id").fetchone()[0])
+    if version:
+        foreign = owner != _OURS
+    else:
+        foreign = ledger.rows.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
+    if foreign:
+        raise PkbError("the ledger of this home is another program's file", "pkb doctor")
 
 
 def path_key(path: str | os.PathLike[str]) -> bytes:

@@ -34,11 +34,6 @@ def marked(ledger: Ledger) -> list[Moved]:
     return [Moved(document, _tuple(told), _now(ledger, document)) for document, told in rows]
 
 
-def any_marked(ledger: Ledger) -> bool:
-    """Tell whether any document is marked."""
-    return ledger.rows.execute("SELECT 1 FROM moved LIMIT 1").fetchone() is not None
-
-
 def settle(ledger: Ledger, documents: Iterable[str]) -> None:
     """Take the marks off, inside the caller's transaction."""
     ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])

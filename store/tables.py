@@ -66,6 +66,7 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         # Without the interval, commits of other processes stay unseen.
         self._db = lancedb.connect(folder, read_consistency_interval=timedelta(0))
+        self._folder = folder
         self._open: dict[str, Any] = {}
 
     def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
@@ -136,7 +137,8 @@ class Tables:
 
     def names(self) -> list[str]:
         """Give the names of the tables that are there."""
-        return list(self._db.list_tables().tables)
+        names: list[str] = self._db.list_tables().tables
+        return [name for name in names if self._is_whole(name)]
 
     def has(self, name: str) -> bool:
         """Tell whether a table is there."""
@@ -146,6 +148,10 @@ class Tables:
         """Remove a table, if it is there."""
         self._open.pop(name, None)
         self._db.drop_table(name, ignore_missing=True)
+
+    def _is_whole(self, name: str) -> bool:
+        """Tell a table from the folder that a writer leaves who is killed while making one."""
+        return any((self._folder / f"{name}.lance" / "_versions").glob("*.manifest"))
 
     def _table(self, name: str, width: int = 0) -> Any:
         if name not in self._open:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from store import pending
 from store.filters import among
 from store.hits import Vectors
-from store.ledger import Ledger
+from store.ledger import UNTIDY, Ledger
 from store.tables import Row, Tables
 
 
@@ -20,20 +20,29 @@ class VectorStore:
         self._ledger, self._tables = ledger, tables
 
     def use(self, fingerprint: str) -> bool:
-        """Make this embedder the one in use; where another was, drop its vectors, want all anew, and give True."""
+        """Make this embedder the one in use; where another was, want all vectors anew and give True."""
         name = f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
         before = self._ledger.get("vectors")
         if before == name:
             return False
+        self._tables.delete(name, "true")  # from an earlier time, when chunks were others
         chunks = self._tables.select("chunks", "true", ["id", "document", "date"]) if before else []
         with self._ledger.transaction():
             self._ledger.set("vectors", name)
             rows = [(row["id"], row["document"], row["date"] and row["date"].isoformat()) for row in chunks]
             self._ledger.rows.executemany("INSERT OR REPLACE INTO pending VALUES (?, ?, ?)", rows)
             self._ledger.raise_generation()
-        if before:
-            self._tables.drop(before)
         return before is not None
+
+    @property
+    def former(self) -> list[str]:
+        """Name the tables of embedders that were in use before."""
+        return [n for n in self._tables.names() if n.startswith("vectors") and n != self._ledger.get("vectors")]
+
+    def drop_former(self) -> None:
+        """Remove the tables of former embedders; breaks readers, so be alone."""
+        for name in self.former:
+            self._tables.drop(name)
 
     @property
     def missing(self) -> int:
@@ -58,4 +67,5 @@ class VectorStore:
             self._tables.put(name, rows, width=vectors.shape[1])
         with self._ledger.transaction():
             self._ledger.rows.executemany("DELETE FROM pending WHERE chunk = ?", [(i,) for i in ids])
+            self._ledger.add(UNTIDY, len(rows))
             self._ledger.raise_generation()

@@ -32,6 +32,8 @@ _BROAD = re.compile(
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _DEFINITION = re.compile(r"\s*who(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 _SENT = re.compile(r"\s*who(?:m| has| had)?\s+(?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
+_HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
+_FIRST = re.compile(r"\b(?:I|we)\b")
 _BARE: frozenset[Kind] = frozenset(("date", "time", "duration", "amount", "email", "phone", "link", "place", "person", "number"))
 
 
@@ -118,9 +120,12 @@ def _say(
         return _span(question, read, found, best, kind, settings)
     if kind == "date" and read.date:
         return _Said(f"{day_in_words(read.date.date())}: {_flat(best.text)}")
+    if kind == "person" and best.speaker and _FIRST.search(best.text):
+        return _Said(f"{_name(best.speaker)}: {_flat(best.text)}", (0, len(_name(best.speaker))))
     if kind is None and _BROAD.search(question.text):
         return _Said(_several(found, best, settings.most))
-    return _Said(_whole(found, best))
+    goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
+    return _Said(_with_next(found, best) if goes_on else _flat(best.text))
 
 
 def _span(question: Question, read: Read, found: Sequence[Candidate], best: Candidate, kind: Kind, settings: QuoteSettings) -> _Said:
@@ -159,12 +164,11 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     return True
 
 
-def _whole(found: Sequence[Candidate], best: Candidate) -> str:
-    """Give a sentence, and where it is a question or a mere word the one that follows or precedes it."""
-    if best.text.endswith("?"):
-        after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
-        return " ".join(_flat(one.text) for one in (best, *after))
-    return _flat(best.text)
+def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
+    """Give a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
+    after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
+    kept = [one for one in after if best.text.endswith("?") or one.span.turn == best.span.turn]
+    return " ".join(_flat(one.text) for one in (best, *kept))
 
 
 def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
@@ -197,6 +201,11 @@ def _sender(question: Question, reads: Sequence[Read]) -> tuple[str, int] | None
     if _SENT.match(question.text) and reads and reads[0].sender:
         return reads[0].sender, 0
     return None
+
+
+def _name(speaker: str) -> str:
+    """Give a name without its address."""
+    return _flat(speaker.partition("<")[0].strip(' "')) or speaker.strip("<> ")
 
 
 def _flat(text: str) -> str:

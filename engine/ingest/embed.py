@@ -1,11 +1,13 @@
 """Vectors for the chunks that have none, newest first, saved as they come. Knows the embedder by its protocol."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.models.protocols import Embedder
+from store.errors import Locked
 from store.locks import Locks
 from store.tables import Row
 from store.vectors import VectorStore
@@ -29,6 +31,9 @@ def embed(store: VectorStore, embedder: Embedder, locks: Locks) -> Iterator[Embe
             return
         with locks.writer():
             store.use(embedder.fingerprint)
+        if store.former:
+            with suppress(Locked), locks.alone():  # else next time
+                store.drop_former()
         done, missing = 0, store.missing
         while rows := store.wanted(_ROUND):
             for count in _round(store, embedder, locks, rows):

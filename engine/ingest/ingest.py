@@ -69,68 +69,73 @@ class Ingest:
 
     def __init__(self, ledger: Ledger, knowledge: Knowledge, limits: Limits, guard: Guard) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
-        self._catalogue, self._uncompacted = Catalogue(ledger), 0
+        self._catalogue = Catalogue(ledger)
         self.summary = Summary()
 
     def run(self, root: Root) -> Iterator[Progress]:
         """Follow the path for one root."""
         self._knowledge.recover()
         found = self._look(root)
-        yield from self._read(root, found.new | found.changed)
+        yield from self._read(found.new | found.changed)
         self._clear(root, found.gone)
-        yield from self._read(root, self._to_read_again())
-        if self._uncompacted:
+        yield from self._read(self._to_read_again())
+        if self._knowledge.untidy:
             yield Progress("index", 0)
-            self._compact()
+            self._knowledge.compact()
         self.summary.problems += self._catalogue.problems(root.path)
 
     def _look(self, root: Root) -> scan.Look:
         with self._ledger.transaction():
             self._catalogue.put_root(root)
-            moved = self._catalogue.move(root.path, root.collection)
-        self._belong(moved)
+        self._knowledge.settle()
         found = scan.look(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
         self.summary.files += found.seen
         self.summary.new += len(found.new)
         self.summary.changed += len(found.changed)
-        self.summary.problems += [Problem(os.fsdecode(f), 0, f"folder: {why}") for f, why in found.closed.items()]
+        self.summary.problems += [Problem(os.fsdecode(f), 0, why) for f, why in found.closed.items()]
         return found
 
-    def _read(self, root: Root, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
-        if not files:
-            return
-        reader = partial(read, raw_kind=root.kind, limits=self._limits)
-        for step in blocks(files, root.collection, reader, self._knowledge.is_settled):
-            if isinstance(step, int):
-                yield Progress("read", step, len(files))
-            else:
-                yield from self._keep(step)
+    def _read(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
+        for root, its in self._by_root(files).items():
+            reader = partial(read, raw_kind=root.kind, limits=self._limits)
+            for step in blocks(its, root.collection, reader, self._knowledge.is_settled):
+                if isinstance(step, int):
+                    yield Progress("read", step, len(its))
+                else:
+                    yield from self._keep(step)
+
+    def _by_root(self, files: Mapping[bytes, FileState]) -> dict[Root, dict[bytes, FileState]]:
+        """Part files by the nearest root above them, whose collection and kind are theirs."""
+        roots = {os.fsencode(root.path): root for root in self._catalogue.roots()}
+        parted: dict[Root, dict[bytes, FileState]] = {}
+        for path, state in files.items():
+            root = next(roots[above] for above in scan.upwards(path) if above in roots)
+            parted.setdefault(root, {})[path] = state
+        return parted
 
     def _keep(self, block: Block) -> Iterator[Progress]:
-        met = {p.document for file in block.files for p in file.places} - block.documents.keys()
-        before = {d: tuple(self._catalogue.collections(d)) for d in met}
         self.summary.read += block.read
         self.summary.duplicates += block.read - len(block.documents)
         done = 0
-        for count in keep(self._ledger, self._knowledge, block, self._catalogue.collections):
+        for count in keep(self._ledger, self._knowledge, block):
             done += count
             yield Progress("keep", done, len(block.documents))
         self.summary.kept += done
-        self._belong(d for d in met if tuple(self._catalogue.collections(d)) != before[d])
-        self._uncompacted += done
-        if self._uncompacted >= _COMPACT_EVERY:
-            self._compact()
+        self._knowledge.settle()
+        if self._knowledge.untidy >= _COMPACT_EVERY:
+            self._knowledge.compact()
 
     def _clear(self, root: Root, gone: Iterable[bytes]) -> None:
-        """Drop vanished files and the documents that stood only there, unless that looks like an unmounted disk."""
+        """Let go of what stands in no file any more, unless that looks like an unmounted disk."""
         vanished = list(gone)
-        lost, every = self._catalogue.only_in(root.path, vanished)
+        lost, every = self._catalogue.leaving(root.path, vanished)
         if lost > self._guard.count and lost > every * self._guard.share and not self._guard.prune:
             self.summary.refused += lost
         else:
             self.summary.gone += len(vanished)
             with self._ledger.transaction():
-                self._catalogue.drop_files(vanished)
+                self._catalogue.drop(root.path, vanished)
+            self._knowledge.settle()
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
             self._remove(orphans[start : start + _REMOVED_AT_ONCE])
@@ -138,15 +143,7 @@ class Ingest:
     def _remove(self, documents: list[str]) -> None:
         self._knowledge.commit((), lambda: None, removes=documents)
         self.summary.removed += len(documents)
-        self._uncompacted += len(documents)
 
     def _to_read_again(self) -> dict[bytes, FileState]:
-        states = {os.fsencode(path): scan.state_of(os.fsencode(path)) for path in self._catalogue.changed()}
+        states = {path: scan.state_of(path) for path in self._catalogue.changed()}
         return {path: state for path, state in states.items() if state}
-
-    def _belong(self, documents: Iterable[str]) -> None:
-        self._knowledge.set_collections({d: tuple(self._catalogue.collections(d)) for d in documents})
-
-    def _compact(self) -> None:
-        self._knowledge.compact()
-        self._uncompacted = 0

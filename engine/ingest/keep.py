@@ -1,6 +1,6 @@
 """A block of documents becomes chunks in the knowledge bank, oldest first, each passage of text searched once."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -10,67 +10,77 @@ from engine.ingest.blocks import Block
 from engine.ingest.chunking import chunk
 from store import passages
 from store.catalogue import Catalogue
-from store.knowledge import Entry, Knowledge
+from store.entry import Entry
+from store.knowledge import Knowledge
 from store.ledger import Ledger
-from store.records import Document
-from store.threads import thread_of
+from store.records import Document, Place
 
 _COMMIT = 500  # documents: a kill repeats at most these
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 
-def keep(
-    ledger: Ledger, knowledge: Knowledge, block: Block, collections: Callable[[str], Iterable[str]]
-) -> Iterator[int]:
-    """Commit a block, yielding the number of documents after each commit; its files are done with the last one.
-
-    `collections` gives those that a document belongs to by places from before.
-    """
-    catalogue = Catalogue(ledger)
+def keep(ledger: Ledger, knowledge: Knowledge, block: Block) -> Iterator[int]:
+    """Commit a block, yielding the number of documents after each commit; its files are done with the last one."""
+    catalogue, standing = Catalogue(ledger), _standing(block)
     # Oldest first: the message that was quoted comes before the one that quotes it, and replies find their threads.
     ordered = sorted(block.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
-    own = _own_collections(block)
     for start in range(0, max(len(ordered), 1), _COMMIT):
         batch = ordered[start : start + _COMMIT]
-        entries = _entries(ledger, batch, lambda d: tuple(sorted({*own.get(d, ()), *collections(d)})))
+        collections = {d.id: _collections(catalogue, d.id, standing[d.id]) for d in batch}
+        entries = _entries(ledger, batch, collections)
         last = start + _COMMIT >= len(ordered)
-        knowledge.commit(entries, partial(_record, catalogue, block, batch, last=last))
+        record = partial(_finish, catalogue, block) if last else partial(_record, catalogue, batch, standing)
+        knowledge.commit(entries, record)
         yield len(batch)
 
 
-def _own_collections(block: Block) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _standing(block: Block) -> dict[str, list[Place]]:
+    """Give the places of each document that are not in the catalogue yet."""
+    found: dict[str, list[Place]] = {}
     for file in block.files:
-        for place in file.places:
-            found.setdefault(place.document, set()).add(place.collection)
+        for place in file.places[file.kept :]:
+            found.setdefault(place.document, []).append(place)
     return found
 
 
-def _entries(ledger: Ledger, batch: Sequence[Document], collections: Callable[[str], tuple[str, ...]]) -> list[Entry]:
-    with ledger.transaction():
-        for document in batch:
-            passages.own(ledger, document.id, once.bodies(document))
-        return [_entry(ledger, document, collections(document.id)) for document in batch]
+def _collections(catalogue: Catalogue, document: str, places: Sequence[Place]) -> tuple[str, ...]:
+    return tuple(sorted({*catalogue.collections(document), *(place.collection for place in places)}))
 
 
-def _entry(ledger: Ledger, document: Document, collections: tuple[str, ...]) -> Entry:
-    split = once.split(document, passages.owners(ledger, once.digests(document)))
-    passages.own(ledger, document.id, split.owned)
-    passages.quote(ledger, document.id, split.quoted)
+def _entries(ledger: Ledger, batch: Sequence[Document], collections: dict[str, tuple[str, ...]]) -> list[Entry]:
+    digests = {document.id: once.digests(document) for document in batch}
+    owners = dict(passages.owners(ledger, (digest for several in digests.values() for digest in several)))
+    for document in batch:
+        for digest in once.bodies(document, digests[document.id]):
+            owners.setdefault(digest, document.id)
+    return [_entry(document, digests[document.id], owners, collections[document.id]) for document in batch]
+
+
+def _entry(
+    document: Document, digests: Sequence[bytes], owners: MutableMapping[bytes, str], collections: tuple[str, ...]
+) -> Entry:
+    """Make the entry of a document; `owners` learns what is searched in it."""
+    split = once.split(document, digests, owners)
+    for digest in split.owned:
+        owners.setdefault(digest, document.id)
     chunks = tuple(chunk(document, split.passages))
-    tokens = tuple(
-        " ".join(searched(piece, document.sender, document.recipients, document.date)) for piece in chunks
-    )
-    return Entry(document, chunks, tokens, collections, thread_of(ledger, document))
+    tokens = tuple(" ".join(searched(piece, document.sender, document.recipients, document.date)) for piece in chunks)
+    return Entry(document, chunks, tokens, collections, split.owned, split.quoted)
 
 
-def _record(catalogue: Catalogue, block: Block, batch: Sequence[Document], *, last: bool) -> None:
-    if not last:
-        ids = {document.id for document in batch}
-        catalogue.put_places(place for file in block.files for place in file.places if place.document in ids)
-        return
+def _record(catalogue: Catalogue, batch: Sequence[Document], standing: dict[str, list[Place]]) -> None:
+    by_file: dict[str, list[Place]] = {}
+    for document in batch:
+        for place in standing[document.id]:
+            by_file.setdefault(place.path, []).append(place)
+    for path, places in by_file.items():
+        catalogue.put_places(path, places)
+
+
+def _finish(catalogue: Catalogue, block: Block) -> None:
     for file in block.files:
         if file.whole:
             catalogue.put_file(file.path, file.state, file.places, file.problems)
         else:
-            catalogue.put_places(file.places)
+            catalogue.put_places(file.path, file.places[file.kept :])
+            file.kept = len(file.places)

@@ -31,9 +31,9 @@ def read_mail(raw: bytes, limits: Limits, item: int = 0, clock: Callable[[], flo
         tree.problem(f"header beyond {limits.header_bytes} bytes was not read")
     envelope = read_envelope(part.headers)
     walk(part, tree)
-    if not part.headers.fields and not part.body.strip(b"\0\r\n\t "):
-        return Reading(item, None, problem="empty")
     text, passages = _lay_out(sections_of(tree.found, tree), _quotes(envelope.title), tree)
+    if not text and not part.headers.fields and not tree.problems:
+        return Reading(item, None, problem="empty")
     document = _document(envelope, text, passages)
     offset = _offset(raw, part, tree.found, text)
     return Reading(item, document, offset, "; ".join(tree.problems) or None)

@@ -1,7 +1,7 @@
 """The parts of a message and their decoded text, in reading order; knows nothing of quotes, threads or files."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -14,6 +14,7 @@ from engine.ingest.parts import ContentType, Part, decode_transfer, read_part
 
 _PLAIN_IS_ENOUGH = 1_000  # characters of a plain alternative that is no stub, whatever the HTML holds
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
+_BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _DIGEST = "message/rfc822"
 _ALTERNATIVES = frozenset(
     [
@@ -148,20 +149,27 @@ def split_multipart(body: bytes, boundary: str, most: int) -> list[bytes]:
 
 
 def _cut(body: bytes, mark: bytes, most: int) -> list[bytes]:
-    if not mark:
-        return []
-    lines = re.compile(rb"^--" + re.escape(mark) + rb"(--)?[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
     bodies: list[bytes] = []
     start = -1
-    for line in lines.finditer(body):
+    for begin, end, last in _boundaries(body, b"--" + mark) if mark else ():
         if start >= 0:
-            bodies.append(body[start : line.start()].removesuffix(b"\n").removesuffix(b"\r"))
-        start = line.end() if not line[1] else -1
-        if line[1] or len(bodies) > most:
+            bodies.append(body[start:begin].removesuffix(b"\n").removesuffix(b"\r"))
+        start = -1 if last else end
+        if last or len(bodies) > most:
             break
     if start >= 0 and len(bodies) <= most:
         bodies.append(body[start:])
     return bodies
+
+
+def _boundaries(body: bytes, line: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each boundary line begins and ends, and whether it is a closing one."""
+    at = body.find(line)
+    while at >= 0:
+        rest = _BOUNDARY_END.match(body, at + len(line))
+        if rest is not None and (at == 0 or body[at - 1] == 10):
+            yield at, rest.end(), rest[1] is not None
+        at = body.find(line, at + len(line))
 
 
 def _likely_boundary(body: bytes) -> bytes:

@@ -33,17 +33,16 @@ def look(root: bytes, known: Mapping[bytes, FileState], ignorable: Callable[[Pat
             present.add(path)
             found.seen += 1
             (found.changed if path in known else found.new)[path] = state
-    found.gone = {path for path in known.keys() - present if not _hidden(path, found.closed)}
+    found.gone = {path for path in known.keys() - present if found.closed.keys().isdisjoint(upwards(path))}
     return found
 
 
-def _hidden(path: bytes, closed: Mapping[bytes, str]) -> bool:
-    """Tell whether a path or a folder above it could not be looked at."""
-    while path:
-        if path in closed:
-            return True
+def upwards(path: bytes) -> Iterator[bytes]:
+    """Give a path and then the folders above it, nearest first."""
+    while path.strip(b"/"):
+        yield path
         path = path.rpartition(b"/")[0]
-    return b"/" in closed
+    yield b"/"
 
 
 def state_of(path: bytes) -> FileState | None:

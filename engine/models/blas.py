@@ -67,6 +67,8 @@ def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     done = subprocess.run(command, check=False, capture_output=True).returncode == 0
     names.unlink()
     if done:
+        for old in copy.parent.glob("*.so"):
+            old.unlink(missing_ok=True)
         fresh.replace(copy)
     return done
 

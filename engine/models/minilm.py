@@ -119,7 +119,7 @@ class MiniLM:
         tokenizer = Tokenizer.from_file(str(self._folder / TOKENS))
         tokenizer.no_padding()
         tokenizer.enable_truncation(LONGEST)
-        pass  # "[SEP]" in a mail is mail
+        tokenizer.encode_special_tokens = True  # "[SEP]" in a mail is mail
         return tokenizer
 
 

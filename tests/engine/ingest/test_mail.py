@@ -194,4 +194,4 @@ def test_any_bytes_are_a_document_or_a_named_problem(raw: bytes) -> None:
         assert passage.text == "\n".join(lines[passage.first - 1 : passage.last]).strip()
         covered += range(passage.first, passage.last + 1)
     assert covered == [at for at, line in enumerate(lines, start=1) if line.strip()]
-    assert found.document.text.encode()
+    assert found.document.text.encode().decode() == found.document.text
