@@ -129,7 +129,7 @@ class Session:
         if self.settings.embed.model != "minilm":
             raise UsageError(f"no such embedder: {self.settings.embed.model}", "pkb config set embed.model minilm")
         workers = self.settings.embed.workers or os.cpu_count() or 1
-        return MiniLM(workers=workers, notes=self.home.cache / "digests.json")
+        return MiniLM(workers=workers, notes=self.home.cache / "digests")
 
     def missing_vectors(self) -> int:
         """Count the chunks without a vector of the embedder in use."""

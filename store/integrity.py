@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store import frequencies, journal
+from store import frequencies, journal, moved
 from store.catalogue import Catalogue
 from store.frequencies import Tally
 from store.home import Home
@@ -37,6 +37,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield _vectors(ledger, tables)
     if read_data:
         yield _words(ledger, tables)
+        yield _collections(ledger, tables)
 
 
 def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> int:
@@ -124,6 +125,17 @@ def _words(ledger: Ledger, tables: Tables) -> Finding:
     tally = Tally().count(row["words"] for row in tables.select("chunks", "true", ["words"]))
     same = counted == tally.frequencies and ledger.count("words") == tally.words
     return Finding("words", "" if same else "the frequencies of words are not those of the chunks")
+
+
+def _collections(ledger: Ledger, tables: Tables) -> Finding:
+    """Compare the collections that the tables filter by with those of the places."""
+    told = {one.document for one in moved.marked(ledger)}
+    wrong = set()
+    for name, column in (("documents", "id"), ("chunks", "document"), (ledger.get("vectors") or "vectors", "document")):
+        for row in tables.select(name, "true", [column, "collections"]):
+            if row[column] not in told and row["collections"] != Catalogue(ledger).collections(row[column]):
+                wrong.add(row[column])
+    return Finding("collections", f"{len(wrong)} documents are in others than their files" if wrong else "")
 
 
 def _recount(ledger: Ledger, tables: Tables) -> None:

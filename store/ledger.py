@@ -116,11 +116,8 @@ def _migrate(ledger: Ledger) -> None:
 def _check_ours(ledger: Ledger, version: int) -> None:
     """Raise PkbError where the file is another program's."""
     owner = int(ledger.rows.execute("PRAGMA application_id").fetchone()[0])
-    if version:
-        foreign = owner != _OURS
-    else:
-        foreign = ledger.rows.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
-    if foreign:
+    empty = ledger.rows.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
+    if owner != _OURS and not (version == 0 and empty):
         raise PkbError("the ledger of this home is another program's file", "pkb doctor")
 
 

@@ -30,7 +30,7 @@ _BROAD = re.compile(
     re.IGNORECASE,
 )
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
-_DEFINITION = re.compile(r"\s*who(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
+_DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 _SENT = re.compile(r"\s*who(?:m| has| had)?\s+(?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
 _HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
 _FIRST = re.compile(r"\b(?:I|we)\b")

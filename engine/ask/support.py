@@ -21,7 +21,7 @@ _OPENING = re.compile(
 _TASK = (
     "summarize summarise summary describe discuss discussion explain mention say said tell talk think thought opinion attitude "
     "view conclude conclusion decide decision reason according group team meeting email mail message subject person people "
-    "regarding discussing"
+    "regarding discussing phone telephone number address"
 )
 _ME = frozenset("i me my mine myself we us our ours".split())
 _YOU = frozenset("you your yours yourself".split())
