@@ -1,8 +1,8 @@
-"""How well the quote writer answers, beside the sentence that BM25 likes best among the same sources, and what it declines.
+"""How well the quote writer answers, beside the sentence that BM25 likes best, and what it declines.
 
-Run `python -m tests.bench.quoting FOLDER [SET...]`: FOLDER holds sets of users, each with questions.jsonl beside docs/ or
-mail/. Scores are those of SQuAD (words without punctuation and articles) and ROUGE-L. Every question is also asked of a user of
-another set, where it must be declined.
+Run `python -m tests.bench.quoting FOLDER [SET...]`: FOLDER holds sets of users, each with questions.jsonl beside docs/
+or mail/. Words are compared as SQuAD does. Every answerable question is also asked of a user of another set, where it
+must be declined.
 """
 
 import json
@@ -69,8 +69,8 @@ def main() -> None:
     cases = [case for user in users for case in asked(user, users)]
     scores(cases)
     declines(cases)
-    spent = sorted(case.seconds for case in cases)
-    print(f"\nmilliseconds of processor time: median {1e3 * spent[len(spent) // 2]:.1f}, p95 {1e3 * spent[len(spent) * 95 // 100]:.1f}")
+    spent = sorted(1e3 * case.seconds for case in cases)
+    print(f"\nms of processor time: median {spent[len(spent) // 2]:.1f}, p95 {spent[len(spent) * 95 // 100]:.1f}")
 
 
 def load(folder: Path, name: str) -> Iterator[User]:
@@ -78,7 +78,9 @@ def load(folder: Path, name: str) -> Iterator[User]:
     for file in sorted((folder / name).rglob("questions.jsonl")):
         rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
         rows = [row for row in rows if row.get("standalone", True) and "gold_error" not in row]
-        paths = [path for part in ("docs", "mail") for path in sorted((file.parent / part).rglob("*")) if path.is_file()]
+        paths = [
+            path for part in ("docs", "mail") for path in sorted((file.parent / part).rglob("*")) if path.is_file()
+        ]
         found = [reading.document for path in paths if not ignorable(path) for reading in read(path, None, Limits())]
         items = [Item(document, tuple(chunk(document, document.passages))) for document in found if document]
         held = hits(items)
@@ -110,7 +112,7 @@ def ask(user: User, of: User, group: str, row: dict[str, Any]) -> Case:
 
 
 def scores(cases: Sequence[Case]) -> None:
-    """Print exact match, F1 and ROUGE-L of the best BM25 sentence and of the quote writer, by set and by what is asked for."""
+    """Print the scores of the best BM25 sentence and of the quote writer, by set and by what is asked for."""
     rows: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for case in cases:
         if case.group == "answerable":
@@ -119,7 +121,10 @@ def scores(cases: Sequence[Case]) -> None:
             rows[f"{case.user.kind} {wanted(case.question) or 'sentence'}"].append(found)
     print(f"{'':28}{'n':>5}   best BM25 sentence   quote writer\n{'':36}" + "   em    f1 rougeL" * 2)
     for name in sorted(rows):
-        print(f"{name:28}{len(rows[name]):5}   " + "".join(f"{fmean(column):7.3f}" for column in zip(*rows[name], strict=True)))
+        print(
+            f"{name:28}{len(rows[name]):5}   "
+            + "".join(f"{fmean(column):7.3f}" for column in zip(*rows[name], strict=True))
+        )
 
 
 def declines(cases: Sequence[Case]) -> None:
@@ -129,7 +134,9 @@ def declines(cases: Sequence[Case]) -> None:
         for name in (case.group, f"{case.user.kind} {case.group}"):
             support[name].append(case.given.support if case.given.answer is not None else 0.0)
     levels = [level / 20 for level in range(2, 17, 2)]
-    print(f"\n{'declined below':32}{'n':>5}" + "".join(f"{level:7.2f}" for level in levels) + "    AUC against answerable")
+    print(
+        f"\n{'declined below':32}{'n':>5}" + "".join(f"{level:7.2f}" for level in levels) + "    AUC against answerable"
+    )
     for name, values in sorted(support.items()):
         rest = support["answerable" if " " not in name else f"{name.split()[0]} answerable"]
         shares = "".join(f"{fmean(value < level for value in values):7.3f}" for level in levels)
@@ -153,7 +160,9 @@ def best_sentence(case: Case) -> str:
 
 def judged(case: Case, answer: str) -> tuple[float, float, float]:
     """Give exact match, F1 and ROUGE-L against the best of the golds."""
-    golds = {terms(gold) for gold in (case.row["answer"], *case.row.get("answers", ()), *case.row.get("aliases", ()))} - {()}
+    golds = {
+        terms(gold) for gold in (case.row["answer"], *case.row.get("answers", ()), *case.row.get("aliases", ()))
+    } - {()}
     given = terms(answer)
     best = [max((score(given, gold) for gold in golds), default=0.0) for score in (exact, f1, rouge_l)]
     return best[0], best[1], best[2]
@@ -162,7 +171,9 @@ def judged(case: Case, answer: str) -> tuple[float, float, float]:
 @cache
 def terms(text: str) -> tuple[str, ...]:
     """Split into words as SQuAD compares them."""
-    kept = "".join(letter for letter in unicodedata.normalize("NFKC", text).casefold() if letter not in string.punctuation)
+    kept = "".join(
+        letter for letter in unicodedata.normalize("NFKC", text).casefold() if letter not in string.punctuation
+    )
     return tuple(word for word in kept.split() if word not in ("a", "an", "the"))
 
 
