@@ -1,14 +1,17 @@
 """Answers as a person reads them: the answer, its sources, how it was found. With rich, so not on the light path."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from cli import out
 from cli.plain import line, one_line, plain
 from engine.ask.answer import Answered
 from engine.ask.reply import Reply, Source
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def show_answer(answered: Answered, *, explain: bool) -> None:
@@ -67,7 +70,9 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _steps(answered: Answered) -> Table:
+def _steps(answered: Answered) -> "Table":
+    from rich.table import Table  # as slow to import as all else of an exact hit
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("step", "ms", "found"):
         table.add_column(heading, justify="right" if heading == "ms" else "left")

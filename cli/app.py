@@ -3,7 +3,6 @@
 import io
 import os
 import signal
-import sqlite3
 import sys
 import traceback
 from contextlib import suppress
@@ -76,13 +75,20 @@ def _run(args: list[str], *, as_json: bool) -> int:
         return 130
     except BrokenPipeError:
         raise
-    except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+    except _from_outside() as error:
         from cli.trouble import explain
 
         if (known := explain(error)) is None:
             raise
         out.error(1, *known, as_json=as_json)
         return 1
+
+
+def _from_outside() -> tuple[type[Exception], ...]:
+    """Give what a full disk or a damaged file raises; asked only when something was raised, for sqlite3 is slow."""
+    from sqlite3 import Error
+
+    return OSError, RuntimeError, ValueError, Error
 
 
 def _invoke(args: list[str]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import out
-from cli.given import limits
+from cli.given import limits, text
 from cli.session import Session, session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
@@ -64,7 +64,7 @@ def ask(
         if question == ["-"]:
             _batch(opened, manner, printer, as_json=as_json)
         else:
-            answered = opened.asker.ask(" ".join(question), manner, opened.now)
+            answered = opened.asker.ask(text(" ".join(question)), manner, opened.now)
             printer(answered)
             raise typer.Exit(0 if answered.reply.answer is not None else 4)
 
@@ -72,15 +72,15 @@ def ask(
 def _batch(opened: Session, manner: "Manner", printer: "Callable[[Answered], None]", *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
     for line in sys.stdin.buffer:
-        text = line.decode("utf-8", "replace").strip()
-        if not text:
+        question = line.decode("utf-8", "replace").strip()
+        if not question:
             continue
         try:
-            printer(opened.asker.ask(text, manner, opened.now))
+            printer(opened.asker.ask(question, manner, opened.now))
         except NoStore:
             raise  # for every question alike
         except PkbError as error:
-            out.error(error.code, error.message, error.next_step, as_json=as_json, question=text)
+            out.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
 def _print(answered: "Answered", *, as_json: bool, explain: bool) -> None:

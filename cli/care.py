@@ -1,6 +1,5 @@
 """`pkb check` and `pkb doctor`: is what is kept sound, and is this machine fit."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -53,5 +52,6 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
                 print(f"{_MARKS[found.state]}  {found.name:<10} {plain(found.found)}{step}", flush=True)
     fit = all(found.state != "bad" for found in checks)
     if as_json:
-        out.data({"schema": out.SCHEMA, "fit": fit, "checks": [asdict(found) for found in checks]})
+        rows = [{"name": c.name, "state": c.state, "found": c.found, "next": c.next_step} for c in checks]
+        out.data({"schema": out.SCHEMA, "fit": fit, "checks": rows})
     raise typer.Exit(0 if fit else 1)

@@ -66,8 +66,8 @@ def show(
     with session() as opened:
         from engine import settings
 
+        values = settings.keys(opened.settings)  # first, for it says what is wrong with the file
         chosen = settings.chosen(opened.home.config)
-        values = settings.keys(opened.settings)
         where = {key: str(opened.home.config) if key in chosen else "default" for key in values}
     if as_json:
         rows = [{"key": key, "value": value, "origin": where[key]} for key, value in values.items()]

@@ -18,6 +18,11 @@ _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
+def text(words: str) -> str:
+    """Give what was typed with a mark in place of each byte that is no UTF-8: a question is kept, and kept as text."""
+    return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def place(path: Path) -> Path:
     """Give an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
     with suppress(RuntimeError):
@@ -38,25 +43,24 @@ def limits(
 
     first = None if since is None else _day("--since", since, now)
     last = None if until is None else _day("--until", until, now, end=True)
-    return Scope(sender, recipient, first, last, collection)
+    who, whom, where = (None if name is None else text(name) for name in (sender, recipient, collection))
+    return Scope(who, whom, first, last, where)
 
 
-def _day(flag: str, text: str, now: datetime, *, end: bool = False) -> datetime:
+def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> datetime:
     """Give the start of a day, month or year in the user's zone, or with `end` the moment after it."""
     try:
-        return moment(text, now, end=end)
+        return moment(day, now, end=end)
     except (ValueError, OverflowError):
-        raise UsageError(
-            f"{flag} {text} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help"
-        ) from None
+        raise UsageError(f"{flag} {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
 
 
-def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
+def moment(day: str, now: datetime, *, end: bool = False) -> datetime:
     """Give the start of a day, month or year in the user's zone, or with `end` the moment after it; ValueError."""
-    if ago := _AGO.fullmatch(text.strip()):
+    if ago := _AGO.fullmatch(day.strip()):
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
-    if iso := _ISO.fullmatch(text.strip()):
+    if iso := _ISO.fullmatch(day.strip()):
         return _after(iso) if end else _start(iso)
     raise ValueError
 

@@ -80,7 +80,7 @@ def _root(path: str, before: "dict[str, Root]", kind: str | None, collection: st
     from store.catalogue import Root
 
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
-    usual = Root(path, above.collection if above else Path(path).name or "/", above.kind if above else None)
+    usual = Root(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
     return Root(path, collection or usual.collection, kind or usual.kind)
 
 

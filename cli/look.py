@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import out
-from cli.given import limits, place
+from cli.given import limits, place, text
 from cli.plain import line, plain
 from cli.session import Session, session
 from store.errors import UsageError
@@ -35,10 +35,11 @@ def search(
     """
     with session() as opened:
         scope = limits(opened.now, sender, recipient, since, until, collection)
-        found = opened.search(" ".join(words), scope, k)
+        query = text(" ".join(words))
+        found = opened.search(query, scope, k)
         if as_json:
             rows = [asdict(read.to_source(read.text)) for read in found]
-            out.data({"schema": out.SCHEMA, "query": " ".join(words), "sources": rows})
+            out.data({"schema": out.SCHEMA, "query": query, "sources": rows})
         else:
             from cli.answers import show_source
 
@@ -72,8 +73,8 @@ def _print_document(row: dict[str, Any]) -> None:
             print(f"{name}: {line(value)}")
     print()
     first = row["lines"][0]
-    for number, text in enumerate(row["text"].split("\n"), first):
-        print(f"{number:>5}  {plain(text)}")
+    for number, shown in enumerate(row["text"].split("\n"), first):
+        print(f"{number:>5}  {plain(shown)}")
     print()
 
 

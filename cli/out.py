@@ -1,9 +1,10 @@
 """How commands speak: data to stdout, messages to stderr, JSON in one schema. The only place that opens a console."""
 
 import json
+import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cli.plain import in_json, line
 
@@ -15,7 +16,7 @@ SCHEMA = 1
 
 @cache
 def console(*, stderr: bool = False) -> "Console":
-    """Give the console of a stream; colours only on a terminal, and never with NO_COLOR."""
+    """Give the console of a stream; styles only on a terminal, and never with NO_COLOR."""
     from rich.console import Console
 
     class Piped(Console):
@@ -24,7 +25,8 @@ def console(*, stderr: bool = False) -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Piped(stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=True)
+    plainly: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Piped(stderr=stderr, color_system=plainly, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 def data(row: dict[str, Any]) -> None:

@@ -194,9 +194,10 @@ class Session:
 
     def check(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
         """Examine the store, after mending it if asked to; gives the findings and the documents to read again."""
+        ledger = self.ledger  # NoStore before LanceDB is imported and a lock file made
         from store import integrity
 
-        again, parts = 0, (self.home, self.ledger, self.tables)  # NoStore before a lock file is made
+        again, parts = 0, (self.home, ledger, self.tables)
         with self.locks.writer():
             if repair:
                 again = integrity.repair(*parts, self.knowledge)

@@ -5,6 +5,7 @@ It knows the schema and the counters (generation, totals); what the rows mean is
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,7 +82,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
     try:
         rows = sqlite3.connect(path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
         path.chmod(0o600)  # whatever the umask of the process that made it
-        rows.execute("PRAGMA journal_mode = WAL")
+        _turn_wal_on(rows)
         rows.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         rows.execute("PRAGMA foreign_keys = ON")
         rows.execute("PRAGMA secure_delete = ON")
@@ -92,6 +93,19 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
     except OSError as error:
         raise PkbError(f"cannot open {path}: {error.strerror}", "pkb doctor") from None
     return ledger
+
+
+def _turn_wal_on(rows: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on; where two processes do that at once, SQLite refuses one of them without waiting."""
+    last = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            rows.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > last:
+                raise
+            time.sleep(0.01)
 
 
 def _migrate(ledger: Ledger) -> None:

@@ -27,7 +27,12 @@ QUESTIONS = (
 
 def environment(home: Path) -> dict[str, str]:
     """Give the environment of a home of its own, on the day the bundled data ends."""
-    own = {"PKB_HOME": f"{home}/home", "PKB_CACHE": f"{home}/cache", "PKB_CONFIG": f"{home}/config.toml", "PKB_NOW": NOW}
+    own = {
+        "PKB_HOME": f"{home}/home",
+        "PKB_CACHE": f"{home}/cache",
+        "PKB_CONFIG": f"{home}/config.toml",
+        "PKB_NOW": NOW,
+    }
     return {**os.environ, **own}
 
 
@@ -42,7 +47,9 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="pkb-demo-") as folder:
         for words in _script():
-            print(f"\n\033[1m$ pkb {shlex.join(words)}\033[0m" if sys.stdout.isatty() else f"\n$ pkb {shlex.join(words)}")
+            print(
+                f"\n\033[1m$ pkb {shlex.join(words)}\033[0m" if sys.stdout.isatty() else f"\n$ pkb {shlex.join(words)}"
+            )
             sys.stdout.flush()
             done = subprocess.run([sys.executable, "-m", "cli.app", *words], env=environment(Path(folder)), check=False)
             # 3: a picture and an archive among the mail are named; 4: the last question has no answer there

@@ -40,6 +40,13 @@ _CALENDAR = re.compile(
     r"|(?:am|are|is) (?:i|we|it|he|she|they|my \w+|the \w+) (?:\w+ )?(?:late|due|early|behind|on time))\b",
     re.IGNORECASE,
 )
+_ASKING = (
+    "accord attitud concern describ discuss discussion document email explain group mail meet mention messag "
+    "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
+    "thought told toward view "
+)
+# Words of asking, not of what is asked about: few who said a thing said that they did. In the form that words() gives.
+ASKING_WORDS = frozenset(_ASKING.split())
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 _NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))

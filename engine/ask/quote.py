@@ -7,10 +7,10 @@ relative date means, and who said it. Declines where nothing supports an answer.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
+from engine.ask.moments import day_in_words, in_words
 from engine.ask.question import Question
-from engine.ask.spans import Kind, day_in_words, find, in_words
+from engine.ask.spans import Found, Kind, find
 from engine.ask.support import Candidate, Evidence, Read, Weights, candidates, content, support
 from engine.ask.words import words
 
@@ -18,42 +18,45 @@ __all__ = ["Quote", "QuoteSettings", "Read", "quote", "wanted"]
 
 _WORDING: tuple[tuple[Kind, str], ...] = (
     ("email", r"e-?mail address(?:es)?|address\w* .*\be-?mail"),
-    ("phone", r"(?:phone|telephone|fax|cell|mobile|pager)(?: \w+){0,2} (?:numbers?|no\b)|numbers? to (?:call|join|dial)|dial-?in"),
+    (
+        "phone",
+        r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
+        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)",
+    ),
     ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
     ("link", r"url|web ?site|web page|web address|hyperlink"),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
 _BROAD = re.compile(
-    r"\b(?:summari[sz]e|describe|discuss\w*|explain|opinions?|th(?:ink|ought)s?|views?|attitudes?|conclu\w+|deci\w+|advantages?"
-    r"|disadvantages?|reasons?|suggest\w*|recommend\w*|introduc\w+|talk\w*|propos\w+|agree\w*|disagree\w*|respon\w+|concerns?"
-    r"|what (?:did|do|does|were|was|is|are) (?:the )?(?:group|team|committee|members|meeting))\b",
+    r"\b(?:summari[sz]e|describe|discuss\w*|explain|opinions?|th(?:ink|ought)s?|views?|attitudes?|conclu\w+|deci\w+"
+    r"|advantages?|disadvantages?|reasons?|suggest\w*|recommend\w*|introduc\w+|talk\w*|propos\w+|agree\w*|disagree\w*"
+    r"|respon\w+|concerns?|what (?:did|do|does|were|was|is|are) (?:the )?(?:group|team|committee|members|meeting))\b",
     re.IGNORECASE,
 )
+_HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
-_SENT = re.compile(r"\s*who(?:m| has| had)?\s+(?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
-_HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
+_SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
+_HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
 _FIRST = re.compile(r"\b(?:I|we)\b")
-_BARE: frozenset[Kind] = frozenset(("date", "time", "duration", "amount", "email", "phone", "link", "place", "person", "number"))
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteSettings:
-    """How the quote writer chooses; `bare` are the kinds that are answered by the span alone, the sentence beside it."""
+    """How the quote writer chooses; fitted on public sets, see docs/log.md."""
 
     weights: Weights = field(default_factory=Weights)
     evidence: Evidence = field(default_factory=Evidence)
     least: float = 0.5  # support below which it declines
     most: int = 3  # sentences of an answer to a broad question
-    bare: frozenset[Kind] = _BARE
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
     """An answer in the words of its sources, or None where they hold none.
 
-    `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read, each an
-    exact part of its text ("" where a read holds none). `resolved` says what a relative date means.
+    `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
+    each an exact part of its text ("" where that has none). `resolved` says what a relative date means.
     """
 
     answer: str | None
@@ -67,28 +70,21 @@ class Quote:
 @dataclass(frozen=True, slots=True)
 class _Said:
     answer: str
+    source: int
     highlight: tuple[int, int] | None = None
     resolved: str | None = None
 
 
 def quote(question: Question, reads: Sequence[Read], settings: QuoteSettings | None = None) -> Quote:
     """Answer a question from what was read for it, or decline."""
-    settings = settings or QuoteSettings()
-    kind = wanted(question)
+    settings, kind = settings or QuoteSettings(), wanted(question)
     found = candidates(question, reads, kind, settings.weights)
     supported = support(question, reads, found, settings.evidence)
     quotes = _quotes(found, len(reads))
-    if not found or supported < settings.least:
+    said = _say(question, reads, found, kind, settings) if found and supported >= settings.least else None
+    if said is None:
         return Quote(None, None, None, quotes, supported)
-    best = max(found, key=lambda one: (one.score, -one.read, -one.place))
-    said, source = _say(question, reads, found, best, kind, settings), best.read
-    if kind in ("email", "phone") and question.names:
-        if (contact := _contact(question, reads, kind)) is None:
-            return Quote(None, None, None, quotes, supported)
-        said, source = _Said(contact[0], (0, len(contact[0]))), contact[1]
-    elif sender := _sender(question, reads):
-        said, source = _Said(sender[0], (0, len(sender[0]))), sender[1]
-    return Quote(said.answer, said.highlight, source, quotes, supported, said.resolved)
+    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved)
 
 
 def wanted(question: Question) -> Kind | None:
@@ -97,7 +93,7 @@ def wanted(question: Question) -> Kind | None:
         if pattern.search(question.text):
             return kind
     asked = question.asked
-    if asked in ("yes/no", "other") or (asked == "person" and _DEFINITION.match(question.text)):
+    if asked == "yes/no" or asked == "other" or (asked == "person" and _DEFINITION.match(question.text)):
         return None
     return asked
 
@@ -112,55 +108,66 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 
 
 def _say(
-    question: Question, reads: Sequence[Read], found: Sequence[Candidate], best: Candidate, kind: Kind | None, settings: QuoteSettings
-) -> _Said:
-    """Choose the form: the span alone, its sentence with the span highlighted, or several sentences."""
-    read = reads[best.read]
-    if best.spans and kind:
-        return _span(question, read, found, best, kind, settings)
-    if kind == "date" and read.date:
-        return _Said(f"{day_in_words(read.date.date())}: {_flat(best.text)}")
-    if kind == "person" and best.speaker and _FIRST.search(best.text):
-        return _Said(f"{_name(best.speaker)}: {_flat(best.text)}", (0, len(_name(best.speaker))))
+    question: Question, reads: Sequence[Read], found: Sequence[Candidate], kind: Kind | None, settings: QuoteSettings
+) -> _Said | None:
+    """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
+    best = max(found, key=lambda one: (one.score, -one.read, -one.place))
+    if kind in ("email", "phone") and question.names:
+        return _contact(question, reads, kind)
+    if _SENT.match(question.text) and reads[0].sender:
+        return _alone(reads[0].sender, 0)
+    if kind and best.spans:
+        return _span(question, reads[best.read], found, best, kind)
     if kind is None and _BROAD.search(question.text):
-        return _Said(_several(found, best, settings.most))
+        return _Said(_several(found, best, settings.most), best.read)
+    return _sentence(question, reads[best.read], found, best, kind)
+
+
+def _sentence(question: Question, read: Read, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> _Said:
+    """Give the sentence, after the day it was written where a date was asked for, or who said it where a person was."""
+    if kind == "date" and read.date:
+        return _Said(f"{day_in_words(read.date.date())}: {_flat(best.text)}", best.read)
+    if kind == "person" and best.speaker and _FIRST.search(best.text):
+        name = _name(best.speaker)
+        return _Said(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
     goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
-    return _Said(_with_next(found, best) if goes_on else _flat(best.text))
+    return _Said(_with_next(found, best) if goes_on else _flat(best.text), best.read)
 
 
-def _span(question: Question, read: Read, found: Sequence[Candidate], best: Candidate, kind: Kind, settings: QuoteSettings) -> _Said:
+def _span(question: Question, read: Read, found: Sequence[Candidate], best: Candidate, kind: Kind) -> _Said:
+    """Give a span alone where it can stand so, else its sentence with the span highlighted."""
     span = _nearest(question, best)
-    text, past = _flat(best.text[span[0] : span[1]]), _PAST.search(question.text) is not None
+    text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
     resolved = in_words(text, read.date, past) if kind == "date" and read.date else None
-    if kind in settings.bare and _stands_alone(question, found, best, span, kind):
-        answer = resolved or text
-        if kind == "date" and not past and (clock := find(best.text, "time")):
-            answer += ", " + _flat(best.text[clock[0].start : clock[0].end])
-        return _Said(answer, (0, len(answer)), resolved)
-    before = f"{resolved}: " if resolved else ""
-    start = len(before) + len(_flat(best.text[: span[0]] + "|")) - 1
-    return _Said(before + _flat(best.text), (0, len(resolved)) if resolved else (start, start + len(text)), resolved)
+    if not _stands_alone(question, found, best, span, kind):
+        start = len(_flat(best.text[: span.start] + "|")) - 1
+        return _Said(_flat(best.text), best.read, (start, start + len(text)))
+    clocks = find(best.text, "time") if kind == "date" and not past else []
+    clock = "".join(f", {_flat(best.text[one.start : one.end])}" for one in clocks[:1])
+    return _alone((resolved or text) + clock, best.read, resolved)
 
 
-def _nearest(question: Question, best: Candidate) -> tuple[int, int]:
+def _alone(answer: str, source: int, resolved: str | None = None) -> _Said:
+    return _Said(answer, source, (0, len(answer)), resolved)
+
+
+def _nearest(question: Question, best: Candidate) -> Found:
     """Take the span that stands nearest to the words of the question."""
-    wanted_words = set(content(question))
-    places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & wanted_words]
-    span = min(best.spans, key=lambda one: (sum(sorted(abs(one.start - place) for place in places)[:3]), one.start))
-    return span.start, span.end
+    asked = set(content(question))
+    places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
+    return min(best.spans, key=lambda one: (sum(sorted(abs(one.start - place) for place in places)[:3]), one.start))
 
 
-def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: tuple[int, int], kind: Kind) -> bool:
-    """Tell whether a span answers without its sentence, or might be no place, person or number asked for at all."""
-    text = best.text[span[0] : span[1]]
+def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: Found, kind: Kind) -> bool:
+    """Tell whether a span answers without its sentence: a place, person or number may be another than was asked for."""
+    text = best.text[span.start : span.end]
     if kind == "place":
         return any(letter.isupper() or letter.isdigit() for letter in text)
     if kind == "person":
-        known = any(set(words(text)) & set(words(one.speaker or "")) for one in found)
-        return " " in text or span[0] > 0 or known
+        return " " in text or span.start > 0 or any(set(words(text)) & set(words(one.speaker or "")) for one in found)
     if kind == "number":
-        asked = re.search(r"how many\s+(\w+)", question.text, re.IGNORECASE)
-        return asked is not None and bool(set(words(asked[1])) & set(words(best.text[span[1] : span[1] + 30])))
+        counted = _HOW_MANY.search(question.text)
+        return bool(counted and set(words(counted[1])) & set(words(best.text[span.end : span.end + 30])))
     return True
 
 
@@ -183,24 +190,18 @@ def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
     return " ".join(parts)
 
 
-def _contact(question: Question, reads: Sequence[Read], kind: Kind) -> tuple[str, int] | None:
+def _contact(question: Question, reads: Sequence[Read], kind: Kind) -> _Said | None:
     """Find the address or number of whom the question names; that of anybody else is no answer."""
     names = [set(words(name)) for name in question.names]
-    best: tuple[float, str, int] | None = None
+    best, fit = None, 0.4
     for index, read in enumerate(reads):
         for part in (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
-                itself, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
-                fit = max((len(name & near) + len(name & itself)) / max(1, len(name)) for name in names)
-                if fit > (best[0] if best else 0.4):
-                    best = (fit, part[one.start : one.end], index)
-    return (best[1], best[2]) if best else None
-
-
-def _sender(question: Question, reads: Sequence[Read]) -> tuple[str, int] | None:
-    if _SENT.match(question.text) and reads and reads[0].sender:
-        return reads[0].sender, 0
-    return None
+                own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
+                value = max((len(name & near) + len(name & own)) / max(1, len(name)) for name in names)
+                if value > fit:
+                    best, fit = _alone(part[one.start : one.end], index), value
+    return best
 
 
 def _name(speaker: str) -> str:

@@ -1,23 +1,33 @@
 """Scores of a pool of candidates, each scaled to about 0..1 over the pool, weighted and added; then neighbours help.
 
-Plain values in, plain values out: knows no bank, no model, no file. `Weights` switches every part off by 0.
+Plain values in, plain values out: knows no bank, no model, no file. `Weights` switches every part off.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
+
+from engine.ask.dates import Days
+
+_REACH = 8  # words: two words further apart are not near
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each part counts for, beside BM25 with 1; fitted on public sets, see docs/log.md."""
+    """What each part counts for; fitted on public sets, see docs/log.md.
 
-    function: float = 0.2  # of a function word in BM25, beside a content word
-    vector: float = 0.8
-    names: float = 0.4
-    proximity: float = 0.3
+    The first three multiply what function words, words of asking and those of names count in BM25 (1: as others);
+    the rest is added to BM25 scaled to 1.
+    """
+
+    function: float = 0.2
+    asking: float = 0.3
+    names: float = 2.0
+    vector: float = 0.6
+    proximity: float = 0.7
+    date: float = 0.3
     neighbour: float = 0.2
-    document: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +38,29 @@ class Row:
     position: int
     where: Mapping[str, Sequence[int]]
     cosine: float | None
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What rows are compared with: the question's content words in order, and the days it names."""
+
+    words: Sequence[str]
+    days: Sequence[Days] = ()
 
 
 def scores(
-    rows: Sequence[Row],
-    bm25: Sequence[float],
-    question: Sequence[str],
-    names: Sequence[str],
-    idf: Mapping[str, float],
-    weights: Weights,
+    rows: Sequence[Row], bm25: Sequence[float], asked: Asked, idf: Mapping[str, float], weights: Weights
 ) -> list[float]:
-    """Score a pool; `question` holds its content words in order, `names` the words of its names."""
+    """Score a pool, row by row."""
     parts = (
         (1.0, of_best(bm25)),
         (weights.vector, spread([row.cosine for row in rows])),
-        (weights.names, coverage(rows, names, idf)),
-        (weights.proximity, proximity(rows, question, idf)),
+        (weights.proximity, proximity(rows, asked.words, idf)),
+        (weights.date, dated(rows, asked.days)),
     )
     own = [sum(weight * part[i] for weight, part in parts) for i in range(len(rows))]
-    return with_company(rows, own, weights.neighbour, weights.document)
+    return with_neighbours(rows, own, weights.neighbour)
 
 
 def of_best(values: Sequence[float]) -> list[float]:
@@ -65,35 +79,27 @@ def spread(values: Sequence[float | None]) -> list[float]:
     return [((mean if value is None else value) - low) / (high - low) for value in values]
 
 
-def coverage(rows: Sequence[Row], wanted: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Give the share of the wanted words, by idf, that each row holds."""
-    total = sum(idf[word] for word in wanted)
-    if total <= 0:
-        return [0.0] * len(rows)
-    return [sum(idf[word] for word in wanted if word in row.where) / total for row in rows]
-
-
-def proximity(rows: Sequence[Row], question: Sequence[str], idf: Mapping[str, float], reach: int = 4) -> list[float]:
-    """Give the share, by idf, of the question's neighbouring words that stand within `reach` words in each row."""
+def proximity(rows: Sequence[Row], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+    """Give the share, by idf, of the question's neighbouring words that stand near in each row, the nearer the more."""
     pairs = {pair: idf[pair[0]] + idf[pair[1]] for pair in pairwise(question)}
     total = sum(pairs.values())
     if total <= 0:
         return [0.0] * len(rows)
-    return [sum(value for pair, value in pairs.items() if _meet(row, *pair, reach)) / total for row in rows]
+    return [sum(value * _closeness(row, *pair) for pair, value in pairs.items()) / total for row in rows]
 
 
-def _meet(row: Row, one: str, other: str, reach: int) -> bool:
-    return any(abs(a - b) <= reach for a in row.where.get(one, ()) for b in row.where.get(other, ()))
+def _closeness(row: Row, one: str, other: str) -> float:
+    apart = [abs(a - b) for a in row.where.get(one, ()) for b in row.where.get(other, ())]
+    return max(0.0, 1 - (min(apart) - 1) / _REACH) if apart else 0.0
 
 
-def with_company(rows: Sequence[Row], own: Sequence[float], neighbour: float, document: float) -> list[float]:
-    """Add a share of the better neighbour's score, and of the best score in the document, to each row's own."""
+def dated(rows: Sequence[Row], days: Sequence[Days]) -> list[float]:
+    """Give 1 to rows whose document is from a day that the question names."""
+    return [float(row.day is not None and any(each.holds(row.day) for each in days)) for row in rows]
+
+
+def with_neighbours(rows: Sequence[Row], own: Sequence[float], share: float) -> list[float]:
+    """Add a share of the better neighbour's score to each row's own."""
     at = {(row.document, row.position): score for row, score in zip(rows, own, strict=True)}
-    best: dict[str, float] = {}
-    for row, score in zip(rows, own, strict=True):
-        best[row.document] = max(score, best.get(row.document, 0.0))
     beside = [max(at.get((row.document, row.position + step), 0.0) for step in (-1, 1)) for row in rows]
-    return [
-        score + neighbour * near + document * best[row.document]
-        for row, score, near in zip(rows, own, beside, strict=True)
-    ]
+    return [score + share * near for score, near in zip(own, beside, strict=True)]

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from rank_bm25 import BM25Okapi
 
-from engine.ask.question import Question
-from engine.ask.rank import Row, Weights, scores
+from engine.ask.question import ASKING_WORDS, Question
+from engine.ask.rank import Asked, Row, Weights, scores
 from engine.ask.sources import Scored, Source, join
 from engine.ask.words import FUNCTION_WORDS, words
 from engine.models.protocols import Embedder, Vectors
@@ -108,19 +108,25 @@ def bm25(tokens: Sequence[Sequence[str]], idf: Mapping[str, float], mean_words: 
 def _ranked(
     hits: Sequence[tuple[Hit, float | None]],
     question: Question,
-    idf: dict[str, float],
+    idf: Mapping[str, float],
     totals: Totals,
     weights: Weights,
 ) -> list[Scored]:
     """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
     tokens = [hit.tokens.split(" ") for hit, _ in hits]
     rows = [_row(hit, each, cosine, idf) for (hit, cosine), each in zip(hits, tokens, strict=True)]
-    weighted = {word: value * (weights.function if word in FUNCTION_WORDS else 1) for word, value in idf.items()}
-    names = list(dict.fromkeys(word for name in question.names for word in words(name) if word in idf))
-    content = [word for word in question.words if word not in FUNCTION_WORDS]
-    values = scores(rows, bm25(tokens, weighted, totals.mean_words), content, names, idf, weights)
+    by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
+    values = scores(rows, by_words, Asked(question.content, question.dates), idf, weights)
     ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=lambda scored: (-scored.score, scored.chunk.id))
+
+
+def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) -> dict[str, float]:
+    """Multiply the idf of function words, of words of asking, and of names, which may hold a word of asking."""
+    names = {word for name in question.names for word in words(name)}
+    factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
+    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function)
+    return {word: value * factors.get(word, 1.0) for word, value in idf.items()}
 
 
 def _row(hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float]) -> Row:
@@ -128,7 +134,7 @@ def _row(hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str
     for place, token in enumerate(tokens):
         if token in idf:
             where.setdefault(token, []).append(place)
-    return Row(hit.chunk.document, hit.chunk.position, where, cosine)
+    return Row(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None)
 
 
 def _covered(totals: Totals) -> float:

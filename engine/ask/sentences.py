@@ -12,75 +12,17 @@ _LABEL = re.compile(r"(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?:[ \t]+
 _OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
 _WIDE = frozenset("。！？｡")
-_TITLES = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "sen",
-        "rep",
-        "gov",
-        "gen",
-        "col",
-        "lt",
-        "sgt",
-        "capt",
-        "cmdr",
-        "rev",
-        "hon",
-        "messrs",
-        "mt",
-        "ft",
-        "no",
-        "nos",
-        "nr",
-        "vs",
-        "ca",
-        "cf",
-        "eg",
-        "ie",
-        "e.g",
-        "i.e",
-        "z.b",
-        "u.s",
-        "u.k",
-        "u.n",
-        "d.c",
-        "d.h",
-        "u.a",
-        "bzw",
-        "vgl",
-        "str",
-        "fig",
-        "sec",
-        "art",
-        "dept",
-        "approx",
-        "est",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-    ]
+_TITLES_TEXT = (
+    "mr mrs ms dr prof st sen rep gov gen col lt sgt capt cmdr rev hon messrs mt ft no nos nr vs ca cf eg ie e.g "
+    "i.e z.b u.s u.k u.n d.c d.h u.a bzw vgl str fig sec art dept approx est jan feb mar apr jun jul aug sep sept "
+    "oct nov dec "
 )
-_WEAK = frozenset(
-    ["a.m", "p.m", "am", "pm", "etc", "inc", "corp", "co", "ltd", "jr", "sr", "usw", "ph.d", "u.s.a"]
-)  # may end a sentence, or not
+_TITLES = frozenset(_TITLES_TEXT.split())
+_WEAK_TEXT = "a.m p.m am pm etc inc corp co ltd jr sr usw ph.d u.s.a "
+_WEAK = frozenset(_WEAK_TEXT.split())  # may end a sentence, or not
 _LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
-_PARTICLES = frozenset(
-    ["of", "the", "and", "de", "von", "van", "der", "den", "la", "le", "du", "da", "di", "bin", "al", "at", "for"]
-)
+_PARTICLES_TEXT = "of the and de von van der den la le du da di bin al at for "
+_PARTICLES = frozenset(_PARTICLES_TEXT.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +56,7 @@ def label(line: str) -> tuple[str, int] | None:
 
 
 def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
-    """Give (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists, short lines."""
+    """Give (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists."""
     blocks, at, goes_on = list[tuple[int, int, str | None, bool]](), 0, False
     for line in text.splitlines(keepends=True):
         start, at = at, at + len(line)

@@ -14,17 +14,13 @@ from engine.ask.sentences import Span, sentences
 from engine.ask.spans import Found, Kind, find
 from engine.ask.words import words
 
-_OPENING = re.compile(
-    r"(?:hi|hey|hello|dear|thanks|thank you|wow|great|good (?:morning|evening|afternoon)|bye|ok|okay|yeah|yes|cool|awesome|nice)\b",
-    re.I,
-)
 _TASK = (
-    "summarize summarise summary describe discuss discussion explain mention say said tell talk think thought opinion attitude "
-    "view conclude conclusion decide decision reason according group team meeting email mail message subject person people "
-    "regarding discussing phone telephone number address"
+    "summarize summarise summary describe discuss discussing discussion explain mention say said tell talk think "
+    "thought opinion attitude view conclude conclusion decide decision reason according regarding group team meeting "
+    "email mail message subject sent wrote person people phone telephone number address"
 )
-_ME = frozenset("i me my mine myself we us our ours".split())
-_YOU = frozenset("you your yours yourself".split())
+_ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
+_YOU = frozenset(["you", "your", "yours", "yourself"])
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
@@ -46,12 +42,10 @@ class Weights:
     """What each clue counts for in the choice of a sentence; fitted on public sets, see docs/log.md."""
 
     overlap: float = 2.0  # share, by idf, of the question's words in the sentence
-    source: float = 0.7  # score of its source beside the best source's
+    source: float = 1.0  # score of its source beside the best source's
     reply: float = 0.6  # share of the question's words in a question that it follows
     question: float = -1.0
-    opening: float = -1.0  # a greeting, or under four words
     length: float = 0.5  # at 60 words and more
-    other: float = -0.7  # about another person than the one whom the question names
     kind: float = 2.0  # holds a span of the kind asked for
     capital: float = 0.7  # the same for places and persons, which are told by little but a capital
     day: float = 0.8  # its source is of a day that the question names
@@ -91,29 +85,42 @@ def content(question: Question) -> tuple[str, ...]:
 
 def candidates(question: Question, reads: Sequence[Read], kind: Kind | None, weights: Weights) -> list[Candidate]:
     """Give every sentence of the sources, scored, in their order."""
-    names = _names(question)
-    found = [_read(question, read, index, kind, names) for index, read in enumerate(reads)]
-    idf = _idf(content(question), [candidate.words for each in found for candidate in each])
     best = max((read.score for read in reads), default=0.0)
-    kind_counts = weights.capital if kind in ("place", "person") else weights.kind
-    sources = [weights.source * (read.score / best if best > 0 else 0.0) + weights.day * _of_day(question, read) for read in reads]
-    return [
-        replace(one, score=sources[one.read] + kind_counts * bool(one.spans) + _score(one, each[place - 1] if place else None, idf, weights))
-        for each in found
-        for place, one in enumerate(each)
-    ]
+    of_kind = weights.capital if kind in ("place", "person") else weights.kind
+    found = [_read(question, read, index, kind) for index, read in enumerate(reads)]
+    names = _names(question)
+    speaking = _speaking(names, [one for each in found for one in each])
+    found = [[_attributed(one, names, speaking or names) for one in each] for each in found]
+    idf = _idf(content(question), [one.words for each in found for one in each])
+    scored = list[Candidate]()
+    for read, each in zip(reads, found, strict=True):
+        start = weights.source * (read.score / best if best > 0 else 0.0) + weights.day * _of_day(question, read)
+        for place, one in enumerate(each):
+            clues = _clues(one, each[place - 1] if place else None, idf, weights)
+            scored.append(replace(one, score=start + of_kind * bool(one.spans) + clues))
+    return scored
 
 
-def _read(question: Question, read: Read, index: int, kind: Kind | None, names: frozenset[str]) -> list[Candidate]:
+def _read(question: Question, read: Read, index: int, kind: Kind | None) -> list[Candidate]:
     found = list[Candidate]()
     for place, span in enumerate(sentences(read.text)):
         text = read.text[span.start : span.end]
-        speaker = span.speaker or read.sender or None
-        said, who = frozenset(words(text)), frozenset(words(speaker or ""))
         spans = tuple(one for one in find(text, kind) if _is_new(text[one.start : one.end], question)) if kind else ()
-        about = _about(text, said, who, names) if names and who else None
-        found.append(Candidate(index, place, span, text, said | (who & names), speaker, spans, about))
+        speaker = span.speaker or read.sender or None
+        found.append(Candidate(index, place, span, text, frozenset(words(text)), speaker, spans))
     return found
+
+
+def _speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str]:
+    """Give the names that are speakers here: "Ann" in "What did Ann buy in Oslo?"."""
+    speakers = {one.speaker for one in found if one.speaker}
+    return names & frozenset(word for speaker in speakers for word in words(speaker))
+
+
+def _attributed(one: Candidate, names: frozenset[str], persons: frozenset[str]) -> Candidate:
+    who = frozenset(words(one.speaker or ""))
+    about = _about(one.text, one.words, who, persons) if persons and who else None
+    return replace(one, words=one.words | (who & names), about=about)
 
 
 def _is_new(span: str, question: Question) -> bool:
@@ -134,15 +141,12 @@ def _of_day(question: Question, read: Read) -> bool:
     return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
 
 
-def _score(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: Weights) -> float:
-    count = len(one.text.split())
+def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: Weights) -> float:
     clues = (
         (weights.overlap, coverage(idf, one.words)),
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
         (weights.question, one.text.rstrip("\"”')*] ").endswith("?")),
-        (weights.opening, count < 4 or _OPENING.match(one.text) is not None),
-        (weights.length, min(count, 60) / 60),
-        (weights.other, one.about is False),
+        (weights.length, min(len(one.text.split()), 60) / 60),
         (weights.aside, one.text.startswith("[")),
     )
     return sum(weight * clue for weight, clue in clues)
@@ -165,10 +169,8 @@ def support(question: Question, reads: Sequence[Read], found: Sequence[Candidate
 
 def _rival(question: Question, found: Sequence[Candidate]) -> float:
     """Tell how much more of the question is said about somebody else, where whom it names is one of the speakers."""
-    names = _names(question)
-    if not any(names & frozenset(words(one.speaker or "")) for one in found):
-        return 0.0
-    wanted = [word for word in content(question) if word not in names]
+    persons = _speaking(_names(question), found)
+    wanted = [word for word in content(question) if word not in persons] if persons else []
     idf = _idf(wanted, [one.words for one in found])
     own, other = (
         max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)

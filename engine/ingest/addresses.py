@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from engine.ingest.headers import clean, decode_words
 
 MOST = 1000  # addresses of one field
-LONGEST = 64_000  # characters of one field
+LONGEST = 256_000  # characters of one field
 _TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*+"?'  # quoted: commas inside do not part addresses
     r"|<[^<>]*+>?"

@@ -26,23 +26,11 @@ _FROM_LINE = re.compile(rb"\s{0,100}From \S[^\n]{0,300}\n(?:>From [^\n]{0,300}\n
 _IGNORED_NAMES = frozenset(
     (
         *("maildirfolder", "maildirsize", "subscriptions", "table_of_contents", "thumbs.db", "desktop.ini", "icon\r"),
-        *("filterlog.html", "foldertree.json"),
+        *("filterlog.html", "foldertree.json", "popstate.dat", "msgfilterrules.dat", "virtualfolders.dat"),
+        *("panacea.dat", "envelope index", "envelope index-shm", "envelope index-wal"),
     )
 )
-_IGNORED_ENDINGS = (
-    ".msf",
-    ".noindex",
-    ".plist",
-    ".lock",
-    ".tmp",
-    ".swp",
-    ".db",
-    ".dat",
-    ".wdseml",
-    ".mozmsgs",
-    ".emlxpart",
-    "~",
-)
+_IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
 _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
 
 
@@ -78,14 +66,16 @@ def _is_maildir_name(name: str) -> bool:
 
 def _begins_header(head: bytes) -> bool:
     """Say whether the first lines are a mail's header: a field only mail has, or From and others."""
-    names: set[str] = set()
-    for line in head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n\n", 1)[0].split(b"\n\r\n", 1)[0].split(b"\n"):
+    telling, known = set[str](), set[str]()
+    for line in head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n"):
         field = _FIELD.match(line)
-        if field:
-            names.add(field[1].decode("ascii").lower())
-        elif not line.strip() or not line[:1].isspace():
-            break
-    telling, known = names & _TELLING, names & _KNOWN
-    if telling:
-        return len(telling | known) > 1
-    return len(known) > 2 and bool(known & {"from", "subject"})
+        if field is None and (not line.strip() or not line[:1].isspace()):
+            return False
+        name = field[1].decode("ascii").lower() if field else ""
+        if name in _TELLING:
+            telling.add(name)
+        elif name in _KNOWN:
+            known.add(name)
+        if len(telling) + len(known) > (1 if telling else 2) and (telling or known & {"from", "subject"}):
+            return True
+    return False

@@ -14,6 +14,7 @@ from store.vectors import VectorStore
 
 _ROUND = 1024  # chunks taken up together: sorted by length inside a round, newest first across rounds
 _SAVED = 256  # vectors in one commit
+_PATIENCE_S = 0.2  # for readers, before the tables of former embedders are left for the next run
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def embed(store: VectorStore, embedder: Embedder, locks: Locks) -> Iterator[Embe
         with locks.writer():
             store.use(embedder.fingerprint)
         if store.former:
-            with suppress(Locked), locks.alone():  # else next time
+            with suppress(Locked), locks.alone(_PATIENCE_S):  # else next time
                 store.drop_former()
         done, missing = 0, store.missing
         while rows := store.wanted(_ROUND):

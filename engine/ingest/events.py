@@ -115,33 +115,36 @@ def _when(event: Component, zones: Zones) -> str:
     if start is None:
         return clean(first.value)
     end = _end(event, start.at, zones)
-    if not isinstance(start.at, datetime):
-        last = end - timedelta(days=1) if end is not None and not isinstance(end, datetime) else start.at
-        return (
-            f"{day_in_words(start.at)} (all day)"
-            if last <= start.at
-            else f"{day_in_words(start.at)} to {day_in_words(last)}"
-        )
-    text = f"{day_in_words(start.at)}, {clock(start.at)}"
-    if isinstance(end, datetime) and end != start.at:
-        same = end.date() == start.at.date()
+    if isinstance(start.at, datetime):
+        return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)
+    if isinstance(end, datetime) or end is None or (end - start.at).days <= 1:
+        return f"{day_in_words(start.at)} (all day)"
+    return f"{day_in_words(start.at)} to {day_in_words(end - timedelta(days=1))}"
+
+
+def _span(start: datetime, end: datetime, zone: str) -> str:
+    text = f"{day_in_words(start)}, {clock(start)}"
+    if end != start:
+        same = end.date() == start.date()
         text += f" to {clock(end)}" if same else f" to {day_in_words(end)}, {clock(end)}"
-    return f"{text} ({start.zone})" if start.zone else text
+    return f"{text} ({zone})" if zone else text
 
 
 def _end(event: Component, start: date | datetime, zones: Zones) -> date | datetime | None:
-    if last := event.get("DTEND"):
-        found = moment(last[0].value, last[0].parameters.get("TZID", ""), zones)
-        return _beside(found.at, start) if found is not None else None
     duration = _DURATION.match(_text(event, "DURATION"))
-    if duration is None:
-        return None
-    weeks, days, hours, minutes, seconds = (int(part or 0) for part in duration.groups()[1:])
-    span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
     try:
-        return start - span if duration[1] == "-" else start + span
-    except OverflowError:
+        if last := event.get("DTEND"):
+            found = moment(last[0].value, last[0].parameters.get("TZID", ""), zones)
+            return _beside(found.at, start) if found is not None else None
+        return start + _duration(duration) if duration is not None else None
+    except OverflowError:  # at the calendar's end
         return None
+
+
+def _duration(found: re.Match[str]) -> timedelta:
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return -span if found[1] == "-" else span
 
 
 def _beside(end: date | datetime, start: date | datetime) -> date | datetime | None:

@@ -32,11 +32,16 @@ def read(path: Path, raw_kind: str | None, limits: Limits) -> Iterator[Reading]:
             yield _problem("not a file")
             return
         with path.open("rb") as file:
-            yield from _read_open(file, path.name, raw_kind, limits, status)
+            yield from _read_open(file, _name(path), raw_kind, limits, status)
     except PermissionError:
         yield _problem("permission denied")
     except OSError as error:
         yield _problem((error.strerror or "cannot be opened").lower())
+
+
+def _name(path: Path) -> str:
+    """Give the file's name as text, which the name of a file need not be."""
+    return os.fsencode(path.name).decode("utf-8", "replace")
 
 
 def _read_open(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC
 from hashlib import blake2b
 
+from engine.ingest.addresses import MOST
 from engine.ingest.envelope import Envelope, is_forward, is_reply, read_envelope, topic_of
 from engine.ingest.limits import Limits
 from engine.ingest.mime import Leaf, Nested, Tree, walk
@@ -30,8 +31,10 @@ def read_mail(raw: bytes, limits: Limits, item: int = 0, clock: Callable[[], flo
     if len(raw) - len(part.body) > limits.header_bytes:
         tree.problem(f"header beyond {limits.header_bytes} bytes was not read")
     envelope = read_envelope(part.headers)
+    if len(envelope.recipients) >= MOST:
+        tree.problem(f"recipients beyond the first {MOST} of a field were not read")
     walk(part, tree)
-    text, passages = _lay_out(sections_of(tree.found, tree), _quotes(envelope.title), tree)
+    text, passages = _lay_out(sections_of(tree.found, tree), _quotes(envelope), tree)
     if not text and not part.headers.fields and not tree.problems:
         return Reading(item, None, problem="empty")
     document = _document(envelope, text, passages)
@@ -44,10 +47,11 @@ def _timer(clock: Callable[[], float], seconds: float) -> Callable[[], bool]:
     return lambda: clock() - start > seconds
 
 
-def _quotes(title: str) -> Quotes:
-    if is_forward(title):
+def _quotes(envelope: Envelope) -> Quotes:
+    if is_forward(envelope.title):
         return PASSED_ON
-    return ANSWERED if is_reply(title) else NEW
+    answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
+    return ANSWERED if answers else NEW
 
 
 def _document(envelope: Envelope, text: str, passages: tuple[Passage, ...]) -> Document:
@@ -75,7 +79,7 @@ def _identity(envelope: Envelope, text: str) -> str:
         envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
         *((one.address or one.name).lower() for one in people),
         envelope.title,
-        _QUOTED_FROM.sub("From ", text).rstrip(),
+        (_QUOTED_FROM.sub("From ", text) if ">From " in text else text).rstrip(),
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 

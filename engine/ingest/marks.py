@@ -49,15 +49,16 @@ def starts_header_block(lines: Sequence[str], at: int) -> bool:
 
 
 def lead_in(lines: Sequence[str], at: int) -> int:
-    """Count the lines right above a header block that name its writer and moment, as Lotus Notes puts them."""
+    """Count the lines right above a header block that belong to it: a rule, or writer and moment as Notes puts them."""
     above = at - 1
     while above >= 0 and at - above < 4 and not lines[above].strip():
         above -= 1
     if above < 0:
         return 0
-    if phrases.NOTES_ON.match(lines[above].strip()[:_WIDEST]):
+    text = lines[above].strip()[:_WIDEST]
+    if phrases.NOTES_ON.match(text) or (len(text) >= 5 and not text.strip("-_=*")):
         return at - above
-    if not phrases.NOTES_DATE.match(lines[above].strip()[:_WIDEST]):
+    if not phrases.NOTES_DATE.match(text):
         return 0
     for name in range(above - 1, max(above - 4, -1), -1):
         line = lines[name].strip()

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from engine.ingest.marks import attribution_lines
 from store.records import Document, Passage
 
 _MARKS = re.compile(r"^[> ]+", re.MULTILINE)
+_ATTRIBUTION = 5  # lines
 _REPEATED = ("quote", "forward", "signature")
 
 
@@ -24,8 +26,8 @@ class Split:
 
 
 def digests(document: Document) -> list[bytes]:
-    """Give a digest for each passage; quote marks, white space and case do not count."""
-    return [_digest(passage.text) for passage in document.passages]
+    """Give a digest for each passage; quote marks, who is quoted, white space and case do not count."""
+    return [_digest(passage) for passage in document.passages]
 
 
 def bodies(document: Document, digests: Sequence[bytes]) -> list[bytes]:
@@ -46,6 +48,16 @@ def split(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, s
     return Split(tuple(kept), tuple(owned), tuple(quoted))
 
 
-def _digest(text: str) -> bytes:
+def _digest(passage: Passage) -> bytes:
+    text = passage.text if passage.role == "body" else _unattributed(passage.text)
     bare = " ".join(_MARKS.sub("", text).casefold().split())
     return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def _unattributed(text: str) -> str:
+    """Give what is quoted without the "On Friday Ann wrote:" right above it."""
+    lines = text.split("\n", _ATTRIBUTION + 1)
+    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
+    if marked and attribution_lines(lines, marked - 1) == marked:
+        return "\n".join(lines[marked:])
+    return text

@@ -75,7 +75,7 @@ def content_type(value: str, default: str) -> ContentType:
     """Read a Content-Type field, RFC 2231 parameters included."""
     message = Message()
     message["Content-Type"] = value or default
-    name = message.get_content_type() if "/" in value else default
+    name = clean(message.get_content_type()) if "/" in value else default
     charset, boundary = _parameter(message, "charset"), _parameter(message, "boundary")
     flowed = _parameter(message, "format").lower() == "flowed"
     filename = clean(decode_words(_parameter(message, "name")))

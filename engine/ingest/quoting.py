@@ -9,7 +9,7 @@ from store.records import Passage, Role
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """What a mail's subject says of messages quoted in it: the role of one below its own words, and of one alone."""
+    """The role of a message quoted below a mail's own words or with its writer named, and of one that stands alone."""
 
     below: Role = "quote"
     alone: Role = "quote"
@@ -33,12 +33,13 @@ def line_roles(lines: Sequence[str], quotes: Quotes = ANSWERED) -> list[Role]:
     """Give each line its role; blank lines have that of the lines above."""
     roles: list[Role] = []
     state: Role = "body"
+    attributed = False
     for at, line in enumerate(lines):
         text = line.strip()
         if not text or state == "forward":
             roles.append(state)
-        elif text[0] == ">":
-            roles.append(quotes.below)
+        elif text[0] == ">" and not (line[0] != ">" and text[1:2].isdigit()):  # indented: "more than 40"
+            roles.append(quotes.below if attributed else quotes.alone)
             state = "body" if state == "signature" else state
         elif not marks.may_mark(text):
             roles.append(state)
@@ -49,6 +50,7 @@ def line_roles(lines: Sequence[str], quotes: Quotes = ANSWERED) -> list[Role]:
             roles.append(state)
         else:
             state = _own(lines, at, state, quotes, roles)
+            attributed = attributed or roles[-1] == quotes.below
     return roles
 
 
@@ -94,13 +96,18 @@ def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> 
     begin = -1
     for at, line in enumerate([*lines, ""]):
         blank = not line or line.isspace()
-        if begin >= 0 and (blank or roles[at] != roles[begin] or _is_bare_quote(lines[at - 1])):
+        if begin >= 0 and (blank or roles[at] != roles[begin] or _ends_quoted(lines, begin, at - 1)):
             text = "\n".join(lines[begin:at]).strip()
             passages.append(Passage(text, begin + first_line, at - 1 + first_line, roles[begin]))
             begin = -1
         if begin < 0 and not blank:
             begin = at
     return passages
+
+
+def _ends_quoted(lines: Sequence[str], begin: int, last: int) -> bool:
+    """Say whether a bare quote mark ends the paragraph; one that begins it does not."""
+    return _is_bare_quote(lines[last]) and not _is_bare_quote(lines[begin])
 
 
 def _is_bare_quote(line: str) -> bool:

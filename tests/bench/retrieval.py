@@ -30,7 +30,8 @@ from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
 
 KS = (1, 2, 5, 10)
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
-PLAIN = Weights(**{field.name: 0.0 for field in fields(Weights)} | {"function": 1.0, "names": 1.0})
+MULTIPLIERS = ("function", "asking", "names")  # off is 1, not 0
+PLAIN = Weights(**{field.name: 0.0 for field in fields(Weights)} | dict.fromkeys(MULTIPLIERS, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def main() -> None:
     """Print the tables."""
     options = arguments()
     embedder = None if "vector" in options.off else MiniLM(workers=options.workers)
-    weights = replace(Weights(), **{part: 0.0 for part in options.off if part != "plain"})
+    weights = replace(Weights(), **{part: float(part in MULTIPLIERS) for part in options.off if part != "plain"})
     settings = Retrieval(weights=PLAIN if "plain" in options.off else weights)
     for name in options.sets:
         files = sorted((options.data / name).rglob("questions.jsonl"))

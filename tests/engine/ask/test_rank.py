@@ -1,20 +1,28 @@
 """Ranking over a pool: each part alone, then together."""
 
+from dataclasses import replace
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.rank import Row, Weights, coverage, of_best, proximity, scores, spread, with_company
+from engine.ask.dates import Days
+from engine.ask.rank import Asked, Row, Weights, dated, of_best, proximity, scores, spread, with_neighbours
 
-OFF = Weights(function=1, vector=0, names=0, proximity=0, neighbour=0, document=0)
+OFF = Weights(function=1, asking=1, names=1, vector=0, proximity=0, date=0, neighbour=0)
 IDF = {"blue": 1.0, "plan": 3.0, "ann": 2.0}
+MAY = Days(date(2024, 5, 1), date(2024, 5, 31))
+ASKED = Asked(("blue", "plan"), (MAY,))
 
 
-def row(text: str = "", document: str = "d", position: int = 0, cosine: float | None = None) -> Row:
+def row(
+    text: str = "", document: str = "d", position: int = 0, cosine: float | None = None, day: date | None = None
+) -> Row:
     where: dict[str, list[int]] = {}
     for place, word in enumerate(text.split()):
         where.setdefault(word, []).append(place)
-    return Row(document, position, where, cosine)
+    return Row(document, position, where, cosine, day)
 
 
 @given(st.lists(st.floats(0, 100)))
@@ -39,46 +47,49 @@ def test_no_vectors_at_all_count_nothing() -> None:
     assert spread([None, None]) == [0.0, 0.0]
 
 
-def test_coverage_is_the_share_of_wanted_words_by_idf() -> None:
-    assert coverage([row("blue"), row("plan ann"), row()], ["blue", "plan"], IDF) == [0.25, 0.75, 0.0]
+def test_neighbouring_words_of_the_question_count_by_how_near_they_stand() -> None:
+    rows = [row("blue plan"), row("plan x blue"), row("blue x x x x x x x x plan"), row("plan")]
+    assert proximity(rows, ["blue", "plan"], IDF) == [1.0, 0.875, 0.0, 0.0]
 
 
-def test_nothing_wanted_covers_nothing() -> None:
-    assert coverage([row("blue")], [], IDF) == [0.0]
+def test_a_pair_counts_by_the_idf_of_its_words() -> None:
+    assert proximity([row("blue plan"), row("plan ann")], ["blue", "plan", "ann"], IDF) == [4 / 9, 5 / 9]
 
 
-def test_neighbouring_words_of_the_question_count_where_they_stand_close() -> None:
-    rows = [row("blue plan"), row("blue x x x x x plan"), row("plan")]
-    assert proximity(rows, ["blue", "plan"], IDF) == [1.0, 0.0, 0.0]
+def test_one_word_has_no_neighbour() -> None:
+    assert proximity([row("blue")], ["blue"], IDF) == [0.0]
 
 
-def test_a_chunk_gains_from_its_neighbour_and_from_the_best_of_its_document() -> None:
-    rows = [row(position=0), row(position=1), row(position=5), row(document="e")]
-    assert with_company(rows, [1.0, 0.5, 0.0, 0.5], 0.5, 0.1) == pytest.approx([1.35, 1.1, 0.1, 0.55])
+def test_a_document_from_a_day_that_is_asked_about_counts() -> None:
+    rows = [row(day=date(2024, 5, 31)), row(day=date(2024, 6, 1)), row()]
+    assert dated(rows, [MAY]) == [1.0, 0.0, 0.0]
+
+
+def test_a_chunk_gains_from_its_better_neighbour() -> None:
+    rows = [row(position=0), row(position=1), row(position=2), row(document="e", position=1)]
+    assert with_neighbours(rows, [1.0, 0.5, 0.25, 0.5], 0.5) == [1.25, 1.0, 0.5, 0.5]
 
 
 def test_with_every_part_off_the_order_is_that_of_bm25() -> None:
-    rows = [row("blue", cosine=0.9), row("plan", position=5, cosine=0.1)]
-    assert scores(rows, [1.0, 4.0], ["blue"], ["blue"], IDF, OFF) == [0.25, 1.0]
+    rows = [row("blue", cosine=0.9, day=date(2024, 5, 3)), row("plan", position=5, cosine=0.1)]
+    assert scores(rows, [1.0, 4.0], ASKED, IDF, OFF) == [0.25, 1.0]
 
 
-@pytest.mark.parametrize("part", ["vector", "names", "proximity", "neighbour", "document"])
-def test_each_part_alone_can_turn_a_tie(part: str) -> None:
-    rows = [
-        row("plan blue", "a", 3, 0.1),
-        row("blue plan", "b", 7, 0.2) if part != "proximity" else row("blue x x x x x plan", "b", 7, 0.1),
-        row("", "b", 8 if part == "neighbour" else 20, 0.3),
-    ]
-    bm25 = [1.0, 1.0, 0.9 if part == "neighbour" else 1.1 if part == "document" else 0.0]
-    names = ["ann"] if part == "names" else []
-    if part == "names":
-        rows[1] = row("blue plan ann", "b", 7, 0.1)
-    weights = Weights(
-        **{"function": 1, "vector": 0, "names": 0, "proximity": 0, "neighbour": 0, "document": 0, part: 0.5}
-    )
-    found = scores(rows, bm25, ["blue", "plan"], names, IDF, weights)
-    assert found[0] != found[1]
+@pytest.mark.parametrize(
+    ("part", "better"),
+    [
+        ("vector", row("plan blue", "a", 3, 0.2)),
+        ("proximity", row("blue plan", "a", 3, 0.1)),
+        ("date", row("plan blue", "a", 3, 0.1, date(2024, 5, 3))),
+        ("neighbour", row("plan blue", "b", 21, 0.1)),
+    ],
+)
+def test_each_part_alone_turns_a_tie(part: str, better: Row) -> None:
+    rows = [row("plan x blue", "b", 7, 0.1), better, row("plan", "b", 20, 0.1)]
+    assert scores(rows, [1.0, 1.0, 0.5], ASKED, IDF, OFF)[:2] == [1.0, 1.0]
+    one, other, _ = scores(rows, [1.0, 1.0, 0.5], ASKED, IDF, replace(OFF, **{part: 0.5}))
+    assert other > one
 
 
 def test_an_empty_pool_has_no_scores() -> None:
-    assert scores([], [], ["blue"], [], IDF, Weights()) == []
+    assert scores([], [], ASKED, IDF, Weights()) == []

@@ -145,7 +145,7 @@ def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared:
         assert document is not None
         items.append(Item(document, tuple(chunk(document, document.passages))))
     bank = MemoryBank(hits(items))
-    plain = Retrieval(weights=Weights(function=1, vector=0, names=0, proximity=0, neighbour=0, document=0))
+    plain = Retrieval(weights=Weights(function=1, asking=1, names=1, vector=0, proximity=0, date=0, neighbour=0))
     for text in ("When did Jon lose his job?", "What does Gina sell in her store?", "Where is the dance studio?"):
         found = retrieve(bank, None, understand(text, NOW), ANYWHERE, 10, plain).ranked[:10]
         wanted = list(dict.fromkeys(words(text)))

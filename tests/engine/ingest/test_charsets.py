@@ -39,6 +39,11 @@ def test_every_line_end_becomes_a_newline_and_controls_go() -> None:
     assert tidy("a\r\nb\rc\x1b[31m\x00d\te\u2028f\x0cg") == "a\nb\nc[31md\te\nf g"
 
 
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_text_is_tidied_as_any_other(text: str) -> None:
+    assert tidy(text + "é") == tidy(text) + "é"
+
+
 @given(st.binary(max_size=300), st.sampled_from(["", "utf-7", "utf-16", "koi8-r", "hz", "idna", "x\0y", "cp037"]))
 def test_any_bytes_decode_to_text_that_can_be_stored(data: bytes, declared: str) -> None:
     text = tidy(decode_text(data, declared))

@@ -46,6 +46,8 @@ def test_an_invitation_is_a_readable_paragraph() -> None:
     [
         (["DTSTART;VALUE=DATE:20240503", "DTEND;VALUE=DATE:20240504"], "Friday 3 May 2024 (all day)"),
         (["DTSTART;VALUE=DATE:20240503", "DTEND;VALUE=DATE:20240506"], "Friday 3 May 2024 to Sunday 5 May 2024"),
+        (["DTSTART;VALUE=DATE:20240503", "DTEND;VALUE=DATE:00010101"], "Friday 3 May 2024 (all day)"),
+        (["DTSTART:20240503T170000Z", "DTEND;VALUE=DATE:20240504"], "Friday 3 May 2024, 17:00 (UTC)"),
         (["DTSTART:20240503T170000Z", "DURATION:PT1H30M"], "Friday 3 May 2024, 17:00 to 18:30 (UTC)"),
         (["DTSTART:20240503T230000Z", "DURATION:PT2H"], "Friday 3 May 2024, 23:00 to Saturday 4 May 2024, 01:00 (UTC)"),
         (["DTSTART:20240503T170000"], "Friday 3 May 2024, 17:00"),

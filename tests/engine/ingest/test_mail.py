@@ -129,6 +129,10 @@ def test_controls_and_escapes_reach_no_field() -> None:
     assert (found.title, found.text) == ("To night", "a]0;xbc")
 
 
+def test_a_hostile_type_leaves_no_control_in_the_text() -> None:
+    assert document(HEADER + "Content-Type: application/\x1b[31mx\n\nbody").text == "[attachment: application/ x]"
+
+
 def test_an_empty_file_is_a_named_problem() -> None:
     assert read(" \n") == Reading(0, None, problem="empty")
 
@@ -145,6 +149,11 @@ def test_what_lies_beyond_the_limits_is_named_and_the_rest_is_read() -> None:
     )
     assert found.document is not None
     assert len(found.document.text) == 50
+
+
+def test_recipients_beyond_the_limit_are_named() -> None:
+    found = read_mail(("To: " + ", ".join(f"a{n}@x.org" for n in range(2000)) + "\n\nbody").encode(), LIMITS)
+    assert found.problem == "recipients beyond the first 1000 of a field were not read"
 
 
 def test_a_message_that_takes_too_long_is_named() -> None:

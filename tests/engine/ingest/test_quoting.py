@@ -31,7 +31,7 @@ def roles(text: str, quotes: Quotes = ANSWERED) -> str:
             "Yes.\n\n-----Original Message-----\nFrom: Ann\nSent: Friday\nTo: Bob\nSubject: Hm\n\nWill you come?",
             "bqq",
         ),
-        ("Yes.\n\n________________________________\nFrom: Ann <ann@x.org>\nDate: Friday\nTo: Bob\n\nCome?", "bbqq"),
+        ("Yes.\n\n________________________________\nFrom: Ann <ann@x.org>\nDate: Friday\nTo: Bob\n\nCome?", "bqq"),
         ("Ja.\n\nVon: Ann\nGesendet: Freitag\nAn: Bob\nBetreff: Heute\n\nKommst du?", "bqq"),
         ("*From:* Ann\n*Sent:* Friday\n*To:* Bob\n\nCome?", "qq"),
         ("Yes.\n\nAnn Lee\n05/03/2024 10:00 AM\nTo: Bob Ray\ncc:\nSubject: Tonight\n\nWill you come?", "bqq"),
@@ -65,6 +65,15 @@ def test_what_a_forwarding_mail_quotes_is_a_forward() -> None:
 def test_a_new_mail_that_only_quotes_has_passed_it_on() -> None:
     assert roles("-----Original Message-----\nFrom: Ann\n\nCome.", NEW) == "ff"
     assert roles("Hm.\n\n-----Original Message-----\nFrom: Ann\n\nCome.", NEW) == "bqq"
+
+
+def test_lines_that_a_new_mail_marks_without_naming_their_writer_are_passed_on() -> None:
+    assert roles("All:\n\n> the hall is free", NEW) == "bf"
+    assert roles("On 3 May 2024, Ann wrote:\n> the hall is free\n\ngood", NEW) == "qb"
+
+
+def test_an_indented_more_than_sign_is_no_quote() -> None:
+    assert roles("load  price\n  >40 MW  250") == "b"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ def test_passages_name_their_lines() -> None:
 
 
 def test_a_bare_quote_mark_parts_quoted_paragraphs() -> None:
-    assert [passage.text for passage in passages_of("> one\n>\n> two")] == ["> one\n>", "> two"]
+    assert [passage.text for passage in passages_of("> one\n>\n>\n> two")] == ["> one\n>", ">\n> two"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,145 @@
+"""What a date in a text means, against the day on which the text was written.
+
+Adds to `dates` what people say to each other (bare weekdays, seasons, a few days ago) and the day and month names of
+German and French. Knows no clock times and no time zones.
+"""
+
+import re
+from datetime import date, datetime, timedelta
+
+from engine.ask import dates
+from engine.ask.spans import COUNT, MONTH, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
+
+LONGEST = 100  # characters of a date
+_MEANINGS = (
+    "januar=january mai=may juni=june juli=july märz=march oktober=october dezember=december janvier=january "
+    "février=february mars=march avril=april juin=june juillet=july août=august septembre=september octobre=october "
+    "novembre=november décembre=december heute=today gestern=yesterday hier=yesterday demain=tomorrow "
+    "montag=monday dienstag=tuesday mittwoch=wednesday donnerstag=thursday freitag=friday "
+    "samstag=saturday sonntag=sunday lundi=monday mardi=tuesday mercredi=wednesday jeudi=thursday vendredi=friday "
+    "samedi=saturday dimanche=sunday mon=monday tue=tuesday tues=tuesday wed=wednesday thu=thursday thur=thursday "
+    "thurs=thursday fri=friday sat=saturday sun=sunday"
+)
+_ENGLISH = dict(pair.split("=") for pair in _MEANINGS.split())
+_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
+_SHIFT = re.compile(
+    rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+(?:later|from)", re.I
+)
+_FEW_AGO = re.compile(rf"{VAGUE}\s+(?P<unit>{UNIT})\s+(?:ago|back)|last\s+few\s+(?P<size>{UNIT})", re.I)
+_SEASONAL = re.compile(rf"(?:(?P<which>{WHICH})\s+)?(?P<season>{SEASON})\b(?:\s+of)?(?:\s+(?P<year>\d{{4}}))?", re.I)
+_BARE_DAY = re.compile(rf"(?:this\s+)?(?P<day>{WEEKDAY})(?:\s+{PART})?\.?$", re.I)
+_NAMED = re.compile(rf"(?P<which>{WHICH})\s+(?P<month>{MONTH})", re.I)
+_FULL = re.compile(r"\d{4}-\d\d-\d\d|\b(?:19|20)\d\d\b|\d[./]\d{1,2}[./]\d")
+_DROPPED = re.compile(rf"(\d)\.(?=\s+[a-z])|this(?=\s+past)|\s+{PART}$", re.I)
+_DOTTED = re.compile(r"\d\.\d{1,2}\.\d")
+_DAYS = {"day": 1, "night": 1, "week": 7, "weekend": 7, "fortnight": 14, "month": 30, "quarter": 91, "year": 365}
+_SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
+
+
+def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | None:
+    """Give the days that a date in a text written then means; a bare weekday is the next one, or the last if `past`."""
+    today = written.date()
+    text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), span[:LONGEST])
+    text = _DROPPED.sub(r"\1", text).strip()
+    try:
+        if found := _special(text, today, past):
+            return found
+        plain = dates.find(text[:1].upper() + text[1:], today)
+        place = -1 if _DOTTED.search(text) else 0  # of 3.5.2024 both readings are given, the month first
+        return _nearest(plain[place], today) if plain else None
+    except (OverflowError, ValueError):  # beyond the calendar
+        return None
+
+
+def _special(text: str, today: date, past: bool) -> dates.Days | None:
+    """Read what `dates` does not: few days ago, in two weeks, seasons, bare weekdays, last May."""
+    lower = text.lower()
+    if "before yesterday" in lower or "after tomorrow" in lower or lower == "last":
+        step = 2 if "after" in lower else -1 if lower == "last" else -2  # "last night" has lost its night
+        return _days(today + timedelta(days=step))
+    if match := _FEW_AGO.search(text):
+        size = _size(match["unit"] or match["size"])
+        return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
+    if match := _SHIFT.search(text):
+        return _around(today, _number(match["count"] or match["other"]), _size(match["unit"] or match["size"]))
+    if match := _AGO.search(text):
+        return _around(today, -_number(match["count"]), _size(match["unit"]))
+    if match := _SEASONAL.search(text):
+        return _season(match, today)
+    if match := _BARE_DAY.match(text):
+        day = match["day"].rstrip(".").removesuffix("s")
+        return next(iter(dates.find(f"{'last' if past else 'on'} {_ENGLISH.get(day.lower(), day)}", today)), None)
+    if match := _NAMED.search(text):
+        found = dates.find(match["month"].capitalize(), today)
+        return _nearest(found[0], today, _side(match["which"])) if found else None
+    return None
+
+
+def _side(which: str) -> int:
+    return {"next": 1, "coming": 1, "following": 1, "this": 0, "": 0}.get(which.lower(), -1)
+
+
+def _season(match: re.Match[str], today: date) -> dates.Days:
+    month, side = _SEASONS[match["season"].lower()], _side(match["which"] or "")
+    step = {1: today.month >= month, -1: -(today.month < month + 3)}.get(side, 0)
+    year = int(match["year"]) if match["year"] else today.year + step
+    return dates.Days(date(year, month, 1), date(year, month, 28) + timedelta(days=63))
+
+
+def _nearest(days: dates.Days, today: date, side: int = 0) -> dates.Days:
+    """Give a day without a year the year that brings it nearest, on one side of today if asked to (-1, 1)."""
+    if not days.yearly:
+        return days
+    moved = [_moved(days, today.year + step) for step in (-1, 0, 1)]
+    right = [one for one in moved if side == 0 or (one.last < today if side < 0 else one.first > today)]
+    return min(right or moved, key=lambda one: abs((one.first - today).days))
+
+
+def _moved(days: dates.Days, year: int) -> dates.Days:
+    first, last = (day if (day.month, day.day) != (2, 29) else day.replace(day=28) for day in (days.first, days.last))
+    return dates.Days(first.replace(year=year), last.replace(year=year))
+
+
+def _days(day: date) -> dates.Days:
+    return dates.Days(day, day)
+
+
+def _around(today: date, count: int, size: int) -> dates.Days:
+    middle, slack = today + timedelta(days=count * size), timedelta(days=size // 2)
+    return dates.Days(middle - slack, middle + slack)
+
+
+def _number(count: str) -> int:
+    return int(count) if count.isdecimal() else _COUNTS.get(count.lower(), 1)
+
+
+def _size(unit: str) -> int:
+    return _DAYS.get(unit.lower().rstrip("s"), 1)
+
+
+def in_words(span: str, written: datetime, past: bool = False) -> str | None:
+    """Spell out what a date means where it does not say so itself: "7 May 2023", "the week before 9 June 2023"."""
+    span = span[:LONGEST]
+    days = None if _FULL.search(span) else resolve(span, written, past)
+    if days is None:
+        return None
+    today, length = written.date(), (days.last - days.first).days
+    middle = days.first + timedelta(days=length // 2)
+    if length == 0:
+        return day_in_words(days.first)
+    if length >= 300:
+        return str(middle.year)
+    if season := _SEASONAL.search(span):
+        return f"{season['season'].lower()} {days.first.year}"
+    if length >= 27:
+        return f"{middle:%B} {middle.year}"
+    unit = re.sub(rf"(?i)^.*{WHICH}\s+|\s+(?:ago|back|later|from\s+now)$|^(?:in|within)\s+", "", span)
+    side = "before" if days.last < today else "after" if days.first > today else "of"
+    article = "" if re.match(rf"(?i){COUNT}\s", unit) else "the "
+    return f"{article}{unit.lower()} {side} {day_in_words(today)}"
+
+
+def day_in_words(day: date) -> str:
+    """Give "7 May 2023"."""
+    return f"{day.day} {day:%B} {day.year}"

@@ -1,0 +1,97 @@
+"""A home with the bundled mail and meetings, made once, and pkb run on copies of it in this process."""
+
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from cli.app import app, run
+from tests.demo import DATA, environment
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Give the objects it printed."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Give the one object it printed."""
+        (row,) = self.rows
+        return row
+
+
+class Pkb:
+    """Runs commands in one home, in this process."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._patch, self._capture = folder, patch, capture
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+
+    def __call__(self, *words: str, stdin: bytes = b"", env: Mapping[str, str] = MappingProxyType({})) -> Ran:
+        """Run one command; the environment variables stay."""
+        for name, value in env.items():
+            self._patch.setenv(name, value)
+        self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        self._capture.readouterr()
+        code = run(list(words))
+        return Ran(code, *self._capture.readouterr())
+
+    def answers(self) -> int:
+        """Count the answers that are kept."""
+        return int(self("stats", "--json").row["bank"]["answers"])
+
+
+def commands() -> dict[str, Any]:
+    """Give the commands of pkb by name."""
+    found: dict[str, Any] = vars(get_command(app))["commands"]
+    return found
+
+
+@pytest.fixture(autouse=True, scope="session")
+def private() -> Iterator[None]:
+    """Make files for their owner alone, as the program does when it starts."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(scope="session")
+def made(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the home that tests copy."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+        assert run(["ingest", str(DATA / "mail"), str(DATA / "transcripts")]) == 3
+    return folder
+
+
+@pytest.fixture
+def pkb(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
+    """Give pkb in a home of its own that holds the bundled mail and meetings."""
+    return Pkb(Path(shutil.copytree(made, tmp_path / "demo")), monkeypatch, capsys)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
+    """Give pkb where nothing was ever ingested."""
+    return Pkb(tmp_path / "fresh", monkeypatch, capsys)

@@ -1,0 +1,177 @@
+"""Bad input: one line, the right exit code, what to type next, and nothing of anybody's mail."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Pkb, Ran
+from tests.demo import DATA
+from tests.demo import pkb as process
+
+
+def fails(ran: Ran, code: int, message: str, step: str | None) -> None:
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err == f"pkb: {message}" + (f"; try: {step}\n" if step else "\n")
+
+
+@pytest.mark.parametrize("words", ["ask x", "search x", "show x", "stats", "check", "check --repair"])
+def test_what_needs_a_store_says_that_there_is_none_and_makes_none(fresh: Pkb, words: str) -> None:
+    fails(fresh(*words.split()), 10, "nothing has been ingested yet", "pkb ingest FOLDER")
+    assert not fresh.folder.exists()
+
+
+@pytest.mark.parametrize("question", ["", "   ", "???", " . "])
+def test_an_empty_question_is_a_mistake(pkb: Pkb, question: str) -> None:
+    fails(pkb("ask", question), 2, "the question is empty", 'pkb ask "when is rehearsal?"')
+
+
+def test_asking_nothing_is_a_mistake(fresh: Pkb) -> None:
+    fails(fresh("ask"), 2, "no question", 'pkb ask "when is rehearsal?"')
+
+
+def test_a_model_that_is_not_there_exits_12(pkb: Pkb) -> None:
+    fails(pkb("ask", "x", "--model", "llama"), 12, "there is no language model llama here", "pkb ask --model quote")
+
+
+def test_ingesting_nothing_is_a_mistake(fresh: Pkb) -> None:
+    fails(fresh("ingest"), 2, "which folder?", "pkb ingest ~/Mail")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "~nobody.of.that.name/Mail", "caf\udce9"])
+def test_a_folder_that_is_not_there_is_named(fresh: Pkb, tmp_path: Path, name: str) -> None:
+    ran = fresh("ingest", str(tmp_path / name) if not name.startswith("~") else name)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "is not there, so nothing was read or removed; try: pkb ingest FOLDER" in ran.err
+    assert not fresh.folder.exists()
+
+
+def test_a_file_that_was_never_read_is_named(pkb: Pkb) -> None:
+    fails(pkb("show", "/nowhere/x.eml"), 2, "nothing was read from /nowhere/x.eml", "pkb ingest /nowhere/x.eml")
+
+
+@pytest.mark.parametrize("now", ["soon", "2024-13-01T08:00", "8"])
+def test_a_time_that_cannot_be_is_named(pkb: Pkb, now: str) -> None:
+    fails(pkb("ask", "x", env={"PKB_NOW": now}), 2, "PKB_NOW must be like 2024-06-19T08:00", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("= 5", "is not TOML: "),
+        ("[ask\nk = 5", "is not TOML: "),
+        ("[ask]\nk = 5\nk = 6", "is not TOML: "),
+        ("[ask]\nkey = 5", "no such key: ask.key"),
+        ("[aks]\nk = 5", "no such key: aks.k"),
+        ("ask = 5", "no such key: ask"),
+        ("[ask]\nk = 'many'", "ask.k must be a whole number"),
+        ("[ask]\nk = 1.5", "ask.k must be a whole number"),
+        ("[ask]\nk = -1", "ask.k must be a whole number"),
+        ("[ask]\nk = true", "ask.k must be a whole number"),
+        ("[embed]\nmodel = 5", "embed.model must be text"),
+    ],
+)
+def test_a_config_file_that_cannot_be_is_named_with_its_fault(pkb: Pkb, text: str, message: str) -> None:
+    config = pkb.folder / "config.toml"
+    config.write_text(text)
+    for words in (["ask", "x"], ["config", "show"], ["config", "set", "ask.k", "3"]):
+        ran = pkb(*words)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert ran.err.startswith(f"pkb: {config}")
+        assert message in ran.err
+        assert "; try: pkb config" in ran.err
+    assert config.read_text() == text
+
+
+def test_a_config_file_that_is_no_text_is_named(pkb: Pkb) -> None:
+    config = pkb.folder / "config.toml"
+    config.write_bytes(b"\xff\xfe\x00")
+    fails(pkb("config", "show"), 1, f"cannot read {config}", "pkb config path")
+
+
+def test_setting_an_unknown_key_changes_nothing(fresh: Pkb) -> None:
+    fails(fresh("config", "set", "ask.speed", "5"), 2, "config: no such key: ask.speed", "pkb config show")
+    assert not (fresh.folder / "config.toml").exists()
+
+
+def test_a_setting_is_kept_beside_the_comments(fresh: Pkb) -> None:
+    config = fresh.folder / "config.toml"
+    config.parent.mkdir()
+    config.write_text("# mine\n[ask]\nk = 3 # three\n")
+    assert fresh("config", "set", "bank.bytes", "5000").out == "bank.bytes = 5000\n"
+    assert fresh("config", "get", "ask.k").out == "3\n"
+    assert config.read_text().startswith("# mine\n[ask]\nk = 3 # three\n")
+
+
+@pytest.mark.parametrize("name", ["PKB_HOME", "PKB_CACHE"])
+def test_a_home_below_a_file_is_an_error(fresh: Pkb, tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    ran = fresh("ingest", str(DATA / "mail" / "mh"), env={name: str(tmp_path / "file" / "home")})
+    fails(ran, 1, f"cannot write to {tmp_path}/file/home: Not a directory", "pkb doctor")
+
+
+def test_a_ledger_that_is_none_is_an_error(pkb: Pkb) -> None:
+    for path in (pkb.folder / "home").glob("ledger.db*"):
+        path.unlink()
+    (pkb.folder / "home" / "ledger.db").write_text("not a ledger at all, only a file of that name\n" * 200)
+    for words in (["ask", "x"], ["stats"], ["check"]):
+        ran = pkb(*words)
+        assert (ran.code, ran.out.count("\n"), ran.err.count("\n")) == (1, 0, 1)
+        assert ran.err.startswith("pkb: ")
+        assert "bug" not in ran.err
+
+
+def test_damaged_tables_are_named_without_a_traceback_or_mail(pkb: Pkb) -> None:
+    for path in (pkb.folder / "home" / "tables").rglob("*.manifest"):
+        path.write_bytes(b"From: Mira Okafor, a secret\n")
+    for words in (["ask", "who has the key?"], ["search", "key"], ["check"]):
+        fails(pkb(*words), 1, "the tables are damaged", "pkb check")
+
+
+def test_lost_tables_are_found_by_check_and_read_again_after_repair(pkb: Pkb) -> None:
+    shutil.rmtree(pkb.folder / "home" / "tables" / "chunks.lance")
+    assert "try: pkb check --repair" in pkb("check").err
+    assert "try: pkb ingest" in pkb("check", "--repair").err
+    pkb("ingest", "--vectors", "later")
+    assert pkb("check", "--read-data").code == 0
+    assert pkb("ask", "Who has the spare key to the workshop?").code == 0
+
+
+def test_what_is_said_of_unreadable_files_holds_nothing_of_them(fresh: Pkb, tmp_path: Path) -> None:
+    folder, secret = tmp_path / "mail", "xylophagous"
+    folder.mkdir()
+    head = f"From: {secret} <a@example.org>\nSubject: {secret}\nMIME-Version: 1.0\n"
+    nested = "".join(f"Content-Type: multipart/mixed; boundary={secret}{n}\n\n--{secret}{n}\n" for n in range(300))
+    (folder / "nested.eml").write_text(head + nested)
+    (folder / "charset.eml").write_text(f"{head}Content-Type: text/plain; charset={secret}\n\n{secret}\n")
+    (folder / "base64.eml").write_text(f"{head}Content-Transfer-Encoding: base64\n\n{secret}===\n")
+    (folder / "whisper.json").write_text(f'{{"segments": [{{"text": "{secret}", "start": "{secret}"')
+    (folder / "times.vtt").write_text(f"WEBVTT\n\n{secret} --> {secret}\n{secret}\n")
+    (folder / "none.mbox").write_text(secret * 100)
+    (folder / "date.eml").write_text(f"{head}Date: {secret}\nTo: {secret}@\n\n")
+    ran = fresh("ingest", str(folder), "--vectors", "later")
+    assert ran.code == 3
+    assert secret not in ran.out + ran.err
+    assert secret not in fresh("ingest", "--json").out + fresh("check").out + fresh("stats").out
+
+
+def test_a_bug_is_one_line_without_its_message(pkb: Pkb, tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(
+        "import store.home\n"
+        "def locate(environ): raise KeyError('Dear Mira, the spare key is under the mat')\n"
+        "store.home.locate = locate\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{broken}:{Path.cwd()}")
+        patch.delenv("PKB_DEBUG", raising=False)
+        quiet = process(pkb.folder, "stats")
+        patch.setenv("PKB_DEBUG", "1")
+        loud = process(pkb.folder, "stats", "--json")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr.count("\n")) == (1, "", 1)
+    assert quiet.stderr.startswith("pkb: this is a bug in pkb: KeyError at ")
+    assert quiet.stderr.endswith("; try: pkb doctor\n")
+    assert "mat" not in quiet.stderr
+    assert "Traceback" in loud.stderr
+    assert '"code": 1' in loud.stdout

@@ -1,0 +1,103 @@
+"""What every command says of itself, and what it says to a mistake."""
+
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from cli.app import _invoke
+from tests.cli.conftest import Pkb, commands
+from tests.demo import DATA
+
+HARMLESS = {"ask", "search", "stats", "check", "doctor", "config get", "config path", "config show", "config set"}
+
+
+def leaves() -> dict[str, Any]:
+    """Give every command that does something, by the words that call it."""
+    found: dict[str, Any] = {}
+    for name, command in commands().items():
+        inner = getattr(command, "commands", {})
+        found |= {f"{name} {sub}": one for sub, one in inner.items()} if inner else {name: command}
+    return found
+
+
+def example(command: Any) -> str:
+    (line,) = re.findall(r"^ *Example: (pkb .+)$", command.help, re.MULTILINE)
+    return str(line)
+
+
+@pytest.mark.parametrize("name", leaves())
+def test_help_is_one_sentence_and_an_example(fresh: Pkb, name: str) -> None:
+    ran = fresh(*name.split(), "--help")
+    sentence, _, rest = leaves()[name].help.partition("\n")
+    assert (ran.code, ran.err) == (0, "")
+    assert re.fullmatch(r"[A-Z][^.]+\.", sentence)
+    assert rest.strip() == f"Example: {example(leaves()[name])}"
+    assert sentence in ran.out
+    assert example(leaves()[name]).startswith(f"pkb {name}")
+
+
+@pytest.mark.parametrize("name", leaves())
+def test_no_flag_is_without_a_word_of_help(name: str) -> None:
+    silent = [p.name for p in leaves()[name].params if p.name != "help" and not getattr(p, "help", None)]
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", sorted(HARMLESS))
+def test_the_example_works(pkb: Pkb, name: str) -> None:
+    assert pkb(*shlex.split(example(leaves()[name]))[1:]).code in (0, 4)
+
+
+@pytest.mark.parametrize("name", sorted(leaves().keys() - HARMLESS))
+def test_the_example_parses(fresh: Pkb, name: str) -> None:
+    words = shlex.split(example(leaves()[name]))[1:]
+    command = leaves()[name]
+    assert command.parse_args(command.make_context(name, [], resilient_parsing=True), words[len(name.split()) :]) == []
+
+
+def test_the_list_of_commands_has_a_whole_sentence_for_each(fresh: Pkb) -> None:
+    ran = fresh("--help", env={"COLUMNS": "80"})
+    assert [line for line in ran.out.splitlines() if line.endswith("...") and "ARGS" not in line] == []
+    assert set(commands()) <= set(ran.out.split())
+    assert fresh() == ran
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "step"),
+    [
+        (["nope"], "no such command 'nope'", "pkb --help"),
+        (["--nope"], "no such option: --nope", "pkb --help"),
+        (["ask", "--nope", "x"], "no such option: --nope", "pkb ask --help"),
+        (["ask", "x", "--in"], "option '--in' requires an argument", "pkb ask --help"),
+        (["ask", "x", "-k", "0"], "invalid value for '-k'", "pkb ask --help"),
+        (["ask", "x", "-k", "many"], "invalid value for '-k'", "pkb ask --help"),
+        (["search"], "missing argument 'WORDS'", "pkb search --help"),
+        (["show"], "missing argument 'FILE'", "pkb show --help"),
+        (["config"], "missing command", "pkb config --help"),
+        (["config", "nope"], "no such command 'nope'", "pkb config --help"),
+        (["config", "get"], "missing argument 'KEY'", "pkb config get --help"),
+        (["ingest", "--kind", "post", "x"], "invalid value for '--kind'", "pkb ingest --help"),
+    ],
+)
+def test_a_mistyped_command_is_one_line_that_names_it(fresh: Pkb, words: list[str], message: str, step: str) -> None:
+    ran, as_json = fresh(*words), fresh(*words, "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"pkb: {message}")
+    assert ran.err.endswith(f"; try: {step}\n")
+    assert ran.err.count("\n") == 1
+    if words[-1] != "--in":  # which takes --json for its argument
+        assert (as_json.code, as_json.err) == (2, "")
+        assert list(as_json.row) == ["schema", "error"]
+        assert list(as_json.row["error"]) == ["code", "message", "next"]
+        assert (as_json.row["error"]["code"], as_json.row["error"]["next"]) == (2, step)
+
+
+def test_what_a_mistake_says_to_type_next_can_be_typed() -> None:
+    assert [_invoke([*name.split(), "--help"]) for name in leaves()] == [0] * len(leaves())
+
+
+def test_show_prints_the_example_of_a_source(pkb: Pkb) -> None:
+    ran = pkb("show", str(DATA / "mail" / "archive.mbox"), "--message-id", "<20240220180544.4502@example.org>")
+    assert ran.code == 0
+    assert len(re.findall("^From: ", ran.out, re.MULTILINE)) == 1

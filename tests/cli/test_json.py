@@ -1,0 +1,109 @@
+"""docs/json.md against what the commands print: the same keys, in the same order, of the documented types."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Pkb, commands
+from tests.demo import DATA
+
+PAGE = Path(__file__).parents[2] / "docs" / "json.md"
+ROW = re.compile(r"\| (\S+) \| ([^|]+) \| [^|]*\|")
+TYPES: dict[type, str] = {
+    bool: "yes or no", int: "whole number", float: "number", str: "text",
+    type(None): "null", list: "list", dict: "object",
+}  # fmt: skip
+Keys = dict[str, set[str]]
+
+
+def documented() -> dict[str, Keys]:
+    """Give the keys and their types under each heading."""
+    sections: dict[str, Keys] = {}
+    for line in PAGE.read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            keys = sections.setdefault(line.removeprefix("## "), {})
+        elif (row := ROW.fullmatch(line)) and row[2] != "type" and row[1] != "---":
+            keys[row[1]] = {"yes or no"} if row[2] == "yes or no" else set(re.split(r", | or ", row[2]))
+    return sections
+
+
+def keys_of(value: Any, path: str, free: set[str]) -> Iterator[tuple[str, str]]:
+    """Give every key of a value, as it is documented, with the type of what stands there."""
+    yield path, TYPES[type(value)]
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = "*" if f"{path}.*" in free else key
+            yield from keys_of(inner, f"{path}.{name}".lstrip("."), free)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys_of(inner, f"{path}[]", free)
+
+
+def compare(section: str, rows: list[dict[str, Any]]) -> None:
+    expected = documented()[section]
+    found: Keys = {}
+    for row in rows:
+        for key, kind in keys_of(row, "", set(expected)):
+            found.setdefault(key, set()).add(kind)
+    # An object all of whose keys are documented needs no line of its own.
+    seen = {key: kinds for key, kinds in found.items() if key in expected or kinds != {"object"}}
+    assert set(seen) == set(expected)
+    assert {key: kinds for key, kinds in seen.items() if not kinds <= expected[key]} == {}
+    top = list(dict.fromkeys(re.split(r"[.\[]", key)[0] for key in expected))
+    assert [list(row) for row in rows] == [[key for key in top if key in row] for row in rows]
+
+
+def test_errors_are_as_documented(fresh: Pkb) -> None:
+    compare("An error", [fresh("stats", "--json").row, fresh("ask", "x", "--json", env={"PKB_NOW": "soon"}).row])
+
+
+def test_answers_are_as_documented(pkb: Pkb) -> None:
+    asked = ["Who has the spare key to the workshop?", "Which quorv blimmers the zant?"]
+    rows = [pkb("ask", question, "--json").row for question in asked * 2]
+    assert [row["answered"] for row in rows] == [True, False, True, False]
+    compare("pkb ask", [*rows, pkb("ask", asked[0], "--json", "--explain").row])
+
+
+def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb search", [pkb("search", "workshop", "--json").row])
+    shown = [row for name in ("mail/archive.mbox", "transcripts/2024-05-04 repair day.srt", "mail/mh/1")
+             for row in pkb("show", str(DATA / name), "--json").rows]  # fmt: skip
+    compare("pkb show", shown)
+
+
+def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb ingest", [pkb("ingest", "--json").row])
+    pkb("ask", "when is rehearsal?")
+    compare("pkb stats", [pkb("stats", "--json").row])
+
+
+def test_what_check_finds_is_as_documented(pkb: Pkb) -> None:
+    sound = pkb("check", "--json").row
+    (pkb.folder / "home" / "ledger.db").chmod(0o644)
+    (pkb.folder / "home" / "locks").chmod(0o755)
+    compare("pkb check", [sound, pkb("check", "--json").row])
+
+
+def test_what_doctor_finds_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
+    compare(
+        "pkb doctor", [pkb("doctor", "--json").row, pkb("doctor", "--json", env={"PKB_HOME": f"{tmp_path}/none"}).row]
+    )
+
+
+@pytest.mark.parametrize("words", ["get ask.k", "set ask.k 3", "path", "show"])
+def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
+    rows = [fresh("config", *words.split(), "--json").row]
+    if words.endswith("ask.k"):
+        rows += [fresh("config", "get", key, "--json").row for key in ("embed.model", "ingest.gone_share")]
+    section = f"pkb config {words.split()[0]}"
+    compare(section, rows)
+
+
+def test_every_command_has_its_section() -> None:
+    groups = {name: getattr(command, "commands", {}) for name, command in commands().items()}
+    names = {f"pkb {name}" for name, inner in groups.items() if not inner}
+    names |= {f"pkb {name} {sub}" for name, inner in groups.items() for sub in inner}
+    assert set(documented()) == {*names, "An error"}

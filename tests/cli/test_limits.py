@@ -1,0 +1,74 @@
+"""--from, --to, --since, --until, --in and -k: they filter before the best are taken."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Pkb
+
+
+def found(pkb: Pkb, *words: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pkb("search", "rehearsal", "concert", "--json", *words).row["sources"]
+    return rows
+
+
+def days(rows: list[dict[str, Any]]) -> list[str]:
+    return [datetime.fromisoformat(row["date"]).astimezone().date().isoformat() for row in rows if row["date"]]
+
+
+def test_k_is_the_number_of_passages(pkb: Pkb) -> None:
+    assert [len(found(pkb, "-k", str(k))) for k in (1, 2, 7)] == [1, 2, 7]
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "last"),
+    [
+        (("--since", "2024-05-07"), "2024-05-07", "2024-06-19"),
+        (("--until", "2024-02-06"), "2024-01-01", "2024-02-06"),
+        (("--since", "2024-05", "--until", "2024-05"), "2024-05-01", "2024-05-31"),
+        (("--since", "30d"), "2024-05-20", "2024-06-19"),
+        (("--until", "2023"), "2024-01-01", "2023-12-31"),
+    ],
+)
+def test_days_limit_what_is_found_before_the_best_are_taken(
+    pkb: Pkb, words: tuple[str, ...], first: str, last: str
+) -> None:
+    everything, limited = found(pkb, "-k", "50"), found(pkb, "-k", "50", *words)
+    inside = [day for day in days(everything) if first <= day <= last]
+    assert all(first <= day <= last for day in days(limited))
+    assert len(days(limited)) == len(limited) >= len(inside)  # what has no date is in no span of time
+    assert bool(inside) == bool(limited)
+    assert len(found(pkb, "-k", "1", *words)) == min(1, len(inside))  # not: the best of all, if it fits
+
+
+def test_a_person_limits_what_is_found(pkb: Pkb) -> None:
+    documents = [pkb("show", row["path"], "--message-id", row["message_id"], "--json").row
+                 for row in found(pkb, "-k", "3", "--from", "PEREIRA", "--in", "mail")]  # fmt: skip
+    assert documents
+    assert ["pereira" in document["sender"].lower() for document in documents] == [True] * len(documents)
+
+
+def test_a_recipient_limits_what_is_found(pkb: Pkb) -> None:
+    rows = found(pkb, "-k", "50", "--to", "example.org", "--in", "mail")
+    assert rows
+    assert found(pkb, "--to", "nobody.at.all@example.org") == []
+
+
+def test_a_collection_limits_what_is_found(pkb: Pkb) -> None:
+    rows = found(pkb, "-k", "50", "--in", "transcripts")
+    assert rows
+    assert [row["path"] for row in rows if "/transcripts/" not in row["path"]] == []
+
+
+def test_nothing_within_the_limits_exits_4(pkb: Pkb) -> None:
+    ran = pkb("search", "rehearsal", "--in", "nowhere", "--json")
+    assert (ran.code, ran.row["sources"]) == (4, [])
+    assert pkb("ask", "when is rehearsal?", "--until", "1999", "--json").row["sources"] == []
+
+
+@pytest.mark.parametrize("day", ["yesterday", "2024-13", "2024-02-30", "9999y", "0000", "2024-1-1-1", "", "-3d"])
+def test_a_day_that_cannot_be_is_an_error_that_names_its_flag(pkb: Pkb, day: str) -> None:
+    ran = pkb("ask", "when is rehearsal?", f"--since={day}")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (f"pkb: --since {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d; try: pkb ask --help\n")

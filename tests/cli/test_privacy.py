@@ -1,0 +1,118 @@
+"""Nothing leaves the machine, and nobody else on it can read what is kept."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.demo import DATA, environment
+
+# Read by every Python that starts with it: Python's own ways out raise and are noted down, and on Linux the kernel ends
+# the process that asks for a socket of the internet, whatever language the library is written in.
+GUARD = """
+import ctypes, os, platform, socket, sys
+def refuse(*_, **__):
+    with open(os.environ["SEEN"], "a") as seen: seen.write("out\\n")
+    raise RuntimeError("no network here")
+socket.getaddrinfo = socket.gethostbyname = socket.create_connection = socket.socket.connect = refuse
+socket.has_ipv6 = False  # a library binds to ::1 when imported, to see whether it can
+NUMBER = {"x86_64": 41, "aarch64": 198}.get(platform.machine())
+class Filter(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("yes", ctypes.c_ubyte), ("no", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filters", ctypes.POINTER(Filter))]
+if sys.platform == "linux" and NUMBER:
+    load, equal, end = 0x20, 0x15, 0x06
+    steps = [(load, 0, 0, 0), (equal, 0, 3, NUMBER), (load, 0, 0, 16), (equal, 2, 0, socket.AF_INET),
+             (equal, 1, 0, socket.AF_INET6), (end, 0, 0, 0x7FFF0000), (end, 0, 0, 0x80000000)]
+    filters = (Filter * len(steps))(*(Filter(*step) for step in steps))
+    libc = ctypes.CDLL(None)
+    libc.prctl(38, 1, 0, 0, 0)
+    libc.prctl(22, 2, ctypes.byref(Program(len(steps), filters)), 0, 0)
+"""
+PROGRAM = """
+import os, sys
+from cli.app import main
+for words in {commands!r}:
+    sys.argv = ["pkb", *words]
+    try:
+        main()
+    except SystemExit as done:
+        print(done.code)
+quiet = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")
+print(sorted(name for name in quiet if os.environ[name] == "1"))
+"""
+COMMANDS = [
+    ["ingest", str(DATA / "mail" / "mh"), str(DATA / "transcripts" / "2024-02-27 workshop meeting.vtt"), "--json"],
+    ["config", "set", "ask.k", "4"],
+    ["ask", "Who has the spare key to the workshop?", "--json"],
+    ["ask", "Who has the spare key to the workshop?"],
+    ["search", "workshop", "-k", "1", "--json"],
+    ["show", str(DATA / "mail" / "mh" / "1"), "--json"],
+    ["stats", "--json"],
+    ["check", "--read-data", "--json"],
+    ["doctor", "--json"],
+]
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Use every command in one guarded process that starts with the usual umask."""
+    folder = tmp_path_factory.mktemp("private")
+    (folder / "python").mkdir()
+    (folder / "python" / "sitecustomize.py").write_text(GUARD)
+    path = {"PYTHONPATH": f"{folder}/python{os.pathsep}{Path.cwd()}", "SEEN": f"{folder}/seen"}
+    own = {"PKB_HOME": f"{folder}/own/home", "PKB_CACHE": f"{folder}/own/cache", "PKB_CONFIG": f"{folder}/own/c.toml"}
+    plain = {name: value for name, value in environment(folder).items() if not name.startswith(("HF_", "DO_NOT"))}
+    code = PROGRAM.format(commands=COMMANDS)
+    env = {**plain, **path, **own}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, umask=0o022
+    )
+    return folder, done
+
+
+def test_no_command_touches_the_network(used: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, done = used
+    codes = [line for line in done.stdout.splitlines() if line.isdigit()]
+    assert codes == ["0"] * len(COMMANDS)
+    assert not (folder / "seen").exists()
+
+
+def guarded(folder: Path, code: str) -> int:
+    """Run code under the guard; gives its exit code, negative for a signal."""
+    (folder / "sitecustomize.py").write_text(GUARD)
+    env = {**os.environ, "PYTHONPATH": str(folder), "SEEN": f"{folder}/seen"}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False).returncode
+
+
+def test_the_guard_notices_python(tmp_path: Path) -> None:
+    assert guarded(tmp_path, "import socket; socket.create_connection(('localhost', 9))") == 1
+    assert (tmp_path / "seen").read_text() == "out\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can end a process for a system call")
+def test_the_guard_notices_what_is_not_python(tmp_path: Path) -> None:
+    opened = "import ctypes; ctypes.CDLL(None).socket({}, 1, 0)"
+    codes = [guarded(tmp_path, opened.format(int(family))) for family in (socket.AF_UNIX, socket.AF_INET)]
+    assert codes == [0, -signal.SIGSYS]
+
+
+def test_libraries_are_told_to_stay_offline(used: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    assert used[1].stdout.splitlines()[-1] == "['DO_NOT_TRACK', 'HF_HUB_DISABLE_TELEMETRY', 'HF_HUB_OFFLINE']"
+
+
+def test_everything_kept_is_for_its_owner_alone(used: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    own = used[0] / "own"
+    modes = {path.relative_to(own): path.stat().st_mode & 0o777 for path in own.rglob("*")}
+    assert len(modes) > 20
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_nothing_is_said_on_the_side(used: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    said = [line for line in used[1].stderr.splitlines() if line.strip()]
+    assert [line for line in said if not line.startswith(("exact", "full"))] == []

@@ -1,0 +1,164 @@
+"""What reaches the terminal: nothing that it would act on, no styles where nobody sees them, no noise in a pipe."""
+
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Pkb
+from tests.demo import DATA, environment
+
+KEY = "Who has the spare key to the workshop?"
+TURNING = {"LRO", "RLO", "LRE", "RLE", "PDF", "LRI", "RLI", "FSI", "PDI"}
+EVIL = "\x1b]0;owned\x07\x1b[31mred\x1b[2J\x9b5n\x08\x7f\u202eturned\u2066\u200f"
+
+
+def acted_on(text: str) -> set[str]:
+    """Give the characters that a terminal would act on."""
+    return {
+        c
+        for c in text
+        if (unicodedata.category(c) == "Cc" and c not in "\n\t") or unicodedata.bidirectional(c) in TURNING
+    }
+
+
+def hostile(folder: Path) -> Path:
+    """Make mail and a transcript that try to write on the terminal, in names of files too."""
+    folder.mkdir()
+    subject = "=?utf-8?b?" + __import__("base64").b64encode(f"Boat {EVIL}\n[9] forged".encode()).decode() + "?="
+    head = f'From: "Eve {EVIL}" <eve@example.org>\nTo: mira@example.org\nSubject: {subject}\n'
+    body = f"The boat {EVIL} is in the shed {EVIL} since Monday 3 June.\n"
+    (folder / "eve.eml").write_text(f"{head}Content-Type: text/plain; charset=utf-8\n\n{body}", "utf-8")
+    name = "boat \x1b[31m\u202e\nskipped forged.txt"
+    (folder / name).write_text(f"2024-06-03\n\nEve: the boat {EVIL} is in the shed.\nIda: good.\n", "utf-8")
+    (folder / "broken \x1b[2J\n.bin").write_bytes(bytes(range(256)) * 20)
+    return folder
+
+
+def test_nothing_in_mail_acts_on_the_terminal(fresh: Pkb, tmp_path: Path) -> None:
+    folder = hostile(tmp_path / "ev\x1b[31mil")
+    commands = [
+        ["ingest", str(folder), "--vectors", "later"],
+        ["ask", "where is the boat?"],
+        ["ask", "where is the boat?", "--explain"],
+        ["search", "boat", "shed"],
+        *(["show", str(path)] for path in sorted(folder.iterdir())),
+        ["stats"],
+        ["check"],
+        ["ask", f"where is {EVIL}?"],
+        ["show", f"/nowhere/{EVIL}"],
+        ["config", "get", EVIL],
+        [EVIL],
+    ]
+    for words in [*commands, *([*words, "--json"] for words in commands)]:
+        ran = fresh(*words)
+        assert (words, acted_on(ran.out + ran.err)) == (words, set())
+        assert all(row["schema"] == 1 for row in ran.rows if "--json" in words) if "--json" in words else True
+
+
+def test_no_name_or_subject_forges_a_line(fresh: Pkb, tmp_path: Path) -> None:
+    folder = hostile(tmp_path / "mail")
+    ran = fresh("ingest", str(folder), "--vectors", "later")
+    assert [line for line in ran.out.splitlines() if line.startswith(("forged", "skipped forged"))] == []
+    for words in (["ask", "where is the boat?"], ["search", "boat"]):
+        assert [line for line in fresh(*words).out.splitlines() if line.startswith(("forged", "[9]"))] == []
+    shown = fresh("show", str(folder / "eve.eml")).out
+    assert [line for line in shown.splitlines() if line.startswith("[9]")] == []
+
+
+def test_json_keeps_what_the_terminal_must_not_see(fresh: Pkb, tmp_path: Path) -> None:
+    folder = hostile(tmp_path / "mail")
+    fresh("ingest", str(folder), "--vectors", "later")
+    paths = {source["path"] for source in fresh("search", "boat", "--json").row["sources"]}
+    assert str(folder / "boat \x1b[31m\u202e\nskipped forged.txt") in paths
+
+
+def test_file_names_that_are_no_text_are_read_and_shown(fresh: Pkb, tmp_path: Path) -> None:
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    (folder / "r\udce9union.txt").write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
+    (folder / "br\udcfcken.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    ran = fresh("ingest", str(folder), "--vectors", "later")
+    assert ran.code == 3
+    assert "br\\udcfcken.png: not mail or a transcript" in ran.out
+    assert "r\\udce9union.txt" in fresh("ask", "where is the boat?").out
+    (source, *_) = fresh("ask", "where is the boat?", "--json").row["sources"]
+    assert fresh("show", source["path"]).code == 0
+    assert fresh("stats").code == 0
+
+
+def terminal(folder: Path, *words: str, **variables: str) -> str:
+    """Run pkb on a terminal and give all that was written to it."""
+    ours, theirs = os.openpty()
+    plain = {name: value for name, value in environment(folder).items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    env = {**plain, "TERM": "xterm-256color", **variables}
+    command = [sys.executable, "-m", "cli.app", *words]
+    with subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        written = b""
+        try:
+            while part := os.read(ours, 4096):
+                written += part
+        except OSError:  # how Linux says that the other side has closed
+            pass
+    os.close(ours)
+    assert process.returncode == 0
+    return written.decode()
+
+
+def test_styles_are_for_terminals_and_end_with_no_color(pkb: Pkb) -> None:
+    printed = pkb("ask", KEY).out
+    assert "\x1b" not in printed
+    assert "\x1b[" in terminal(pkb.folder, "ask", KEY)
+    assert "\x1b" not in terminal(pkb.folder, "ask", KEY, NO_COLOR="1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", KEY),
+        ("ask", KEY, "--json"),
+        ("config", "show"),
+        ("stats",),
+        ("--help",),
+        ("nope", "--json"),
+        ("search", "rehearsal", "-k", "30"),
+    ],
+)
+def test_a_closed_pipe_is_no_error(pkb: Pkb, words: tuple[str, ...]) -> None:
+    pkb("ask", KEY)
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "cli.app", *words]
+    with subprocess.Popen(command, env=environment(pkb.folder), stdout=pipe, stderr=pipe) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert process.returncode == 0
+    assert "Error" not in said
+    assert "bug" not in said
+
+
+def test_a_terminal_without_our_letters_is_no_error(pkb: Pkb) -> None:
+    pkb("ask", KEY)
+    command = [sys.executable, "-m", "cli.app", "ask", KEY]
+    env = {**environment(pkb.folder), "PYTHONIOENCODING": "ascii"}
+    human, machine = (
+        subprocess.run([*command, *more], env=env, capture_output=True, check=True).stdout for more in ([], ["--json"])
+    )
+    assert b"\\u201c" in human
+    assert machine.isascii()
+    assert (
+        machine.decode()
+        == subprocess.run([*command, "--json"], env=env, capture_output=True, check=True).stdout.decode()
+        or machine
+    )
+
+
+def test_show_numbers_the_lines_that_it_prints(pkb: Pkb) -> None:
+    path = DATA / "transcripts" / "parents-committee-2024-05-20.md"
+    numbered = [line for line in pkb("show", str(path)).out.splitlines() if line[:5].strip().isdigit()]
+    assert [int(line[:5]) for line in numbered] == list(range(1, len(numbered) + 1))

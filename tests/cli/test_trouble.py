@@ -1,0 +1,178 @@
+"""Full disks, closed folders, other processes and signals: one line, the right exit code, nothing lost."""
+
+import ctypes
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from store.locks import Locks
+from tests.cli.conftest import Pkb
+from tests.demo import DATA, environment
+
+KEY = "Who has the spare key to the workshop?"
+FULL = re.compile(
+    "pkb: (no space left on the disk|cannot open .*: (database or disk is full|disk I/O error)); try: pkb .*\n"
+)
+# Bits that let root read and write what its modes forbid; without them root is like anybody.
+_DROP_BOUND, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
+
+
+def _as_anybody() -> None:
+    if os.geteuid() == 0 and sys.platform == "linux":
+        for bit in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
+            ctypes.CDLL(None).prctl(_DROP_BOUND, bit, 0, 0, 0)
+
+
+def as_anybody(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run pkb in a process that file modes hold back, whoever runs the tests."""
+    command = [sys.executable, "-m", "cli.app", *words]
+    return subprocess.run(
+        command, env=environment(folder), capture_output=True, text=True, check=False, preexec_fn=_as_anybody
+    )
+
+
+@pytest.fixture
+def closed() -> Iterator[list[Path]]:
+    """Collect folders and files whose modes are to be opened again."""
+    paths: list[Path] = []
+    yield paths
+    for path in paths:
+        path.chmod(0o700)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a disk of 30 MB that can be made smaller, or skip."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(words, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root can mount the small disk that this test fills")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def _fill(disk: Path) -> None:
+    """Leave no room on a disk."""
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while filler.write(bytes(1 << 12)):
+            pass
+
+
+def resize(disk: Path, size: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("size", ["120k", "300k", "400k"])  # the ledger is full, the tables are
+def test_a_full_disk_loses_nothing_and_the_next_run_finishes(fresh: Pkb, small_disk: Path, size: str) -> None:
+    folder, home = str(DATA / "mail" / "single"), {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
+    resize(small_disk, size)
+    ran = fresh("ingest", folder, "--vectors", "later", env=home)
+    assert (ran.code, ran.out) == (1, "")
+    assert FULL.fullmatch(ran.err)
+    resize(small_disk, "30m")
+    assert fresh("ingest", folder, "--vectors", "later").code == 3
+    assert fresh("check", "--read-data").code == 0
+    assert fresh("stats", "--json").row["kept"]["documents"] == 15
+
+
+def test_asking_with_a_full_disk_is_one_line(fresh: Pkb, small_disk: Path) -> None:
+    home = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
+    fresh("ingest", str(DATA / "mail" / "mh"), "--vectors", "later", env=home)
+    _fill(small_disk)
+    ran = fresh("ask", "when is the general meeting?")
+    assert ran.code == 1
+    assert FULL.fullmatch(ran.err)
+
+
+def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_read(tmp_path: Path, closed: list[Path]) -> None:
+    folder = tmp_path / "mail" / "private"
+    folder.mkdir(parents=True)
+    for place in (folder / "1.eml", folder.parent / "2.eml"):
+        place.write_bytes((DATA / "mail" / "single" / "programme.eml").read_bytes().replace(b"@", place.name.encode()))
+    (folder.parent / "3.eml").write_text("From: x\n\nnot for all\n")
+    for path in (folder, folder.parent / "3.eml"):
+        path.chmod(0)
+        closed.append(path)
+    ran = as_anybody(tmp_path, "ingest", str(folder.parent), "--vectors", "later")
+    assert (ran.returncode, ran.stderr) == (3, "")
+    assert re.search(f"^skipped {folder}: .*permission denied$", ran.stdout, re.MULTILINE)
+    assert f"skipped {folder.parent}/3.eml: permission denied" in ran.stdout
+    assert "documents: 1 kept" in ran.stdout
+
+
+def test_a_home_that_may_not_be_written_is_one_line(pkb: Pkb, closed: list[Path]) -> None:
+    home = pkb.folder / "home"
+    for path in (home, *home.rglob("*")):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+        closed.append(path)
+    for words in (["ask", KEY], ["ingest", str(DATA / "mail" / "mh")]):
+        ran = as_anybody(pkb.folder, *words)
+        assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
+        assert "bug" not in ran.stderr
+
+
+def test_a_home_that_cannot_be_made_is_one_line(tmp_path: Path, closed: list[Path]) -> None:
+    parent = tmp_path / "closed"
+    parent.mkdir(mode=0o500)
+    closed.append(parent)
+    ran = as_anybody(parent, "ingest", str(DATA / "mail" / "mh"))
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == f"pkb: cannot write to {parent}/home: Permission denied; try: pkb doctor\n"
+
+
+def test_a_second_writer_exits_11_and_asking_goes_on(pkb: Pkb) -> None:
+    with Locks(pkb.folder / "home" / "locks").writer():
+        ran = pkb("ingest", "--json")
+        asked = pkb("ask", KEY)
+    assert (ran.code, ran.row["error"]["code"]) == (11, 11)
+    assert ran.row["error"]["message"] == "another pkb is writing"
+    assert asked.code == 0
+
+
+def _interruptible() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _documents(ledger: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as rows:
+            return int(rows.execute("SELECT count(*) FROM documents").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+    finally:
+        if "rows" in locals():
+            rows.close()
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_ingest_with_its_code_and_loses_nothing(
+    fresh: Pkb, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
+    head = "From x Mon Jun  3 10:00:00 2024\nFrom: Ida <ida@example.org>\nDate: Mon, 3 Jun 2024 10:00:00 +0000\n"
+    mbox = tmp_path / "many.mbox"
+    mbox.write_text("".join(f"{head}Message-ID: <{n}@x>\nSubject: {n}\n\nboat {n} is dry\n\n" for n in range(600)))
+    command = [sys.executable, "-m", "cli.app", "ingest", str(mbox)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environment(fresh.folder), stdout=pipe, stderr=pipe, preexec_fn=_interruptible
+    ) as process:
+        while not _documents(fresh.folder / "home" / "ledger.db"):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(sent)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (code, b"")
+    acknowledged = _documents(fresh.folder / "home" / "ledger.db")
+    assert fresh("ingest", "--vectors", "later").code == 0
+    assert acknowledged <= _documents(fresh.folder / "home" / "ledger.db") == 600
+    assert fresh("check", "--read-data").code == 0

@@ -1,0 +1,107 @@
+"""What a date means against the day on which it was written."""
+
+from datetime import date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.dates import Days
+from engine.ask.moments import day_in_words, in_words, resolve
+
+MONDAY = datetime(2023, 5, 8, 13, 56)
+PIECES = [
+    "last ",
+    "next ",
+    "two ",
+    "weeks ",
+    "ago",
+    "in ",
+    "99999999 ",
+    "years ",
+    "Friday",
+    "summer",
+    "May ",
+    "29 February",
+    "9999",
+    "31",
+    ".",
+]
+
+
+@pytest.mark.parametrize(
+    ("span", "meant"),
+    [
+        ("yesterday", "7 May 2023"),
+        ("last night", "7 May 2023"),
+        ("the day before yesterday", "6 May 2023"),
+        ("the day after tomorrow", "10 May 2023"),
+        ("two days ago", "6 May 2023"),
+        ("last Friday", "5 May 2023"),
+        ("on Friday", "12 May 2023"),
+        ("Fri.", "12 May 2023"),
+        ("Dienstag", "9 May 2023"),
+        ("gestern", "7 May 2023"),
+        ("5 mai", "5 May 2023"),
+        ("3. Juni", "3 June 2023"),
+        ("May 3rd", "3 May 2023"),
+        ("next month", "June 2023"),
+        ("last year", "2022"),
+        ("three years ago", "2020"),
+        ("last May", "May 2022"),
+        ("last summer", "summer 2022"),
+        ("next fall", "fall 2023"),
+        ("last week", "the week before 8 May 2023"),
+        ("this week", "the week of 8 May 2023"),
+        ("this past weekend", "the weekend before 8 May 2023"),
+        ("two weekends ago", "two weekends before 8 May 2023"),
+        ("a few days ago", "a few days before 8 May 2023"),
+        ("in two weeks", "two weeks after 8 May 2023"),
+    ],
+)
+def test_a_relative_date_is_spelled_out(span: str, meant: str) -> None:
+    assert in_words(span, MONDAY) == meant
+
+
+@pytest.mark.parametrize("span", ["3 May 2024", "2022", "2024-05-03", "03.05.2024", "soon"])
+def test_a_full_date_or_no_date_is_left_as_it_is(span: str) -> None:
+    assert in_words(span, MONDAY) is None
+
+
+def test_a_bare_weekday_told_in_the_past_is_the_last_one() -> None:
+    assert in_words("Friday", MONDAY, past=True) == "5 May 2023"
+
+
+def test_a_day_without_a_year_is_the_nearest_one() -> None:
+    assert resolve("December 30", datetime(2024, 1, 3)) == Days(date(2023, 12, 30), date(2023, 12, 30), yearly=False)
+
+
+def test_dots_put_the_day_first() -> None:
+    assert resolve("03.05.2024", MONDAY) == Days(date(2024, 5, 3), date(2024, 5, 3))
+
+
+def test_a_summer_that_is_over_is_last_summer() -> None:
+    assert in_words("last summer", datetime(2023, 11, 2)) == "summer 2023"
+
+
+def test_a_date_beyond_the_calendar_is_none() -> None:
+    assert resolve("in 9999999 years", MONDAY) is None
+
+
+def test_a_day_is_written_without_commas() -> None:
+    assert day_in_words(date(2023, 5, 7)) == "7 May 2023"
+
+
+@given(
+    st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)),
+    st.datetimes(min_value=datetime(1, 1, 1), max_value=datetime(9999, 12, 31)),
+    st.booleans(),
+)
+def test_whatever_is_written_resolves_to_days_in_order_or_to_none(span: str, written: datetime, past: bool) -> None:
+    days = resolve(span, written, past)
+    assert days is None or days.first <= days.last
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join), st.datetimes())
+def test_words_are_given_only_for_what_resolves(span: str, written: datetime) -> None:
+    assert in_words(span, written) is None or resolve(span, written) is not None

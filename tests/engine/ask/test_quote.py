@@ -1,0 +1,207 @@
+"""The quote writer: what it answers, in which form, and what it declines."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.ask.question import understand
+from engine.ask.quote import Quote, QuoteSettings, Read, quote, wanted
+from tests.bench.quoting import ask, best_sentence, judged, load
+
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+TALK = Read("Meeting: talk, Mon 2023-05-08, Ann, Ben", "", datetime(2023, 5, 8, 13, 56, tzinfo=UTC), "", 1.0, 0)
+MAIL = replace(TALK, header="From: Martha Lopez, Rehearsal", sender="Martha Lopez <m.lopez@example.org>")
+WORDS = [
+    "Ann: ",
+    "Ben: ",
+    "Ann ",
+    "rehearsal ",
+    "is on ",
+    "Friday",
+    "I ",
+    "you ",
+    "went ",
+    "yesterday",
+    ". ",
+    "? ",
+    "\n",
+    "a@b.org ",
+    "12 ",
+    "…",
+]
+
+
+def answered(question: str, *texts: str, read: Read = TALK) -> Quote:
+    reads = [replace(read, text=text, score=1.0 - number / 10, number=number) for number, text in enumerate(texts)]
+    return quote(understand(question, NOW), reads)
+
+
+def test_when_is_answered_by_the_day_that_a_relative_date_means() -> None:
+    found = answered(
+        "When did Ann go to the support group?", "Ann: I went to a support group yesterday and it was good."
+    )
+    assert (found.answer, found.resolved, found.highlight) == ("7 May 2023", "7 May 2023", (0, 10))
+
+
+def test_the_sentence_behind_a_short_answer_is_quoted() -> None:
+    found = answered("When did Ann go to the support group?", "Ann: Hi! I went to a support group yesterday.")
+    assert found.quotes == ("I went to a support group yesterday.",)
+
+
+def test_a_coming_appointment_is_answered_with_its_time() -> None:
+    found = answered("When is the rehearsal?", "Ben: The rehearsal is on Friday at 7 p.m. in the hall.")
+    assert found.answer == "12 May 2023, 7 p.m."
+
+
+def test_when_without_a_date_is_answered_by_the_sentence_and_its_day() -> None:
+    found = answered("When did Ben sell the drum kit?", "Ben: I sold the drum kit.")
+    assert (found.answer, found.resolved) == ("8 May 2023: I sold the drum kit.", None)
+
+
+def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
+    found = answered("Where did the dog hide the bone?", "Ann: The dog hid the bone in my slipper once!")
+    assert found.answer is not None
+    assert found.highlight is not None
+    assert found.answer[slice(*found.highlight)] == "in my slipper"
+
+
+def test_what_is_answered_by_a_sentence() -> None:
+    found = answered("What did Ben buy in Oslo?", "Ann: Nice!\nBen: I bought a trumpet in Oslo. It was cheap.")
+    assert (found.answer, found.highlight) == ("I bought a trumpet in Oslo.", None)
+
+
+def test_why_is_answered_with_what_the_speaker_says_next() -> None:
+    found = answered("Why did Ben sell the drum kit?", "Ben: I sold the drum kit. It was too loud.\nAnn: I see.")
+    assert found.answer == "I sold the drum kit. It was too loud."
+
+
+def test_a_discussion_is_answered_by_several_sentences_with_their_speakers() -> None:
+    text = "Ann: The remote needs a rubber case.\nBen: A rubber case for the remote costs too much.\nAnn: Lunch?"
+    found = answered("Summarize the discussion about the rubber case of the remote", text)
+    assert found.answer == "Ann: The remote needs a rubber case. Ben: A rubber case for the remote costs too much."
+
+
+def test_who_sent_is_answered_by_the_sender() -> None:
+    found = answered("Who sent the mail about the rehearsal?", "The rehearsal is moved.", read=MAIL)
+    assert found.answer == "Martha Lopez <m.lopez@example.org>"
+
+
+def test_who_did_what_a_speaker_tells_of_himself_is_answered_with_his_name() -> None:
+    found = answered(
+        "Who will bring the drums to the rehearsal?", "I will bring the drums to the rehearsal.", read=MAIL
+    )
+    assert found.answer == "Martha Lopez: I will bring the drums to the rehearsal."
+
+
+def test_an_address_is_that_of_the_person_asked_about() -> None:
+    read = replace(MAIL, recipients=("Joe Weiss <joe.weiss@example.org>",))
+    found = answered("What is the email address of Joe Weiss?", "Joe Weiss, see m.lopez@example.org.", read=read)
+    assert found.answer == "joe.weiss@example.org"
+
+
+def test_the_address_of_somebody_else_is_no_answer() -> None:
+    found = answered("What is the email address of Joe Weiss?", "Joe Weiss asked me.", read=MAIL)
+    assert (found.answer, found.quotes) == (None, ("Joe Weiss asked me.",))
+
+
+def test_a_number_below_its_owner_in_a_signature_is_found() -> None:
+    found = answered("What is the phone number of Shona Wray?", "See you there.\n\nShona Wray\n713 555 9123", read=MAIL)
+    assert found.answer == "713 555 9123"
+
+
+def test_a_question_that_nothing_supports_is_declined() -> None:
+    found = answered("When does the ferry to Bergen leave?", "Ann: I went to a support group yesterday.")
+    assert (found.answer, found.source, found.highlight) == (None, None, None)
+
+
+def test_what_another_speaker_tells_of_himself_is_no_answer() -> None:
+    text = "Ann: Nice.\nBen: I bought a silver trumpet in Oslo."
+    assert answered("Did Ann buy a silver trumpet in Oslo?", text).answer is None
+
+
+def test_no_sources_are_declined() -> None:
+    assert answered("When is the rehearsal?") == Quote(None, None, None, (), 0.0)
+
+
+def test_the_source_is_the_one_that_the_answer_stands_in() -> None:
+    found = answered(
+        "Where is the rehearsal?", "Ben: The rehearsal was good.", "Ann: The rehearsal is in Room 12 of course."
+    )
+    assert (found.answer, found.source) == ("Room 12", 1)
+
+
+def test_a_line_break_in_a_sentence_is_a_blank_in_the_answer() -> None:
+    text = "The trumpet that Ben bought in Oslo last winter was made\nby an old man in Bergen."
+    assert answered("Who made the trumpet that Ben bought in Oslo?", text).quotes == (text,)
+    assert "\n" not in (answered("What did Ben buy in Oslo?", text).answer or "")
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What is Ann's e-mail address?", "email"),
+        ("What is the mobile number of Ann?", "phone"),
+        ("How long did it take?", "duration"),
+        ("How long ago was it?", "date"),
+        ("Who came?", "person"),
+        ("Who is Ann Vey?", None),
+        ("Is it true?", None),
+        ("What happened?", None),
+    ],
+)
+def test_the_wording_tells_the_kind_of_span(question: str, kind: str | None) -> None:
+    found = wanted(understand(question, NOW))
+    assert (found if found != "number" else "date") == kind
+
+
+reads = st.builds(
+    Read,
+    header=st.text(max_size=20),
+    text=st.one_of(st.text(), st.lists(st.sampled_from(WORDS)).map("".join)),
+    date=st.one_of(st.none(), st.datetimes()),
+    sender=st.sampled_from(["", "Ann", "Ben <b@example.org>", "<"]),
+    score=st.floats(-10, 10),
+    number=st.integers(0, 5),
+    recipients=st.lists(st.text(max_size=10), max_size=2).map(tuple),
+)
+questions = st.one_of(
+    st.text(), st.lists(st.sampled_from(["When ", "Who ", "is ", "email address ", "?", *WORDS])).map("".join)
+)
+
+
+@given(questions, st.lists(reads, max_size=4))
+@settings(max_examples=150)
+def test_every_quote_is_part_of_its_source(question: str, given_reads: list[Read]) -> None:
+    found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
+    assert all(part in read.text for part, read in zip(found.quotes, given_reads, strict=True))
+
+
+@given(questions, st.lists(reads, max_size=4))
+@settings(max_examples=150)
+def test_a_highlight_lies_within_the_answer(question: str, given_reads: list[Read]) -> None:
+    found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
+    assert found.highlight is None or 0 <= found.highlight[0] < found.highlight[1] <= len(found.answer or "")
+
+
+@given(questions, st.lists(reads, max_size=3))
+@settings(max_examples=50)
+def test_the_same_question_and_sources_give_the_same_quote(question: str, given_reads: list[Read]) -> None:
+    assert quote(understand(question, NOW), given_reads) == quote(understand(question, NOW), given_reads)
+
+
+@given(questions, st.lists(reads, max_size=3))
+@settings(max_examples=50)
+def test_support_is_a_share(question: str, given_reads: list[Read]) -> None:
+    assert 0.0 <= quote(understand(question, NOW), given_reads).support <= 1.0
+
+
+def test_on_real_chats_the_quote_writer_beats_the_best_sentence_of_bm25(shared: Path) -> None:
+    user = next(load(shared / "data", "locomo"))
+    cases = [ask(user, user, "answerable", row) for row in user.questions if not row.get("unanswerable")]
+    ours = fmean(judged(case, case.given.answer or "")[1] for case in cases)
+    assert ours > 2 * fmean(judged(case, best_sentence(case))[1] for case in cases)

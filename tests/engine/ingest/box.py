@@ -1,0 +1,107 @@
+"""What tests of the ingest path share: a folder of mail, and a home that takes it in."""
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.ask.words import words
+from engine.ingest.files import ignorable, read
+from engine.ingest.ingest import Guard, Ingest, Summary
+from engine.ingest.limits import Limits
+from engine.ingest.once import digests
+from store.catalogue import Root
+from store.records import Document
+from tests.store.kit import Fuse, Opened, home_in
+
+LIMITS = Limits()
+
+
+def mail(
+    path: Path, body: str, *, day: int = 1, subject: str = "", name: str = "", answers: str = "", sender: str = "ann"
+) -> Path:
+    """Write one message; `name` is its Message-ID, `answers` that of the one it answers."""
+    lines = [f"From: {sender}@x.org", "To: bob@x.org", f"Date: {day} May 2024 10:00:00 +0000", f"Subject: {subject}"]
+    lines += [f"Message-ID: <{name}@x.org>"] if name else []
+    lines += [f"In-Reply-To: <{answers}@x.org>"] if answers else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([*lines, "", body, ""]), "utf-8")
+    return path
+
+
+@dataclass(slots=True)
+class Box:
+    """A home and a folder of mail beside it."""
+
+    folder: Path
+    fuse: Fuse = field(default_factory=lambda: Fuse(0))
+    opened: Opened = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.opened = Opened(home_in(self.folder), self.fuse)
+        self.mail.mkdir(exist_ok=True)
+
+    @property
+    def mail(self) -> Path:
+        """Give the folder of mail."""
+        return self.folder / "mail"
+
+    def ingest(self, *roots: Path, prune: bool = False, collection: str = "", kind: str | None = None) -> Summary:
+        """Bring roots, or all mail, up to date, each in a collection of its name unless said otherwise."""
+        run = Ingest(self.opened.ledger, self.opened.knowledge, LIMITS, Guard(0.2, 50, prune))
+        for root in roots or (self.mail,):
+            for _ in run.run(Root(str(root), collection or root.name, kind)):
+                pass
+        return run.summary
+
+    def again(self, length: int = 0) -> "Box":
+        """Open the same home as another process would, with a fuse of its own."""
+        self.opened.ledger.close()
+        return Box(self.folder, Fuse(length))
+
+    def texts(self) -> list[str]:
+        """Give the text of all chunks, in order of the alphabet."""
+        return sorted(self.opened.chunks().values())
+
+    def collections(self, table: str = "chunks") -> Counter[tuple[str, ...]]:
+        """Count the rows of each set of collections."""
+        return Counter(tuple(row["collections"]) for row in self.opened.tables.select(table, "true", ["collections"]))
+
+    def places(self) -> set[tuple[str, int, str]]:
+        """Give all places as file, item and document."""
+        rows = self.opened.ledger.rows.execute("SELECT path, item, document FROM places")
+        return {(os.fsdecode(path), item, document) for path, item, document in rows}
+
+    def missing_words(self) -> set[str]:
+        """Give the words of passages that stand in a file and in no chunk; who is quoted counts for nothing."""
+        said = {word for document in naive(self.mail)[1].values() for word in _words(document)}
+        return said - set(self.opened.frequencies())
+
+
+def naive(folder: Path) -> tuple[set[tuple[str, int, str]], dict[str, Document]]:
+    """Read all files of a folder the slow way: places, and documents by id."""
+    places, documents = set(), {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not ignorable(path)):
+        for reading in read(path, None, LIMITS):
+            if reading.document:
+                places.add((str(path), reading.item, reading.document.id))
+                documents[reading.document.id] = reading.document
+    return places, documents
+
+
+def passages(folder: Path) -> set[bytes]:
+    """Give the digests of all passages of all files."""
+    return {digest for document in naive(folder)[1].values() for digest in digests(document)}
+
+
+def _words(document: Document) -> set[str]:
+    lines = [line for passage in document.passages for line in passage.text.split("\n")]
+    return {word for line in lines if not line.endswith("wrote:") for word in words(line)}
+
+
+def whisper(path: Path, text: str) -> Path:
+    """Write a transcript as Whisper does."""
+    segment = {"id": 0, "start": 0.0, "end": 4.0, "text": text}
+    path.write_text(json.dumps({"text": text, "segments": [segment], "language": "en"}), "utf-8")
+    return path

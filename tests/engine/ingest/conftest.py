@@ -1,0 +1,16 @@
+"""Fixtures for tests of the ingest path."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.ingest.box import Box
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    """Give a new home beside an empty folder of mail."""
+    made = Box(tmp_path)
+    yield made
+    made.opened.ledger.close()

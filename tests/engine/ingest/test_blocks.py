@@ -1,0 +1,79 @@
+"""Blocks of parsed documents: each document once, each file whole in the last block that it is in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.ingest import blocks as module
+from engine.ingest.blocks import Block, blocks
+from store.records import FileState, Reading
+from tests.store.kit import document
+
+_STATE = FileState(1, 1, 1)
+
+
+def take(files: dict[str, list[Reading]], known: set[str] | None = None) -> list[Block | int]:
+    def reader(path: Path) -> Iterator[Reading]:
+        yield from files[str(path)]
+
+    return list(blocks({n.encode(): _STATE for n in files}, "Mail", reader, (known or set()).__contains__))
+
+
+def only(found: list[Block | int]) -> Block:
+    (block,) = found
+    assert isinstance(block, Block)
+    return block
+
+
+def reading(item: int, name: str, text: str = "text") -> Reading:
+    return Reading(item, document(name, text))
+
+
+def test_a_document_in_two_files_is_one_document_at_two_places() -> None:
+    block = only(take({"/a": [reading(0, "d")], "/b": [reading(0, "d")]}))
+    places = [place.path for file in block.files for place in file.places]
+    assert (list(block.documents), places, block.read) == (["d"], ["/a", "/b"], 2)
+
+
+def test_a_known_document_counts_as_a_place_only() -> None:
+    block = only(take({"/a": [reading(0, "d")]}, {"d"}))
+    assert (block.documents, len(block.files[0].places)) == ({}, 1)
+
+
+def test_what_cannot_be_read_is_a_problem_of_its_file() -> None:
+    block = only(take({"/a": [Reading(0, None, problem="empty"), reading(1, "d")]}))
+    problems = [(problem.path, problem.item, problem.reason) for problem in block.files[0].problems]
+    assert (problems, list(block.documents)) == ([("/a", 0, "empty")], ["d"])
+
+
+def test_a_document_with_a_problem_is_both() -> None:
+    block = only(take({"/a": [Reading(0, document("d"), problem="cut")]}))
+    assert (len(block.files[0].problems), list(block.documents)) == (1, ["d"])
+
+
+def test_a_file_too_large_for_a_block_is_whole_in_its_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_DOCUMENTS", 2)
+    found = []
+    files = {b"/a": _STATE}
+    readings = [reading(n, f"d{n}") for n in range(5)]
+    for block in blocks(files, "Mail", lambda path: iter(readings), lambda name: False):
+        assert isinstance(block, Block)
+        found.append((len(block.documents), block.files[0].whole))
+    assert found == [(2, False), (2, False), (1, True)]
+
+
+def test_a_block_is_full_of_text_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHARS", 100)
+    found = take({"/a": [reading(0, "d", "x" * 150)], "/b": [reading(0, "e")]})
+    assert [list(block.documents) for block in found if isinstance(block, Block)] == [["d"], ["e"]]
+
+
+def test_progress_is_told_now_and_then() -> None:
+    found = take({f"/{n:04}": [] for n in range(450)})
+    assert [step for step in found if isinstance(step, int)] == [200, 400]
+
+
+def test_files_are_read_in_order_of_their_names() -> None:
+    block = only(take({name: [reading(0, name)] for name in ("/c", "/a", "/b")}))
+    assert list(block.documents) == ["/a", "/b", "/c"]

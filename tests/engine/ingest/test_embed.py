@@ -1,0 +1,143 @@
+"""Vectors behind the text: newest first, saved as they come, by one process at a time."""
+
+from collections.abc import Iterator, Sequence
+from threading import Event, Thread
+
+import pytest
+
+from engine.ingest import embed as module
+from engine.ingest.embed import Embedded, embed
+from engine.models.protocols import Vectors
+from store.locks import Locks
+from tests.engine.ingest.box import Box, mail
+from tests.store.kit import HashEmbedder, Killed
+
+
+@pytest.fixture
+def filled(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """Give a home with 20 chunks, taken up 8 at a time and saved 4 at a time."""
+    monkeypatch.setattr(module, "_ROUND", 8)
+    monkeypatch.setattr(module, "_SAVED", 4)
+    for number in range(20):
+        mail(box.mail / f"m{number}", f"word{number} " * (1 + number % 3), day=1 + number)
+    box.ingest()
+    return box
+
+
+class Recording(HashEmbedder):
+    """Remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[str] = []
+
+    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        self.given += texts
+        yield from super().embed_batches(texts)
+
+
+def run(box: Box, embedder: HashEmbedder) -> list[Embedded]:
+    return list(embed(box.opened.vectors, embedder, box.opened.locks))
+
+
+def test_every_chunk_gets_its_vector(filled: Box) -> None:
+    steps = run(filled, HashEmbedder())
+    assert (steps[-1], filled.opened.reader.totals().embedded, filled.opened.wrong()) == (Embedded(20, 0), 20, [])
+
+
+def test_progress_adds_up_at_every_step(filled: Box) -> None:
+    assert {step.done + step.missing for step in run(filled, HashEmbedder())} == {20}
+
+
+def test_the_newest_are_embedded_first(filled: Box) -> None:
+    embedder = Recording()
+    run(filled, embedder)
+    said = [text.split("\n")[1].split()[0] for text in embedder.given]
+    assert (set(said[:8]), set(said[16:])) == ({f"word{n}" for n in range(12, 20)}, {f"word{n}" for n in range(4)})
+
+
+def test_header_and_text_are_embedded(filled: Box) -> None:
+    embedder = Recording()
+    run(filled, embedder)
+    assert all(text.startswith("From: ann") and "\nword" in text for text in embedder.given)
+
+
+def test_a_second_run_embeds_nothing(filled: Box) -> None:
+    run(filled, HashEmbedder())
+    embedder = Recording()
+    assert (run(filled, embedder), embedder.given) == ([], [])
+
+
+def test_a_run_that_stops_keeps_what_it_saved(filled: Box) -> None:
+    next(embed(filled.opened.vectors, HashEmbedder(), filled.opened.locks))
+    embedder = Recording()
+    run(filled, embedder)
+    assert (20 - len(embedder.given) >= 4, filled.opened.wrong()) == (True, [])
+
+
+def test_another_embedder_does_all_anew_and_its_table_is_the_only_one(filled: Box) -> None:
+    run(filled, HashEmbedder())
+    run(filled, HashEmbedder("hash-2", 24))
+    tables = [name for name in filled.opened.tables.names() if name.startswith("vectors")]
+    assert (len(tables), filled.opened.vectors.missing, filled.opened.wrong()) == (1, 0, [])
+
+
+def test_a_former_table_stays_while_somebody_reads_and_goes_later(filled: Box) -> None:
+    run(filled, HashEmbedder())
+    reading, done = Event(), Event()
+
+    def read() -> None:
+        with Locks(filled.opened.home.locks).reader():
+            reading.set()
+            done.wait(60)
+
+    thread = Thread(target=read)
+    thread.start()
+    reading.wait(60)
+    run(filled, HashEmbedder("hash-2"))
+    kept = list(filled.opened.vectors.former)
+    done.set()
+    thread.join()
+    run(filled, HashEmbedder("hash-2"))
+    assert (len(kept), filled.opened.vectors.former) == (1, [])
+
+
+def test_a_process_that_finds_another_at_it_leaves_at_once(filled: Box) -> None:
+    busy, done = Event(), Event()
+
+    def hold() -> None:
+        with Locks(filled.opened.home.locks).embedder():
+            busy.set()
+            done.wait(60)
+
+    thread = Thread(target=hold)
+    thread.start()
+    busy.wait(60)
+    embedder = Recording()
+    steps = run(filled, embedder)
+    done.set()
+    thread.join()
+    assert (steps, embedder.given) == ([], [])
+
+
+def test_mail_that_comes_while_vectors_are_made_gets_its_own(filled: Box) -> None:
+    steps = embed(filled.opened.vectors, HashEmbedder(), filled.opened.locks)
+    next(steps)
+    (filled.mail / "m3").unlink()
+    mail(filled.mail / "new", "newest", day=30)
+    filled.ingest()
+    list(steps)
+    assert (filled.opened.vectors.missing, filled.opened.wrong()) == (0, [])
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+def test_a_death_at_any_step_of_saving_loses_and_doubles_no_vector(filled: Box, step: int) -> None:
+    filled.fuse.length = filled.fuse.burnt + step
+    with pytest.raises(Killed):
+        run(filled, HashEmbedder())
+    again = filled.again()
+    again.ingest()
+    before = again.opened.wrong()
+    run(again, HashEmbedder())
+    assert (before, again.opened.reader.totals().embedded, again.opened.wrong()) == ([], 20, [])
+    again.opened.ledger.close()

@@ -1,0 +1,89 @@
+"""Keeping a block: in order of date, in several commits, with its files recorded last."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.ingest import blocks as blocks_module
+from engine.ingest import keep as module
+from tests.engine.ingest.box import Box, mail, naive
+from tests.store.kit import Killed
+
+
+@pytest.fixture
+def small(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """Give a home whose commits take 3 documents, and whose blocks take 5."""
+    monkeypatch.setattr(module, "_COMMIT", 3)
+    monkeypatch.setattr(blocks_module, "_DOCUMENTS", 5)
+    return box
+
+
+def _mbox(path: Path, numbers: list[int]) -> None:
+    head = "From ann@x.org Fri May  3 10:00:00 2024\nFrom: ann@x.org\nDate: 3 May 2024 10:00:00 +0000\n"
+    path.write_text("".join(f"{head}Subject: s{n}\n\nword{n}\n\n" for n in numbers))
+
+
+def _agrees(box: Box) -> bool:
+    places, documents = naive(box.mail)
+    return (box.places(), box.opened.documents(), box.opened.wrong()) == (places, set(documents), [])
+
+
+def test_a_quoted_message_comes_before_those_that_quote_it_whatever_its_files_name(box: Box) -> None:
+    said = "We should meet on Thursday to talk about it"
+    mail(box.mail / "a", f"Yes\n\nOn 1 May 2024 ann@x.org wrote:\n> {said}\n", day=2)
+    mail(box.mail / "b", said, day=1)
+    box.ingest()
+    assert sorted(box.texts()) == [said, "Yes"]
+
+
+def test_a_file_of_several_blocks_is_kept_whole(small: Box) -> None:
+    _mbox(small.mail / "a.mbox", list(range(13)))
+    summary = small.ingest()
+    assert (summary.kept, _agrees(small)) == (13, True)
+
+
+def test_a_changed_file_of_several_blocks_lets_go_of_what_it_lost(small: Box) -> None:
+    _mbox(small.mail / "a.mbox", list(range(13)))
+    small.ingest()
+    _mbox(small.mail / "a.mbox", [20, 3, 21, 4, 5, 22, 12, 11, 23, 24, 25, 26, 0])
+    summary = small.ingest()
+    assert (summary.kept, summary.removed, _agrees(small)) == (7, 7, True)
+
+
+@pytest.mark.parametrize("step", range(4, 40, 5))
+def test_a_death_inside_a_large_file_repeats_only_what_was_not_acknowledged(small: Box, step: int) -> None:
+    _mbox(small.mail / "a.mbox", list(range(13)))
+    small.fuse.length = step
+    with pytest.raises(Killed):
+        small.ingest()
+    kept = small.opened.ledger.count("chunks")
+    again = small.again()
+    assert (again.ingest().kept, _agrees(again)) == (13 - kept, True)
+    again.opened.ledger.close()
+
+
+@pytest.mark.parametrize("step", range(3, 34, 4))
+def test_a_changed_large_file_survives_a_death_and_another_change(small: Box, step: int) -> None:
+    _mbox(small.mail / "a.mbox", list(range(13)))
+    small.ingest()
+    _mbox(small.mail / "a.mbox", [20, 3, 21, 4, 5, 22, 12, 11, 23, 24, 25, 26, 0])
+    small.fuse.length = small.fuse.burnt + step
+    with pytest.raises(Killed):
+        small.ingest()
+    _mbox(small.mail / "a.mbox", [4, 30, 20, 1])
+    again = small.again()
+    again.ingest()
+    assert _agrees(again)
+    again.opened.ledger.close()
+
+
+def test_a_large_file_that_goes_after_a_death_leaves_nothing(small: Box) -> None:
+    _mbox(small.mail / "a.mbox", list(range(13)))
+    small.fuse.length = 25
+    with pytest.raises(Killed):
+        small.ingest()
+    (small.mail / "a.mbox").unlink()
+    again = small.again()
+    again.ingest()
+    assert (again.places(), again.opened.documents(), again.opened.wrong()) == (set(), set(), [])
+    again.opened.ledger.close()

@@ -1,0 +1,45 @@
+"""Real processes, really killed: what the next ingest finds and makes of it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.ingest.box import Box, mail, naive
+
+_STEPS = {
+    "the journal was begun": 4,
+    "documents were written": 5,
+    "chunks were written": 6,
+    "the change was acknowledged": 8,
+    "the journal of the removal was begun": 16,
+    "documents were deleted": 17,
+    "vectors were deleted": 19,
+}
+
+
+def _fill(box: Box) -> None:
+    """Take mail in, then change it in every way there is: 22 steps for the next ingest."""
+    for number in range(6):
+        mail(box.mail / f"m{number}", f"word{number}", name=f"m{number}", day=number + 1)
+    box.ingest()
+    quote = "On 1 May 2024 ann@x.org wrote:\n> word1\n"
+    mail(box.mail / "m7", f"yes\n\n{quote}", answers="m1", day=20)
+    mail(box.mail / "m2", "word2 was changed", name="m2", day=3)
+    (box.mail / "m3").unlink()
+    (box.mail / "m4").rename(box.mail / "moved")
+
+
+@pytest.mark.parametrize("step", _STEPS.values(), ids=_STEPS)
+def test_after_a_kill_the_next_ingest_makes_it_as_the_files_are(box: Box, tmp_path: Path, step: int) -> None:
+    _fill(box)
+    words = [sys.executable, "-m", "tests.engine.ingest.killed", str(tmp_path), str(step)]
+    ended = subprocess.run(words, check=False).returncode
+    again = box.again()
+    again.ingest()
+    places, documents = naive(box.mail)
+    assert (ended, again.places(), again.opened.documents()) == (-signal.SIGKILL, places, set(documents))
+    assert (again.opened.wrong(), again.missing_words()) == ([], set())
+    again.opened.ledger.close()

@@ -1,0 +1,1 @@
+"""Long runs over real mail, left out of `make test`."""

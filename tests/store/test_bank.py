@@ -1,0 +1,133 @@
+"""The QA bank: by key, within its budget at every instant, least frequently used first out."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from store.bank import Bank, Kept
+from store.ledger import open_ledger
+
+
+def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> Kept:
+    return Kept("when?", "{}", "quote-1/5", None, reply, ("c1", "c2"), generation, "full", created, 12.5)
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with closing(open_ledger(tmp_path / "l.db", create=True)) as ledger:
+        yield Bank(ledger)
+
+
+def test_an_answer_comes_back_as_it_was_kept(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000)
+    assert bank.find(b"k") == kept()
+
+
+def test_an_answer_is_found_under_its_key_alone(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000)
+    assert (bank.find(b"K"), bank.find(b"k\0"), bank.find(b"")) == (None, None, None)
+
+
+def test_an_answer_takes_the_place_of_the_one_under_its_key(bank: Bank) -> None:
+    bank.keep(b"k", kept("Friday"), 1000)
+    bank.keep(b"k", kept("Saturday"), 1000)
+    assert (bank.find(b"k"), bank.size()[0]) == (kept("Saturday"), 1)
+
+
+def test_the_least_frequently_used_answer_goes_first(bank: Bank) -> None:
+    for key in (b"a", b"b", b"c"):
+        bank.keep(key, kept(), 1000)
+    bank.used(b"a", 1, 5.0)
+    bank.used(b"c", 1, 4.0)
+    bank.keep(b"d", kept(), bank.size()[1])
+    assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
+
+
+def test_of_answers_used_as_often_the_longest_unused_goes_first(bank: Bank) -> None:
+    for key, at in ((b"a", 3.0), (b"b", 1.0), (b"c", 2.0)):
+        bank.keep(key, kept(created=at), 1000)
+    bank.keep(b"d", kept(), bank.size()[1])
+    assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
+
+
+def test_an_answer_larger_than_the_budget_is_not_kept_and_drives_no_other_out(bank: Bank) -> None:
+    bank.keep(b"a", kept(), 1000)
+    bank.keep(b"b", kept("x" * 2000), 1000)
+    assert (bank.find(b"a"), bank.find(b"b")) == (kept(), None)
+
+
+def test_an_answer_too_large_to_keep_takes_the_former_one_with_it(bank: Bank) -> None:
+    bank.keep(b"a", kept(), 1000)
+    bank.keep(b"a", kept("x" * 2000), 1000)
+    assert bank.find(b"a") is None
+
+
+def test_a_use_stamps_the_generation_that_the_answer_was_found_right_in(bank: Bank) -> None:
+    bank.keep(b"k", kept(generation=3), 1000)
+    bank.used(b"k", 7, 9.0)
+    assert bank.find(b"k") == kept(generation=7)
+
+
+def test_a_stamp_never_goes_back(bank: Bank) -> None:
+    bank.keep(b"k", kept(generation=7), 1000)
+    bank.used(b"k", 3, 9.0)
+    assert bank.find(b"k") == kept(generation=7)
+
+
+def test_a_dropped_answer_is_gone(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000)
+    bank.drop(b"k")
+    assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
+
+
+def test_two_connections_together_stay_within_the_budget(tmp_path: Path) -> None:
+    path, budget = tmp_path / "l.db", 700
+
+    def fill(prefix: bytes) -> None:
+        with closing(open_ledger(path, create=True)) as ledger:
+            for number in range(15):
+                Bank(ledger).keep(prefix + bytes([number]), kept("x" * 150), budget)
+                sizes.append(Bank(ledger).size()[1])
+
+    sizes: list[int] = []
+    threads = [Thread(target=fill, args=(name,)) for name in (b"a", b"b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(sizes), max(sizes) <= budget) == (30, True)
+
+
+_STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300), st.booleans()), max_size=30)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_STEPS, st.integers(150, 900))
+def test_any_use_stays_within_the_budget_and_keeps_what_lfu_keeps(
+    tmp_path_factory: Any, steps: list[tuple[int, int, bool]], budget: int
+) -> None:
+    uses: dict[bytes, list[float]] = {}  # key -> times used, when last, bytes
+    with closing(open_ledger(tmp_path_factory.mktemp("bank") / "l.db", create=True)) as ledger:
+        bank = Bank(ledger)
+        for now, (number, length, asks) in enumerate(steps, 1):
+            key = bytes([number])
+            if asks:
+                bank.used(key, 1, now)
+                if key in uses:
+                    uses[key][:2] = [uses[key][0] + 1, now]
+                continue
+            uses.pop(key, None)
+            bank.keep(key, kept("x" * length, created=now), budget)
+            size = len(key) + len("when?" + "{}" + "quote-1/5" + '["c1", "c2"]') + length
+            if size <= budget:
+                while sum(entry[2] for entry in uses.values()) + size > budget:
+                    del uses[min(uses, key=lambda k: uses[k][:2])]
+                uses[key] = [0, now, size]
+            assert bank.size()[1] <= budget
+        assert {key for key in (bytes([n]) for n in range(6)) if bank.find(key)} == uses.keys()

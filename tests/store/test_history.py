@@ -1,0 +1,33 @@
+"""The history of questions: counted by tier, and no longer than it should be."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from store.history import KEPT, Asked, History
+from store.ledger import Ledger, open_ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
+        yield made
+
+
+def test_tiers_come_with_their_counts_and_medians(ledger: Ledger) -> None:
+    history = History(ledger)
+    for tier, answered, ms in (("full", True, 30.0), ("full", False, 10.0), ("full", True, 20.0), ("exact", True, 1.0)):
+        history.add(Asked(1.0, "when?", tier, answered, ms, 5.0))
+    found = [(t.tier, t.questions, t.answered, t.median_ms, t.saved_ms) for t in history.by_tier()]
+    assert found == [("full", 3, 2, 20.0, 15.0), ("exact", 1, 1, 1.0, 5.0)]
+
+
+def test_only_the_newest_questions_are_kept(ledger: Ledger) -> None:
+    history = History(ledger)
+    with ledger.transaction():
+        for number in range(KEPT + 3):
+            history.add(Asked(float(number), "when?", "full", True, 1.0, 0.0))
+    oldest, count = ledger.rows.execute("SELECT min(at), count(*) FROM asked").fetchone()
+    assert (oldest, count) == (3.0, KEPT)

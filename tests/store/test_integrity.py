@@ -1,0 +1,138 @@
+"""Examination finds each kind of damage by its name, and repair mends what can be mended."""
+
+from pathlib import Path
+
+import pytest
+
+from store.integrity import examine, repair
+from tests.store.conftest import Open
+from tests.store.kit import HashEmbedder, Opened, entry
+
+
+@pytest.fixture
+def sound(opened: Opened) -> Opened:
+    """Give a home with two documents and their vectors."""
+    opened.keep(entry("a", "red fish", "blue"), entry("b", "green"))
+    opened.vectors.use("hash-1")
+    rows = opened.vectors.wanted(10)
+    opened.vectors.put([row["id"] for row in rows], HashEmbedder().embed([row["text"] for row in rows]))
+    return opened
+
+
+def found(opened: Opened) -> list[str]:
+    return [finding.name for finding in opened.wrong()]
+
+
+def mend(opened: Opened) -> int:
+    return repair(opened.home, opened.ledger, opened.tables, opened.knowledge)
+
+
+def test_a_sound_home_has_no_findings(sound: Opened) -> None:
+    assert found(sound) == []
+
+
+def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) -> None:
+    names = [one.name for one in examine(sound.home, sound.ledger, sound.tables, read_data=False)]
+    assert names == ["ledger", "journal", "privacy", "documents", "chunks", "places", "vectors"]
+
+
+def test_a_lost_chunk_is_found_and_its_document_named(sound: Opened) -> None:
+    sound.tables.delete("chunks", "id = 'a/1'")
+    wrong = {finding.name: finding.documents for finding in sound.wrong()}
+    assert (set(wrong), wrong["chunks"]) == ({"chunks", "vectors", "words"}, ("a",))
+
+
+def test_a_doubled_chunk_is_found(sound: Opened) -> None:
+    row = sound.tables.select("chunks", "id = 'b/0'", _CHUNK)[0]
+    sound.tables.add("chunks", [row])
+    assert "chunks" in found(sound)
+
+
+_CHUNK = [
+    "id", "document", "position", "header", "text", "words", "first", "last",
+    "title", "date", "sender", "recipients", "collections",
+]  # fmt: skip
+
+
+def test_a_lost_document_is_found(sound: Opened) -> None:
+    sound.tables.delete("documents", "id = 'a'")
+    assert found(sound) == ["documents"]
+
+
+def test_a_lost_vector_is_found(sound: Opened) -> None:
+    sound.tables.delete(str(sound.ledger.get("vectors")), "id = 'b/0'")
+    assert found(sound) == ["vectors"]
+
+
+def test_a_wrong_frequency_is_found(sound: Opened) -> None:
+    sound.ledger.rows.execute("UPDATE frequencies SET chunks = 2 WHERE word = 'red'")
+    assert found(sound) == ["words"]
+
+
+def test_a_document_that_stands_nowhere_is_found(sound: Opened) -> None:
+    sound.ledger.rows.execute("DELETE FROM places WHERE document = 'b'")
+    assert found(sound)[0] == "places"
+
+
+def test_a_wrong_collection_is_found(sound: Opened) -> None:
+    sound.tables.set_collections(["a"], ["Elsewhere"], "vectors")
+    assert found(sound) == ["collections"]
+
+
+def test_a_change_that_was_never_finished_is_found(sound: Opened) -> None:
+    sound.ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (0, '[[], [], 0, 0, {}]')")
+    assert found(sound) == ["journal"]
+
+
+def test_a_file_that_others_can_read_is_found_and_closed(sound: Opened) -> None:
+    mend(sound)
+    (sound.home.data / "note").touch(mode=0o644)
+    privacy = [f.wrong for f in examine(sound.home, sound.ledger, sound.tables, read_data=False) if f.name == "privacy"]
+    mend(sound)
+    assert (privacy, _mode(sound.home.data / "note")) == (["1 files or folders can be read by others"], 0o600)
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("chunks", "id = 'a/1'"),
+        ("chunks", "document = 'a'"),
+        ("documents", "id = 'a'"),
+        ("chunks", "true"),
+    ],
+    ids=str,
+)
+def test_what_was_torn_is_removed_and_read_again(sound: Opened, damage: tuple[str, str]) -> None:
+    sound.tables.delete(*damage)
+    again = mend(sound)
+    marked = sound.catalogue.changed()
+    assert (again, len(marked), [name for name in found(sound) if name != "places"]) == (len(marked), again, [])
+
+
+def test_a_mended_vector_is_wanted_again(sound: Opened) -> None:
+    sound.tables.delete(str(sound.ledger.get("vectors")), "id = 'b/0'")
+    mend(sound)
+    assert (found(sound), sound.vectors.missing) == ([], 1)
+
+
+def test_mended_frequencies_are_those_of_the_chunks(sound: Opened) -> None:
+    sound.ledger.rows.execute("DELETE FROM frequencies")
+    mend(sound)
+    assert sound.frequencies() == {"red": 1, "fish": 1, "blue": 1, "green": 1}
+
+
+def test_a_damaged_page_of_the_ledger_is_found(open_home: Open) -> None:
+    opened = open_home()
+    opened.keep(*(entry(f"d{n}", f"w{n}") for n in range(300)))
+    opened.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    opened.ledger.close()
+    raw = bytearray(opened.home.ledger.read_bytes())
+    raw[4096 * 5 : 4096 * 8] = b"\xff" * (4096 * 3)
+    opened.home.ledger.write_bytes(raw)
+    opened = open_home()
+    first = next(iter(examine(opened.home, opened.ledger, opened.tables, read_data=True)))
+    assert (first.name, bool(first.wrong)) == ("ledger", True)

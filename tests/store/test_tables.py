@@ -1,0 +1,241 @@
+"""What is searched: filters from any value, odd words, commits of other processes, tidying beside readers."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from engine.ask.words import words
+from store.hits import Hit
+from store.records import Scope
+from tests.store.conftest import Open
+from tests.store.kit import HashEmbedder, Opened, entry, home_in
+
+_NOW = datetime(2024, 5, 3, 12, tzinfo=UTC)
+
+
+def ids(hits: list[Hit]) -> list[str]:
+    return [hit.chunk.id for hit in hits]
+
+
+def found(opened: Opened, *searched: str, **scope: Any) -> set[str]:
+    return set(ids(opened.reader.by_words(searched, Scope(**scope), 100)))
+
+
+def test_an_empty_home_has_no_hits(opened: Opened) -> None:
+    vector = HashEmbedder().embed(["red"])[0]
+    assert (found(opened, "red"), opened.reader.by_vector(vector, Scope(), 5)) == (set(), [])
+
+
+def test_words_are_found_before_the_index_is_made(opened: Opened) -> None:
+    opened.keep(entry("a", "red fish"), entry("b", "blue"))
+    assert found(opened, "red") == {"a/0"}
+
+
+def test_words_kept_after_the_index_was_made_are_found(opened: Opened) -> None:
+    opened.keep(entry("a", "red"))
+    opened.knowledge.compact()
+    opened.keep(entry("b", "red"))
+    assert found(opened, "red") == {"a/0", "b/0"}
+
+
+def test_a_removed_chunk_is_not_found_by_its_words(opened: Opened) -> None:
+    opened.keep(entry("a", "red"), entry("b", "red"))
+    opened.knowledge.compact()
+    opened.keep(removes=["a"])
+    assert found(opened, "red") == {"b/0"}
+
+
+def test_any_of_the_words_is_enough(opened: Opened) -> None:
+    opened.keep(entry("a", "red"), entry("b", "blue"), entry("c", "green"))
+    assert found(opened, "red", "blue") == {"a/0", "b/0"}
+
+
+def test_common_english_words_are_words(opened: Opened) -> None:
+    opened.keep(entry("a", "to be or not to be"), entry("b", "it who"))
+    opened.knowledge.compact()
+    assert (found(opened, "not"), found(opened, "it"), found(opened, "who")) == ({"a/0"}, {"b/0"}, {"b/0"})
+
+
+@pytest.mark.parametrize("text", ["会议改到星期五", "ประชุมวันศุกร์", "встреча в пятницу", "가나다 회의", "ραντεβού"])
+def test_words_of_any_script_are_found(opened: Opened, text: str) -> None:
+    opened.keep(entry("a", " ".join(words(text))), entry("b", "red"))
+    opened.knowledge.compact()
+    assert found(opened, *words(text)[:1]) == {"a/0"}
+
+
+@pytest.mark.parametrize(
+    "odd", ["", " ", "'", '"', "\\", "*", "+(", "AND", "a:b", "^2", "~", "\0", "x" * 70_000, "%", "_", "\n"]
+)
+def test_an_odd_word_finds_nothing_and_breaks_nothing(opened: Opened, odd: str) -> None:
+    opened.keep(entry("a", "red fish"))
+    opened.knowledge.compact()
+    assert found(opened, odd) == set()
+
+
+def test_a_long_list_of_words_is_searched(opened: Opened) -> None:
+    opened.keep(entry("a", "red"))
+    opened.knowledge.compact()
+    assert found(opened, *(f"w{n}" for n in range(3000)), "red") == {"a/0"}
+
+
+_ODD = ["O'Lee", "100%", "a_b", 'say "x"', "a\nb", "--", "\\", "ß", "\0", "İ"]
+_VALUES = st.text(max_size=12) | st.sampled_from(_ODD)
+_SENDERS = ["Ann O'Lee <ann@x.org>", "100% Bob", "a_b", 'C "x"', "new\nline", "back\\slash", "Straße", "會議", "", "İZ"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_VALUES)
+@example("ß")
+@example("'")
+@example("\ud800")
+def test_any_sender_filters_as_a_naive_search_does(people: Opened, value: str) -> None:
+    naive = {f"p{n}/0" for n, sender in enumerate(_SENDERS) if value.lower() in sender.lower()}
+    assert found(people, "word", sender=value) == (naive if value else {f"p{n}/0" for n in range(len(_SENDERS))})
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_VALUES)
+def test_any_recipient_filters_as_a_naive_search_does(people: Opened, value: str) -> None:
+    naive = {f"p{n}/0" for n in range(len(_SENDERS)) if value.lower() in "\n".join(_recipients(n)).lower()}
+    assert found(people, "word", recipient=value) == naive
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_VALUES)
+def test_any_collection_filters_by_its_whole_name(people: Opened, value: str) -> None:
+    naive = {f"p{n}/0" for n, name in enumerate(_SENDERS) if value in (name, "all", "")}
+    assert found(people, "word", collection=value) == naive
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(-3, 15), st.integers(-3, 15), st.integers(-14, 14))
+def test_any_span_of_time_is_inclusive_at_its_start_only(people: Opened, since: int, until: int, zone: int) -> None:
+    there = timedelta(hours=zone)
+    first, last = ((_NOW + timedelta(hours=n)).astimezone(timezone(there)) for n in (since, until))
+    naive = {f"p{n}/0" for n in range(1, len(_SENDERS)) if since <= n < until}
+    assert found(people, "word", since=first, until=last) == naive
+
+
+def test_a_filter_applies_before_the_limit(people: Opened) -> None:
+    assert ids(people.reader.by_words(["word"], Scope(sender="會"), 1)) == ["p7/0"]
+
+
+def test_a_filter_on_vectors_applies_before_the_limit(people: Opened) -> None:
+    vector = HashEmbedder().embed(["word"])[0]
+    assert ids(people.reader.by_vector(vector, Scope(sender="會"), 1)) == ["p7/0"]
+
+
+def test_the_nearest_vector_comes_first_with_its_own_row(people: Opened) -> None:
+    row = HashEmbedder().embed(["\nword number3"])[0]
+    best = people.reader.by_vector(row, Scope(), 3)[0]
+    assert best.vector is not None
+    assert (best.chunk.id, bool(np.allclose(best.vector, row))) == ("p3/0", True)
+
+
+def test_neighbours_are_those_within_reach_and_not_the_chunks_themselves(opened: Opened) -> None:
+    opened.keep(entry("a", *["red", "blue", "green", "grey", "pink"]), entry("b", "red", "blue"))
+    middle = opened.reader.by_words(["green"], Scope(), 1)[0].chunk
+    assert set(ids(opened.reader.neighbours([middle], 1))) == {"a/1", "a/3"}
+
+
+def test_more_rows_than_any_default_limit_are_selected(opened: Opened) -> None:
+    opened.keep(entry("a", *(f"w{n}" for n in range(3000))))
+    assert len(opened.chunks()) == 3000
+
+
+def test_totals_count_what_has_a_vector(people: Opened) -> None:
+    totals = people.reader.totals()
+    assert (totals.chunks, totals.embedded, totals.mean_words) == (10, 10, 2.0)
+
+
+_READ = """
+import sys
+from pathlib import Path
+from store.records import Scope
+from tests.store.kit import Opened, home_in
+opened = Opened(home_in(Path(sys.argv[1])))
+print("open", flush=True)
+for line in sys.stdin:
+    hits = opened.reader.by_words(line.split(), Scope(), 10)
+    print(*sorted(hit.chunk.id for hit in hits), len(opened.reader.frequencies(line.split())), flush=True)
+"""
+
+
+def test_another_process_sees_a_commit_at_once(open_home: Open, tmp_path: Path) -> None:
+    opened = open_home()
+    opened.keep(entry("a", "red"))
+    words_ = [sys.executable, "-c", _READ, str(tmp_path)]
+    with subprocess.Popen(words_, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdin
+        assert reader.stdout
+        lines = [reader.stdout.readline()]
+        for kept, removed in (([], []), ([entry("b", "red")], []), ([], ["a"])):
+            opened.keep(*kept, removes=removed)
+            reader.stdin.write("red\n")
+            reader.stdin.flush()
+            lines.append(reader.stdout.readline())
+        reader.stdin.close()
+    assert lines == ["open\n", "a/0 1\n", "a/0 b/0 1\n", "b/0 1\n"]
+
+
+_SEARCH = """
+import sys
+from pathlib import Path
+from store.records import Scope
+from tests.store.kit import HashEmbedder, Opened, home_in
+opened = Opened(home_in(Path(sys.argv[1])))
+vector = HashEmbedder().embed(["red"])[0]
+for _ in range(60):
+    assert opened.reader.by_words(["red"], Scope(), 10)
+    assert opened.reader.by_vector(vector, Scope(), 10)
+print("done")
+"""
+
+
+def test_tidying_never_breaks_a_reader(open_home: Open, tmp_path: Path) -> None:
+    opened = open_home()
+    opened.vectors.use("hash-1")
+    _grow(opened, 0)
+    words_ = [sys.executable, "-c", _SEARCH, str(tmp_path)]
+    with subprocess.Popen(words_, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader:
+        number = 0
+        while reader.poll() is None:
+            number += 1
+            _grow(opened, number)
+            opened.knowledge.compact()
+        assert reader.communicate() == ("done\n", "")
+
+
+def _grow(opened: Opened, number: int) -> None:
+    opened.keep(entry(f"n{number}", "red fish", "blue"))
+    rows = opened.vectors.wanted(10)
+    opened.vectors.put([row["id"] for row in rows], HashEmbedder().embed([row["text"] for row in rows]))
+
+
+def _recipients(number: int) -> tuple[str, ...]:
+    return (_SENDERS[number - 1], "All <all@x.org>")
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    opened = Opened(home_in(tmp_path_factory.mktemp("people")))
+    dates = [None, *(_NOW + timedelta(hours=n) for n in range(1, len(_SENDERS)))]
+    kept = [
+        entry(f"p{n}", f"word number{n}", sender=sender, recipients=_recipients(n), date=dates[n],
+              collections=(sender, "all"))
+        for n, sender in enumerate(_SENDERS)
+    ]  # fmt: skip
+    opened.keep(*kept)
+    opened.vectors.use("hash-1")
+    rows = opened.vectors.wanted(100)
+    opened.vectors.put([r["id"] for r in rows], HashEmbedder().embed([f"{r['header']}\n{r['text']}" for r in rows]))
+    opened.knowledge.compact()
+    yield opened
+    opened.ledger.close()
