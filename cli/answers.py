@@ -1,6 +1,7 @@
 """Answers as a person reads them: the answer, its sources, how it was found. With rich, so not on the light path."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -34,7 +35,8 @@ def show_source(number: int, source: Source, whole: str = "") -> None:
 
 def _answer(reply: Reply) -> Text:
     if reply.answer is None:
-        return Text("Nothing that you gave pkb to read answers this.", style="yellow")
+        nearest = " The nearest to it:" if reply.sources else ""
+        return Text(f"Nothing that you gave pkb to read answers this.{nearest}", style="yellow")
     start, end = reply.highlight or (0, 0)
     parts = (reply.answer[:start], reply.answer[start:end], reply.answer[end:])
     return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
@@ -42,13 +44,18 @@ def _answer(reply: Reply) -> Text:
 
 def _source(number: int, source: Source) -> Text:
     day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
-    where = f"{line(source.path)}:{source.lines[0]}-{source.lines[1]}"
+    where = f"{_from_home(line(source.path))}:{source.lines[0]}-{source.lines[1]}"
     text = Text(f"\n[{number}] ", style="bold")
     text.append(f"{one_line(source.title, 60) or 'no subject'} · {day}\n", style="not bold")
     text.append(f"    {where}", style="not bold dim")
     if source.quote:
         text.append(f"\n    “{one_line(source.quote, 240)}”", style="not bold italic")
     return text
+
+
+def _from_home(path: str) -> str:
+    home = f"{Path.home()}/"
+    return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
 def _how(answered: Answered) -> str:

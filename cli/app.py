@@ -7,6 +7,7 @@ import sys
 import traceback
 from contextlib import suppress
 from types import TracebackType
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
@@ -21,7 +22,6 @@ from store.errors import PkbError
 
 app = typer.Typer(
     name="pkb",
-    help="Ask your own mail and meetings, on your own machine.",
     epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?"',
     add_completion=False,
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
@@ -29,6 +29,24 @@ app = typer.Typer(
 for command in (ingest, ask, search, show, stats, check, doctor):
     app.command()(command)
 app.add_typer(config, name="config")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"pkb {version('pkb')}")
+        raise typer.Exit
+
+
+@app.callback()
+def pkb(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Ask your own mail and meetings, on your own machine."""
+
 
 # Read by libraries: nothing may leave this machine.
 _QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")

@@ -57,7 +57,7 @@ def ask(
     from engine.ask.answer import Manner
 
     with session() as opened:
-        scope = limits(opened.now, sender, recipient, since, until, collection)
+        scope = limits(opened, sender, recipient, since, until, collection)
         count = opened.settings.ask.k if k is None else k
         manner = Manner(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
         printer = partial(_print, as_json=as_json, explain=explain)

@@ -6,32 +6,34 @@ from rich.table import Table
 from rich.text import Text
 
 from cli import out
-from cli.plain import plain
+from cli.plain import count, plain
 
 
 def show_figures(row: dict[str, Any]) -> None:
     """Print what `pkb stats` found."""
     console, kept = out.console(), row["kept"]
-    console.print(f"{kept['documents']:,} documents in {kept['files']:,} files, {kept['chunks']:,} chunks")
+    console.print(
+        f"{count(kept['documents'], 'document')} in {count(kept['files'], 'file')}, {count(kept['chunks'], 'chunk')}"
+    )
     if kept["vectors"] < kept["chunks"]:
         console.print(f"{kept['vectors']:,} of them can be searched by meaning; the rest by words")
-    for name, count in row["collections"].items():
-        console.print(f"  {plain(name)}: {count:,} documents")
+    for name, documents in row["collections"].items():
+        console.print(f"  {plain(name)}: {count(documents, 'document')}")
     if kept["problems"]:
-        console.print(f"{kept['problems']:,} items could not be read; they are named by: pkb ingest")
-    console.print(f"{row['bank']['answers']:,} answers kept in {size(row['bank']['bytes'])}")
-    console.print("on disk: " + ", ".join(f"{name} {size(count)}" for name, count in row["bytes"].items()))
+        console.print(f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest")
+    console.print(f"{count(row['bank']['answers'], 'answer')} kept in {size(row['bank']['bytes'])}")
+    console.print("on disk: " + ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items()))
     if row["asked"]:
         console.print(_tiers(row))
 
 
-def size(count: float) -> str:
+def size(used: float) -> str:
     """Give bytes in the unit that reads best."""
     for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+        if used < 1000:
+            return f"{used:.0f} {unit}" if unit == "B" else f"{used:.1f} {unit}"
+        used /= 1000
+    return f"{used:.1f} TB"
 
 
 def _tiers(row: dict[str, Any]) -> Table:

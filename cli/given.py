@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from store.errors import UsageError
 
 if TYPE_CHECKING:
+    from cli.session import Session
     from store.records import Scope
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
@@ -31,19 +32,21 @@ def place(path: Path) -> Path:
 
 
 def limits(
-    now: datetime,
+    opened: "Session",
     sender: str | None,
     recipient: str | None,
     since: str | None,
     until: str | None,
     collection: str | None,
 ) -> "Scope":
-    """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming the flag."""
+    """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
     from store.records import Scope
 
-    first = None if since is None else _day("--since", since, now)
-    last = None if until is None else _day("--until", until, now, end=True)
+    first = None if since is None else _day("--since", since, opened.now)
+    last = None if until is None else _day("--until", until, opened.now, end=True)
     who, whom, where = (None if name is None else text(name) for name in (sender, recipient, collection))
+    if where is not None and where not in (known := opened.catalogue.by_collection()):
+        raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
     return Scope(who, whom, first, last, where)
 
 

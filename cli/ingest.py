@@ -11,7 +11,7 @@ import typer
 
 from cli import out
 from cli.given import place
-from cli.plain import line
+from cli.plain import count, line
 from cli.progress import bars
 from cli.session import Session, session
 from store.errors import NoModel, PkbError, UsageError
@@ -65,7 +65,7 @@ def _roots(
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
         raise UsageError("which folder?", "pkb ingest ~/Mail")
-    asked = [place(path) for path in paths]
+    asked = list(dict.fromkeys(place(path) for path in paths))
     if gone := [str(path) for path in asked if not path.exists()]:
         raise UsageError(f"{gone[0]} is not there, so nothing was read or removed", "pkb ingest FOLDER")
     before = {root.path: root for root in known}
@@ -129,11 +129,11 @@ def _row(opened: Session, summary: "Summary", left: int, seconds: float) -> dict
 
 def _show(opened: Session, summary: "Summary") -> None:
     changes = {"new": summary.new, "changed": summary.changed, "gone": summary.gone}
-    files = ", ".join(f"{count:,} {name}" for name, count in changes.items() if count) or "nothing new"
-    print(f"{summary.files:,} files: {files}")
+    files = ", ".join(f"{number:,} {name}" for name, number in changes.items() if number) or "nothing new"
+    print(f"{count(summary.files, 'file')}: {files}")
     counts = {"kept": summary.kept, "met again": summary.duplicates, "removed": summary.removed}
-    documents = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    print(f"documents: {documents or 'none'}; {opened.ledger.count('chunks'):,} chunks can be searched now")
+    documents = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
+    print(f"documents: {documents or 'none'}; {count(opened.ledger.count('chunks'), 'chunk')} can be searched now")
     for problem in summary.problems[:_LISTED]:
         item = f" item {problem.item + 1}" if problem.item else ""
         print(f"skipped {line(problem.path)}{item}: {problem.reason}")

@@ -34,7 +34,7 @@ def search(
     Example: pkb search minutes budget --from ann -k 3
     """
     with session() as opened:
-        scope = limits(opened.now, sender, recipient, since, until, collection)
+        scope = limits(opened, sender, recipient, since, until, collection)
         query = text(" ".join(words))
         found = opened.search(query, scope, k)
         if as_json:
@@ -67,7 +67,13 @@ def show(
 
 
 def _print_document(row: dict[str, Any]) -> None:
-    about = {"From": row["sender"], "To": ", ".join(row["recipients"]), "Date": row["date"], "Title": row["title"]}
+    about = {
+        "Message-ID": row["message_id"],
+        "From": row["sender"],
+        "To": ", ".join(row["recipients"]),
+        "Date": row["date"],
+        "Title": row["title"],
+    }
     for name, value in about.items():
         if value:
             print(f"{name}: {line(value)}")

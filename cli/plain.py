@@ -24,6 +24,11 @@ def in_json(text: str) -> str:
     return _UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text.encode("utf-8", "backslashreplace").decode())
 
 
+def count(number: int, noun: str) -> str:
+    """Give a number with its noun."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def one_line(text: str, width: int) -> str:
     """Give the text on one line, cut at a number of characters."""
     joined = " ".join(plain(text).split())

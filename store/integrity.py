@@ -28,7 +28,10 @@ class Finding:
 
 def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
     """Look at everything; `read_data` reads every page and every word. Hold the writer lock, or see a writer's half."""
-    yield _ledger_file(ledger, whole=read_data)
+    file = _ledger_file(ledger, whole=read_data)
+    yield file
+    if file.wrong:
+        return  # nothing read from it can be relied on
     yield _journal(ledger)
     yield _privacy(home)
     yield _documents(ledger, tables)
@@ -61,10 +64,10 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
 
 def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
     try:
-        found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}").fetchone()[0]
+        found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:
         found = str(error)
-    return Finding("ledger", "" if found == "ok" else f"SQLite says: {found}")
+    return Finding("ledger", "" if found == "ok" else f"SQLite says: {found.splitlines()[-1]}")
 
 
 def _journal(ledger: Ledger) -> Finding:

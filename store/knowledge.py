@@ -7,6 +7,7 @@ Knows no files: the catalogue's rows are written by the caller's `record`, in th
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from store import frequencies, journal, moved, passages
@@ -89,6 +90,10 @@ class Knowledge:
         for one in marked:
             if one.now != one.told:
                 changed.setdefault(one.now, []).append(one.document)
+        if changed:
+            with self._ledger.transaction():
+                moved.doubt(self._ledger, chain(*changed.values()))
+                self._ledger.add(UNTIDY, sum(map(len, changed.values())))
         for collections, members in changed.items():
             for start in range(0, len(members), _AT_ONCE):
                 some = members[start : start + _AT_ONCE]

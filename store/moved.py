@@ -34,6 +34,11 @@ def marked(ledger: Ledger) -> list[Moved]:
     return [Moved(document, _tuple(told), _now(ledger, document)) for document, told in rows]
 
 
+def doubt(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Say that the tables are being told now, and from here on may give these documents either set of collections."""
+    ledger.rows.executemany("UPDATE moved SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
+
+
 def settle(ledger: Ledger, documents: Iterable[str]) -> None:
     """Take the marks off, inside the caller's transaction."""
     ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])

@@ -21,11 +21,16 @@ _MEANINGS = (
     "thurs=thursday fri=friday sat=saturday sun=sunday"
 )
 _ENGLISH = dict(pair.split("=") for pair in _MEANINGS.split())
-_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_NUMBERS = (
+    "a=1 an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 fifteen=15 "
+    "twenty=20 thirty=30"
+)
+_COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
 _AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
 _SHIFT = re.compile(
-    rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+(?:later|from)", re.I
+    rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+from", re.I
 )
+_COUNTED = re.compile(rf"{UNIT}\s+(?:ago|back|later|from)|\b(?:in|within)\s+.*{UNIT}$", re.I)
 _FEW_AGO = re.compile(rf"{VAGUE}\s+(?P<unit>{UNIT})\s+(?:ago|back)|last\s+few\s+(?P<size>{UNIT})", re.I)
 _SEASONAL = re.compile(rf"(?:(?P<which>{WHICH})\s+)?(?P<season>{SEASON})\b(?:\s+of)?(?:\s+(?P<year>\d{{4}}))?", re.I)
 _BARE_DAY = re.compile(rf"(?:this\s+)?(?P<day>{WEEKDAY})(?:\s+{PART})?\.?$", re.I)
@@ -33,7 +38,15 @@ _NAMED = re.compile(rf"(?P<which>{WHICH})\s+(?P<month>{MONTH})", re.I)
 _FULL = re.compile(r"\d{4}-\d\d-\d\d|\b(?:19|20)\d\d\b|\d[./]\d{1,2}[./]\d")
 _DROPPED = re.compile(rf"(\d)\.(?=\s+[a-z])|this(?=\s+past)|\s+{PART}$", re.I)
 _DOTTED = re.compile(r"\d\.\d{1,2}\.\d")
-_DAYS = {"day": 1, "night": 1, "week": 7, "weekend": 7, "fortnight": 14, "month": 30, "quarter": 91, "year": 365}
+_DAYS = {"second": 0, "minute": 0, "min": 0, "hour": 0, "hr": 0, "decade": 3650, "semester": 182, "quarter": 91} | {
+    "day": 1,
+    "night": 1,
+    "week": 7,
+    "weekend": 7,
+    "fortnight": 14,
+    "month": 30,
+    "year": 365,
+}
 _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 
 
@@ -43,8 +56,8 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), span[:LONGEST])
     text = _DROPPED.sub(r"\1", text).strip()
     try:
-        if found := _special(text, today, past):
-            return found
+        if (found := _special(text, today, past)) or _COUNTED.search(text):
+            return found  # a count that is not understood ("half a year ago") is better left than misread
         plain = dates.find(text[:1].upper() + text[1:], today)
         place = -1 if _DOTTED.search(text) else 0  # of 3.5.2024 both readings are given, the month first
         return _nearest(plain[place], today) if plain else None
@@ -61,10 +74,10 @@ def _special(text: str, today: date, past: bool) -> dates.Days | None:
     if match := _FEW_AGO.search(text):
         size = _size(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
-    if match := _SHIFT.search(text):
+    if match := _SHIFT.match(text):
         return _around(today, _number(match["count"] or match["other"]), _size(match["unit"] or match["size"]))
-    if match := _AGO.search(text):
-        return _around(today, -_number(match["count"]), _size(match["unit"]))
+    if match := _AGO.match(text):
+        return _around(today, _number(match["count"]), -_size(match["unit"]))
     if match := _SEASONAL.search(text):
         return _season(match, today)
     if match := _BARE_DAY.match(text):
@@ -81,7 +94,7 @@ def _side(which: str) -> int:
 
 
 def _season(match: re.Match[str], today: date) -> dates.Days:
-    month, side = _SEASONS[match["season"].lower()], _side(match["which"] or "")
+    month, side = _SEASONS[match["season"].casefold()], _side(match["which"] or "")
     step = {1: today.month >= month, -1: -(today.month < month + 3)}.get(side, 0)
     year = int(match["year"]) if match["year"] else today.year + step
     return dates.Days(date(year, month, 1), date(year, month, 28) + timedelta(days=63))
@@ -105,17 +118,21 @@ def _days(day: date) -> dates.Days:
     return dates.Days(day, day)
 
 
-def _around(today: date, count: int, size: int) -> dates.Days:
-    middle, slack = today + timedelta(days=count * size), timedelta(days=size // 2)
+def _around(today: date, count: int | None, size: int) -> dates.Days | None:
+    """Give the day so many times so many days away, give or take half of the unit; None for a count not understood."""
+    if count is None:
+        return None
+    middle, slack = today + timedelta(days=count * size), timedelta(days=abs(size) // 2)
     return dates.Days(middle - slack, middle + slack)
 
 
-def _number(count: str) -> int:
-    return int(count) if count.isdecimal() else _COUNTS.get(count.lower(), 1)
+def _number(count: str) -> int | None:
+    return int(count) if count.isdecimal() else _COUNTS.get(count.lower())
 
 
 def _size(unit: str) -> int:
-    return _DAYS.get(unit.lower().rstrip("s"), 1)
+    """Give the days of a unit, 0 for hours and less."""
+    return _DAYS[unit.casefold().rstrip("s")]
 
 
 def in_words(span: str, written: datetime, past: bool = False) -> str | None:
@@ -129,7 +146,7 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
     if length == 0:
         return day_in_words(days.first)
     if length >= 300:
-        return str(middle.year)
+        return str(middle.year) if length < 400 else f"around {middle.year}"
     if season := _SEASONAL.search(span):
         return f"{season['season'].lower()} {days.first.year}"
     if length >= 27:

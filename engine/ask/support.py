@@ -3,7 +3,6 @@
 Compares words, speakers and kinds of spans: knows no model and no corpus beyond the sources it is given.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

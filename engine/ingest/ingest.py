@@ -15,8 +15,7 @@ from functools import partial
 
 from engine.ingest import scan
 from engine.ingest.blocks import Block, blocks
-from engine.ingest.files import ignorable, read
-from engine.ingest.keep import keep
+from engine.ingest.detect import ignorable
 from engine.ingest.limits import Limits
 from store.catalogue import Catalogue, Problem, Root
 from store.knowledge import Knowledge
@@ -96,6 +95,10 @@ class Ingest:
         return found
 
     def _read(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
+        if not files:
+            return
+        from engine.ingest.files import read  # the parsers, for which an unchanged folder must not wait
+
         for root, its in self._by_root(files).items():
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
             for step in blocks(its, root.collection, reader, self._knowledge.is_settled):
@@ -106,7 +109,7 @@ class Ingest:
 
     def _by_root(self, files: Mapping[bytes, FileState]) -> dict[Root, dict[bytes, FileState]]:
         """Part files by the nearest root above them, whose collection and kind are theirs."""
-        roots = {os.fsencode(root.path): root for root in self._catalogue.roots()}
+        roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
         parted: dict[Root, dict[bytes, FileState]] = {}
         for path, state in files.items():
             root = next(roots[above] for above in scan.upwards(path) if above in roots)
@@ -114,6 +117,8 @@ class Ingest:
         return parted
 
     def _keep(self, block: Block) -> Iterator[Progress]:
+        from engine.ingest.keep import keep
+
         self.summary.read += block.read
         self.summary.duplicates += block.read - len(block.documents)
         done = 0

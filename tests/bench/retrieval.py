@@ -20,6 +20,7 @@ import numpy as np
 from engine.ask.question import understand
 from engine.ask.rank import Weights
 from engine.ask.retrieve import Retrieval, retrieve
+from engine.ask.sources import Source
 from engine.ingest.chunking import chunk, embedded_text
 from engine.ingest.files import read
 from engine.ingest.limits import Limits
@@ -28,6 +29,7 @@ from engine.models.protocols import Embedder, Vectors
 from store.records import Chunk, Scope
 from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
 
+Listed = tuple[str, int, int]  # path, first and last line
 KS = (1, 2, 5, 10)
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 MULTIPLIERS = ("function", "asking", "names")  # off is 1, not 0
@@ -36,10 +38,10 @@ PLAIN = Weights(**{field.name: 0.0 for field in fields(Weights)} | dict.fromkeys
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user's bank, the path of each document, and the questions."""
+    """One user's bank, the paths of each document, and the questions."""
 
     bank: MemoryBank
-    paths: dict[str, str]
+    paths: dict[str, list[str]]
     questions: tuple[dict[str, Any], ...]
 
 
@@ -52,8 +54,8 @@ def main() -> None:
     for name in options.sets:
         files = sorted((options.data / name).rglob("questions.jsonl"))
         rows = [row for file in files for row in measured(load(file, embedder, options.vectors), embedder, settings)]
-        show(f"{name}: chunks", [chunks for chunks, _ in rows])
-        show(f"{name}: sources", [sources for _, sources in rows])
+        for label in ("chunks", "sources", "listed"):
+            show(f"{name}: {label}", [row[label] for row in rows])
 
 
 def arguments() -> Namespace:
@@ -68,13 +70,15 @@ def arguments() -> Namespace:
 
 
 def load(file: Path, embedder: Embedder | None, vectors: Path | None) -> User:
-    """Read one user's documents and questions; a document that stands in two files is known by the first."""
-    items, paths = list[Item](), dict[str, str]()
+    """Read one user's documents and questions; a document may stand in several files."""
+    items, paths = list[Item](), dict[str, list[str]]()
     for path in sorted(path for name in ("docs", "mail") for path in (file.parent / name).rglob("*") if path.is_file()):
         for document in (reading.document for reading in read(path, None, Limits())):
-            if document is not None and document.id not in paths:
-                paths[document.id] = path.relative_to(file.parent).as_posix()
+            if document is None:
+                continue
+            if document.id not in paths:
                 items.append(Item(document, tuple(chunk(document, document.passages))))
+            paths.setdefault(document.id, []).append(path.relative_to(file.parent).as_posix())
     found = hits(items)
     if embedder is not None:
         found = embedded(found, kept([hit.chunk for hit in found], embedder, vectors))
@@ -102,23 +106,33 @@ def kept(chunks: Sequence[Chunk], embedder: Embedder, folder: Path | None) -> Ve
     return vectors
 
 
-def measured(
-    user: User, embedder: Embedder | None, settings: Retrieval
-) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
-    """Yield for each question the marks of the chunks as ranked, and of the sources they were joined to."""
+def measured(user: User, embedder: Embedder | None, settings: Retrieval) -> Iterator[dict[str, dict[str, float]]]:
+    """Yield the marks of each question three times.
+
+    For the chunks as ranked, for the sources they were joined to (a document known by its first path), and for these
+    sources with their other paths, and the copies folded into them, listed behind each.
+    """
     for row in user.questions:
         question = understand(row["question"], datetime.now(UTC))
         found = retrieve(user.bank, embedder, question, Scope(), max(KS), settings)
-        chunks = [(s.chunk.document, s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
-        sources = [(source.document, source.first, source.last) for source in found.sources]
-        yield marks(row, user.paths, chunks), marks(row, user.paths, sources)
+        chunks = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
+        sources = [(user.paths[source.document][0], source.first, source.last) for source in found.sources]
+        listed = [place for source in found.sources for place in places(user, source)]
+        yield {"chunks": marks(row, chunks), "sources": marks(row, sources), "listed": marks(row, listed)}
 
 
-def marks(row: dict[str, Any], paths: dict[str, str], listed: Sequence[tuple[str, int, int]]) -> dict[str, float]:
+def places(user: User, source: Source) -> list[Listed]:
+    """Give every place where the text of a source stands."""
+    parts = [(source.document, source.first, source.last)]
+    parts += [(copy.document, copy.first, copy.last) for copy in source.copies]
+    return [(path, first, last) for document, first, last in parts for path in user.paths[document]]
+
+
+def marks(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
     """Tell for each k whether a gold document, and lines of the evidence, are among the first k."""
-    right = [paths[document] in row["doc_ids"] for document, _, _ in listed]
+    right = [path in row["doc_ids"] for path, _, _ in listed]
     spans = [(e["doc_id"], *e["lines"]) for e in row.get("evidence", ())]
-    exact = [any(paths[d] == doc and a <= last and z >= first for doc, a, z in spans) for d, first, last in listed]
+    exact = [any(path == doc and a <= last and z >= first for doc, a, z in spans) for path, first, last in listed]
     found = {f"doc@{k}": float(any(right[:k])) for k in KS}
     return found | ({f"lines@{k}": float(any(exact[:k])) for k in KS} if spans else {})
 

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -63,6 +64,10 @@ def test_the_list_of_commands_has_a_whole_sentence_for_each(fresh: Pkb) -> None:
     assert fresh() == ran
 
 
+def test_the_version_is_that_of_the_package(fresh: Pkb) -> None:
+    assert fresh("--version").out == f"pkb {version('pkb')}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message", "step"),
     [
@@ -100,4 +105,4 @@ def test_what_a_mistake_says_to_type_next_can_be_typed() -> None:
 def test_show_prints_the_example_of_a_source(pkb: Pkb) -> None:
     ran = pkb("show", str(DATA / "mail" / "archive.mbox"), "--message-id", "<20240220180544.4502@example.org>")
     assert ran.code == 0
-    assert len(re.findall("^From: ", ran.out, re.MULTILINE)) == 1
+    assert re.findall("^(?:From|Message-ID): ", ran.out, re.MULTILINE) == ["Message-ID: ", "From: "]

@@ -62,9 +62,15 @@ def test_a_collection_limits_what_is_found(pkb: Pkb) -> None:
 
 
 def test_nothing_within_the_limits_exits_4(pkb: Pkb) -> None:
-    ran = pkb("search", "rehearsal", "--in", "nowhere", "--json")
+    ran = pkb("search", "rehearsal", "--from", "nobody.at.all", "--json")
     assert (ran.code, ran.row["sources"]) == (4, [])
     assert pkb("ask", "when is rehearsal?", "--until", "1999", "--json").row["sources"] == []
+
+
+def test_a_collection_that_is_not_there_is_named_with_those_that_are(pkb: Pkb) -> None:
+    ran = pkb("ask", "when is rehearsal?", "--in", "Mail")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "pkb: no collection Mail, only mail, transcripts; try: pkb stats\n"
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2024-13", "2024-02-30", "9999y", "0000", "2024-1-1-1", "", "-3d"])

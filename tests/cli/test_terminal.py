@@ -158,6 +158,22 @@ def test_a_terminal_without_our_letters_is_no_error(pkb: Pkb) -> None:
     )
 
 
+def test_a_person_reads_the_answer_then_its_sources_then_how_it_was_found(pkb: Pkb) -> None:
+    ran = pkb("ask", KEY, env={"HOME": str(DATA)})
+    answer, empty, first, where, quote, *_ = ran.out.splitlines()
+    assert "spare key" in answer
+    assert (empty, first) == ("", "[1] workshop meeting · Tue 2024-02-27")
+    assert where.startswith("    ~/transcripts/2024-02-27 workshop meeting.vtt:")
+    assert quote.startswith("    “")
+    assert ran.err.startswith("\nfull · ")
+
+
+def test_a_declined_answer_says_that_its_sources_are_only_near(pkb: Pkb) -> None:
+    ran = pkb("ask", "Which quorv blimmers the zant?")
+    assert ran.out.startswith("Nothing that you gave pkb to read answers this. The nearest to it:\n")
+    assert pkb("ask", "who?", "--from", "nobody").out == "Nothing that you gave pkb to read answers this.\n"
+
+
 def test_show_numbers_the_lines_that_it_prints(pkb: Pkb) -> None:
     path = DATA / "transcripts" / "parents-committee-2024-05-20.md"
     numbered = [line for line in pkb("show", str(path)).out.splitlines() if line[:5].strip().isdigit()]

@@ -48,6 +48,9 @@ PIECES = [
         ("next month", "June 2023"),
         ("last year", "2022"),
         ("three years ago", "2020"),
+        ("two decades ago", "around 2003"),
+        ("twenty days ago", "18 April 2023"),
+        ("two hours ago", "8 May 2023"),
         ("last May", "May 2022"),
         ("last summer", "summer 2022"),
         ("next fall", "fall 2023"),
@@ -68,12 +71,22 @@ def test_a_full_date_or_no_date_is_left_as_it_is(span: str) -> None:
     assert in_words(span, MONDAY) is None
 
 
+@pytest.mark.parametrize("span", ["half a year ago", "twenty-five days ago", "in many weeks", "two decades later"])
+def test_a_count_that_is_not_understood_is_not_guessed(span: str) -> None:
+    assert resolve(span, MONDAY) is None
+
+
 def test_a_bare_weekday_told_in_the_past_is_the_last_one() -> None:
     assert in_words("Friday", MONDAY, past=True) == "5 May 2023"
 
 
 def test_a_day_without_a_year_is_the_nearest_one() -> None:
     assert resolve("December 30", datetime(2024, 1, 3)) == Days(date(2023, 12, 30), date(2023, 12, 30), yearly=False)
+
+
+@pytest.mark.parametrize("span", ["laſt ſpring", "two weekſ ago", "ſept. 3", "laſt ſunday"])
+def test_a_long_s_raises_nothing(span: str) -> None:
+    assert resolve(span, MONDAY) is None or in_words(span, MONDAY) is not None
 
 
 def test_dots_put_the_day_first() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.dates import Days, find
-from engine.ask.question import Asked, understand
+from engine.ask.question import ASKING_WORDS, Asked, understand
+from engine.ask.words import FUNCTION_WORDS, words
 
 NOW = datetime(2024, 5, 15, 12)  # a Wednesday
 
@@ -138,3 +139,11 @@ def test_words_are_distinct_and_in_order() -> None:
 
 def test_a_question_of_function_words_alone_keeps_them() -> None:
     assert understand("To be or not to be?", NOW).content == ("to", "be", "or", "not")
+
+
+def test_words_of_asking_are_in_the_form_that_words_gives() -> None:
+    assert set(words("said discussed summarize meeting opinions")) <= ASKING_WORDS
+
+
+def test_no_word_of_asking_is_a_function_word() -> None:
+    assert not ASKING_WORDS & FUNCTION_WORDS

@@ -1,5 +1,7 @@
 """Where sentences end, and who says them."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,8 +80,8 @@ def test_a_short_line_ends_a_sentence() -> None:
 
 
 def test_each_item_of_a_list_is_a_sentence() -> None:
-    text = "We need these things for the rehearsal on Saturday evening:\n- two drums, and somebody who carries them\n2. a van"
-    assert said(text)[1:] == ["- two drums, and somebody who carries them", "2. a van"]
+    text = "We need these things for the rehearsal on Saturday evening:\n- two drums, and a carrier\n2. a van"
+    assert said(text)[1:] == ["- two drums, and a carrier", "2. a van"]
 
 
 def test_a_blank_line_ends_a_sentence() -> None:
@@ -123,7 +125,7 @@ def test_nothing_has_no_sentences() -> None:
 def test_sentences_stand_in_order_and_do_not_overlap(text: str) -> None:
     spans = sentences(text)
     assert all(span.start < span.end for span in spans)
-    assert all(before.end <= after.start for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before.end <= after.start for before, after in pairwise(spans))
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.ingest.ingest import Guard, Ingest
+from engine.ingest.limits import Limits
+from store.catalogue import Root
 from store.records import Scope
 from store.threads import members
 from tests.engine.ingest.box import Box, mail, naive
@@ -23,10 +26,6 @@ def test_what_is_ingested_is_found_by_its_words(box: Box) -> None:
 
 
 def test_progress_names_the_steps(box: Box) -> None:
-    from engine.ingest.ingest import Guard, Ingest
-    from engine.ingest.limits import Limits
-    from store.catalogue import Root
-
     mail(box.mail / "a", "red")
     run = Ingest(box.opened.ledger, box.opened.knowledge, Limits(), Guard(0.2, 50))
     steps = [(p.step, p.done, p.total) for p in run.run(Root(str(box.mail), "mail", None))]

@@ -1,0 +1,73 @@
+"""`pkb ingest` again: what is new, what has gone, and what only looks as if it had."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Pkb
+from tests.demo import DATA
+
+
+@pytest.fixture
+def mail(fresh: Pkb, tmp_path: Path) -> Path:
+    """Give a folder of 16 files and 15 messages that was read."""
+    folder = Path(shutil.copytree(DATA / "mail" / "single", tmp_path / "mail"))
+    ingest(fresh, str(folder))
+    return folder
+
+
+def ingest(pkb: Pkb, *words: str) -> dict[str, Any]:
+    return pkb("ingest", "--vectors", "later", "--json", *words).rows[0]
+
+
+def kept(pkb: Pkb) -> int:
+    return int(pkb("stats", "--json").row["kept"]["documents"])
+
+
+def test_nothing_is_read_twice(fresh: Pkb, mail: Path) -> None:
+    row = ingest(fresh, str(mail), f"{mail}/", f"{mail}/../mail")
+    assert row["files"] == {"files": 16, "new": 0, "changed": 0, "gone": 0}
+    assert row["documents"]["read"] == 0
+    assert kept(fresh) == 15
+
+
+def test_a_message_that_was_deleted_goes(fresh: Pkb, mail: Path) -> None:
+    (mail / "programme.eml").unlink()
+    row = ingest(fresh)
+    assert (row["files"]["gone"], row["documents"]["removed"], kept(fresh)) == (1, 1, 14)
+    assert fresh("show", str(mail / "programme.eml")).code == 2
+
+
+def test_a_changed_file_takes_the_place_of_what_it_was(fresh: Pkb, mail: Path) -> None:
+    path = mail / "programme.eml"
+    path.write_text("From: ida@example.org\nTo: mira@example.org\nSubject: New\n\nThe tandem is blue.\n")
+    assert ingest(fresh)["files"]["changed"] == 1
+    assert fresh("show", str(path), "--json").row["text"].strip() == "The tandem is blue."
+    assert kept(fresh) == 15
+
+
+def test_a_folder_that_is_missing_is_an_error_and_nothing_goes(fresh: Pkb, mail: Path) -> None:
+    mail.rename(mail.parent / "unplugged")
+    ran = fresh("ingest", "--json")
+    summary, error = ran.rows
+    assert (ran.code, error["error"]["code"], summary["documents"]["removed"], kept(fresh)) == (1, 1, 0, 15)
+    assert fresh("ingest").err == (f"pkb: {mail} is not there; what was read from it is kept: a disk may be missing\n")
+    (mail.parent / "unplugged").rename(mail)
+    assert ingest(fresh)["documents"]["read"] == 0
+
+
+def test_too_many_at_once_are_kept_until_it_is_said_that_they_are_to_go(fresh: Pkb, mail: Path) -> None:
+    fresh("config", "set", "ingest.gone_count", "5")
+    for path in sorted(mail.glob("*.eml"))[:8]:
+        path.unlink()
+    ran = fresh("ingest")
+    assert (ran.code, kept(fresh)) == (1, 15)
+    assert ran.err == (
+        "pkb: 8 documents vanished at once and were kept: a disk may be missing;"
+        " try: pkb ingest --prune, if they are meant to go\n"
+    )
+    assert ingest(fresh, "--prune")["documents"]["removed"] == 8
+    assert kept(fresh) == 7
+    assert fresh("check", "--read-data").code == 0

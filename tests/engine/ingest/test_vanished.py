@@ -1,0 +1,86 @@
+"""What vanishes goes, unless it looks like an unmounted disk."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.ingest.box import Box, mail
+
+
+def test_a_missing_root_removes_nothing(box: Box) -> None:
+    mail(box.mail / "a", "red")
+    box.ingest()
+    box.mail.rename(box.folder / "elsewhere")
+    summary = box.ingest(box.mail)
+    assert (box.texts(), summary.removed, len(summary.problems)) == (["red"], 0, 1)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_many_vanished_documents_go_only_when_told(box: Box, prune: bool) -> None:
+    for number in range(60):
+        mail(box.mail / f"m{number}", f"word{number}")
+    box.ingest()
+    for number in range(51):
+        (box.mail / f"m{number}").unlink()
+    summary = box.ingest(prune=prune)
+    assert (summary.refused, summary.removed, len(box.texts())) == ((0, 51, 9) if prune else (51, 0, 60))
+
+
+def test_fifty_vanished_documents_are_not_too_many(box: Box) -> None:
+    for number in range(50):
+        mail(box.mail / f"m{number}", f"word{number}")
+    box.ingest()
+    for path in box.mail.iterdir():
+        path.unlink()
+    assert box.ingest().removed == 50
+
+
+def test_a_fifth_of_many_documents_is_not_too_many(box: Box) -> None:
+    for number in range(260):
+        mail(box.mail / f"m{number}", f"word{number}")
+    box.ingest()
+    for number in range(52):
+        (box.mail / f"m{number}").unlink()
+    assert box.ingest().removed == 52
+
+
+def test_many_documents_that_only_moved_are_not_vanished(box: Box) -> None:
+    for number in range(60):
+        mail(box.mail / "old" / f"m{number}", f"word{number}")
+    box.ingest()
+    (box.mail / "old").rename(box.mail / "renamed")
+    summary = box.ingest()
+    assert (summary.refused, summary.removed, summary.gone, len(box.places())) == (0, 0, 60, 60)
+
+
+def _mbox(path: Path, numbers: range) -> None:
+    head = "From ann@x.org Fri May  3 10:00:00 2024\nFrom: ann@x.org\nDate: 3 May 2024 10:00:00 +0000\n"
+    path.write_text("".join(f"{head}Subject: s{n}\n\nword{n}\n\n" for n in numbers))
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_many_documents_that_vanish_from_inside_a_file_go_only_when_told(box: Box, prune: bool) -> None:
+    _mbox(box.mail / "a.mbox", range(60))
+    box.ingest()
+    _mbox(box.mail / "a.mbox", range(55, 61))
+    summary = box.ingest(prune=prune)
+    assert (summary.refused, len(box.texts()), box.opened.wrong()) == ((0, 6, []) if prune else (55, 61, []))
+
+
+def test_what_was_refused_is_refused_until_it_is_back(box: Box) -> None:
+    _mbox(box.mail / "a.mbox", range(60))
+    box.ingest()
+    _mbox(box.mail / "a.mbox", range(1))
+    refused = [box.ingest().refused for _ in range(2)]
+    _mbox(box.mail / "a.mbox", range(61))
+    summary = box.ingest()
+    assert (refused, summary.refused, summary.kept, len(box.places())) == ([59, 59], 0, 1, 61)
+
+
+def test_a_message_that_leaves_an_mbox_goes_and_the_rest_keep_their_chunks(box: Box) -> None:
+    _mbox(box.mail / "a.mbox", range(5))
+    box.ingest()
+    before = box.opened.chunks()
+    _mbox(box.mail / "a.mbox", range(1, 5))
+    summary = box.ingest()
+    assert (summary.kept, summary.removed, set(box.opened.chunks()) < set(before)) == (0, 1, True)
