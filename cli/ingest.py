@@ -1,5 +1,6 @@
 """`pkb ingest`: reads folders, shows how far it is, and sums up."""
 
+import os
 import subprocess
 import sys
 import time
@@ -48,7 +49,7 @@ def ingest(
     with session() as opened:
         roots, missing = _roots(opened, paths or [], kind, collection)
         opened.make()
-        summary = _read(opened, roots, prune=prune, quiet=as_json)
+        summary, missing = _read(opened, roots, missing, prune=prune, quiet=as_json)
         if not as_json:
             _show(opened, summary)
         left = _embed(opened, vectors, quiet=as_json)
@@ -60,7 +61,7 @@ def ingest(
 
 def _roots(
     opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
-) -> "tuple[list[Root], list[str]]":
+) -> "tuple[list[Root], list[Root]]":
     """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
@@ -70,9 +71,9 @@ def _roots(
         raise UsageError(f"{gone[0]} is not there, so nothing was read or removed", "pkb ingest FOLDER")
     before = {root.path: root for root in known}
     there = asked or [Path(path) for path in before if Path(path).exists()]
-    return [_root(str(path), before, kind, collection) for path in there], sorted(
-        set() if asked else before.keys() - {str(path) for path in there}
-    )
+    missing = [] if asked else [root for path, root in before.items() if not Path(path).exists()]
+    outermost = [path for path in there if not any(other in path.parents for other in there)]
+    return [_root(str(path), before, kind, collection) for path in outermost], missing
 
 
 def _root(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
@@ -84,13 +85,24 @@ def _root(path: str, before: "dict[str, Root]", kind: str | None, collection: st
     return Root(path, collection or usual.collection, kind or usual.kind)
 
 
-def _read(opened: Session, roots: "Sequence[Root]", *, prune: bool, quiet: bool) -> "Summary":
+def _read(
+    opened: Session, roots: "Sequence[Root]", missing: "Sequence[Root]", *, prune: bool, quiet: bool
+) -> "tuple[Summary, list[Root]]":
+    """Bring every root up to date; gives the missing ones that were not let go of."""
     run = opened.ingest(prune=prune)
     with opened.locks.writer(), bars(quiet=quiet) as tick:
+        # A single file is no disk: where its folder is there and it is not, it was removed.
+        lost = [root for root in missing if prune or _was_a_file(opened, root)]
+        for root in lost:
+            run.let_go(root)
         for root in roots:
             for progress in run.run(root):
                 tick(progress.step, progress.done, progress.total)
-    return run.summary
+    return run.summary, [root for root in missing if root not in lost]
+
+
+def _was_a_file(opened: Session, root: "Root") -> bool:
+    return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
 
 
 def _embed(opened: Session, when: When, *, quiet: bool) -> int:
@@ -122,7 +134,11 @@ def _row(opened: Session, summary: "Summary", left: int, seconds: float) -> dict
         "documents": {name: getattr(summary, name) for name in counters},
         "chunks": opened.ledger.count("chunks"),
         "without_vector": left,
-        "skipped": [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems],
+        "skipped": [
+            {"path": p.path, "item": p.item, "reason": p.reason, "new": new}
+            for new, found in ((True, summary.problems), (False, summary.known_problems))
+            for p in found
+        ],
         "seconds": round(seconds, 3),
     }
 
@@ -139,11 +155,16 @@ def _show(opened: Session, summary: "Summary") -> None:
         print(f"skipped {line(problem.path)}{item}: {problem.reason}")
     if len(summary.problems) > _LISTED:
         print(f"skipped {len(summary.problems) - _LISTED:,} more; all of them: pkb ingest --json")
+    if summary.known_problems:
+        print(f"skipped as before: {len(summary.known_problems):,}; all of them: pkb ingest --json")
 
 
-def _complain(summary: "Summary", missing: Sequence[str]) -> None:
+def _complain(summary: "Summary", missing: "Sequence[Root]") -> None:
     if summary.refused:
         message = f"{summary.refused:,} documents vanished at once and were kept: a disk may be missing"
         raise PkbError(message, "pkb ingest --prune, if they are meant to go")
     if missing:
-        raise PkbError(f"{missing[0]} is not there; what was read from it is kept: a disk may be missing", None)
+        where = line(missing[0].path)
+        raise PkbError(
+            f"{where} is not there and what was read from it is kept: is a disk missing?", "pkb ingest --prune"
+        )

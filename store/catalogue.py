@@ -66,6 +66,10 @@ class Catalogue:
             if _inside(one, root):
                 self._move(one, [inner for inner in roots if inner != one and _inside(inner, one)])
 
+    def drop_root(self, root: str) -> None:
+        """Forget a root and those further in."""
+        self._rows.execute(f"DELETE FROM roots WHERE {_BELOW}", _below(root))
+
     def files(self, root: str) -> dict[bytes, FileState]:
         """Give the files read at or below a path, by the bytes of their paths."""
         sql = f"SELECT path, size, mtime_ns, inode FROM files WHERE {_BELOW}"

@@ -65,7 +65,7 @@ class Reply:
 def freeze(reply: Reply) -> str:
     """Give what the bank keeps of a reply: what does not depend on when and how it is served."""
     kept = {name: value for name, value in asdict(reply).items() if name not in _OF_THE_SERVING}
-    return json.dumps(kept, ensure_ascii=False)
+    return json.dumps(kept)  # escaped: file names need not be text
 
 
 def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Reply:

@@ -42,4 +42,4 @@ class Trace:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Give the steps as plain values."""
-        return [asdict(step) for step in self.steps]
+        return [{**asdict(step), "ms": round(step.ms, 3)} for step in self.steps]

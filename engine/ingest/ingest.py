@@ -48,7 +48,8 @@ class Progress:
 class Summary:
     """What a run did: files looked at, new, changed and gone; documents read, kept, met again and removed.
 
-    `refused` counts documents that would have gone, had it not looked like an unmounted disk.
+    `refused` counts documents that would have gone, had it not looked like an unmounted disk. `problems` are of what
+    was read in this run, `known_problems` of files that have not changed since they were named.
     """
 
     files: int = 0
@@ -61,6 +62,7 @@ class Summary:
     removed: int = 0
     refused: int = 0
     problems: list[Problem] = field(default_factory=list)
+    known_problems: list[Problem] = field(default_factory=list)
 
 
 class Ingest:
@@ -81,18 +83,35 @@ class Ingest:
         if self._knowledge.untidy:
             yield Progress("index", 0)
             self._knowledge.compact()
-        self.summary.problems += self._catalogue.problems(root.path)
+        fresh = set(self.summary.problems)
+        known = (problem for problem in self._catalogue.problems(root.path) if problem not in fresh)
+        self.summary.known_problems += known
+
+    def let_go(self, root: Root) -> None:
+        """Drop a root that is not there any more, with what stood only in it, unless that looks like a missing disk."""
+        self._knowledge.recover()
+        self._clear(root, self._catalogue.files(root.path))
+        if not self._catalogue.files(root.path):
+            with self._ledger.transaction():
+                self._catalogue.drop_root(root.path)
 
     def _look(self, root: Root) -> scan.Look:
-        with self._ledger.transaction():
-            self._catalogue.put_root(root)
-        self._knowledge.settle()
+        if not self._is_covered(root):
+            with self._ledger.transaction():
+                self._catalogue.put_root(root)
+            self._knowledge.settle()
         found = scan.look(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
         self.summary.files += found.seen
         self.summary.new += len(found.new)
         self.summary.changed += len(found.changed)
         self.summary.problems += [Problem(os.fsdecode(f), 0, why) for f, why in found.closed.items()]
         return found
+
+    def _is_covered(self, root: Root) -> bool:
+        """Tell whether a root further out says the same of what is in this one, so that it need not be one itself."""
+        roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
+        nearest = next((roots[above] for above in scan.upwards(os.fsencode(root.path)) if above in roots), None)
+        return nearest is not None and (nearest.collection, nearest.kind) == (root.collection, root.kind)
 
     def _read(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
@@ -126,6 +145,7 @@ class Ingest:
             done += count
             yield Progress("keep", done, len(block.documents))
         self.summary.kept += done
+        self.summary.problems += [problem for file in block.files if file.whole for problem in file.problems]
         self._knowledge.settle()
         if self._knowledge.untidy >= _COMPACT_EVERY:
             self._knowledge.compact()
