@@ -1,5 +1,6 @@
 """Answers as a person reads them: the answer, its sources, how it was found. With rich, so not on the light path."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,16 +20,16 @@ def show_answer(answered: Answered, *, explain: bool) -> None:
     """Print an answer with its sources; what was done to find it goes to stderr."""
     reply, console = answered.reply, out.console()
     console.print(_answer(reply))
-    for number, source in enumerate(reply.sources, 1):
-        show_source(number, source)
+    for number, places in enumerate(_grouped(reply.sources), 1):
+        show_source(number, places)
     out.console(stderr=True).print(Text(_how(answered), style="dim"))
     if explain:
         out.console(stderr=True).print(_steps(answered))
 
 
-def show_source(number: int, source: Source, whole: str = "") -> None:
-    """Print where a source stands and what is quoted of it, or its whole text."""
-    out.console().print(_source(number, source))
+def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
+    """Print where a source stands, its copies too, and what is quoted of it, or its whole text."""
+    out.console().print(_source(number, places))
     if whole:
         out.console().print(Text(plain(whole)))
 
@@ -42,15 +43,34 @@ def _answer(reply: Reply) -> Text:
     return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
 
 
-def _source(number: int, source: Source) -> Text:
+def _grouped(sources: Sequence[Source]) -> list[list[Source]]:
+    """Put each source and the copies behind it together."""
+    groups: list[list[Source]] = []
+    for source in sources:
+        if source.copy and groups:
+            groups[-1].append(source)
+        else:
+            groups.append([source])
+    return groups
+
+
+def _source(number: int, places: Sequence[Source]) -> Text:
+    source = places[0]
     day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
-    where = f"{_from_home(line(source.path))}:{source.lines[0]}-{source.lines[1]}"
     text = Text(f"\n[{number}] ", style="bold")
-    text.append(f"{one_line(source.title, 60) or 'no subject'} · {day}\n", style="not bold")
-    text.append(f"    {where}", style="not bold dim")
+    text.append(f"{one_line(source.title, 60) or 'no subject'} · {day}", style="not bold")
+    for place in places:
+        text.append(f"\n    {'also ' if place.copy else ''}{_where(place)}", style="not bold dim")
     if source.quote:
         text.append(f"\n    “{one_line(source.quote, 240)}”", style="not bold italic")
     return text
+
+
+def _where(source: Source) -> str:
+    first, last = source.lines
+    path = _from_home(line(source.path))
+    # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
+    return f"{path}:{first}-{last}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
 
 
 def _from_home(path: str) -> str:

@@ -1,6 +1,5 @@
 """`pkb search`, `pkb show` and `pkb stats`: looking at what is kept, changing nothing."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,13 +37,13 @@ def search(
         query = text(" ".join(words))
         found = opened.search(query, scope, k)
         if as_json:
-            rows = [asdict(read.to_source(read.text)) for read in found]
+            rows = [source.to_json() for read in found for source in read.quoted(read.text)]
             out.data({"schema": out.SCHEMA, "query": query, "sources": rows})
         else:
             from cli.answers import show_source
 
             for number, read in enumerate(found, 1):
-                show_source(number, read.to_source(""), whole=read.text)
+                show_source(number, read.sources, whole=read.text)
         raise typer.Exit(0 if found else 4)
 
 

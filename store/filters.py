@@ -27,12 +27,6 @@ def among(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
 
 
-def around(places: Iterable[tuple[str, int]], reach: int) -> str:
-    """Give the condition for chunks within `reach` positions of these (document, position) pairs."""
-    parts = [f"(document = {_text(d)} AND position BETWEEN {p - reach} AND {p + reach})" for d, p in places]
-    return " OR ".join(parts) or "false"
-
-
 def _text(value: str) -> str:
     text = value.encode("utf-8", "replace").decode()  # an argument that was no text holds half characters
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""The knowledge bank as retrieval reads it: candidates by words and by vector, neighbours, frequencies.
+"""The knowledge bank as retrieval reads it: candidates by words and by vector, frequencies.
 
 Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
 """
@@ -6,7 +6,7 @@ Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
 from collections.abc import Mapping, Sequence
 
 from store import frequencies, pending
-from store.filters import among, around, within
+from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
 from store.ledger import Ledger
 from store.records import Chunk, Scope
@@ -33,14 +33,6 @@ class Reader:
         near = self._tables.by_vector(self._vectors, vector, within(scope), limit)
         rows = {row["id"]: row for row in self._tables.select("chunks", among("id", near), _COLUMNS)} if near else {}
         return [_hit(rows[name], near[name]) for name in near if name in rows]
-
-    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> list[Hit]:
-        """Find the chunks within `reach` positions of these in their documents, these left out, each once."""
-        if not chunks:
-            return []
-        known = {chunk.id for chunk in chunks}
-        condition = around(sorted({(c.document, c.position) for c in chunks}), reach)
-        return self._hits([row for row in self._tables.select("chunks", condition, _COLUMNS) if row["id"] not in known])
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks of the whole bank that hold each word; unknown words are left out."""

@@ -49,7 +49,7 @@ def _spelled(match: re.Match[str], today: date) -> Iterator[Days]:
     parts = match.groupdict()
     if not (parts.get("day") or parts.get("year")) and not match["month"][0].isupper():
         return
-    month, yearly = MONTHS.index(match["month"][:3].lower()) + 1, not parts.get("year")
+    month, yearly = MONTHS.index(match["month"][:3].casefold()) + 1, not parts.get("year")
     year = today.year if yearly else int(match["year"])
     yield from _month_or_day(year, month, parts.get("day"), yearly)
 
@@ -77,14 +77,14 @@ def _year(match: re.Match[str], today: date) -> Iterator[Days]:
 
 
 def _near(match: re.Match[str], today: date) -> Iterator[Days]:
-    day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(match["near"].lower(), 0))
+    day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(match["near"].casefold(), 0))
     yield Days(day, day)
 
 
 def _unit(match: re.Match[str], today: date) -> Iterator[Days]:
     """Read "last week", "this month", "next year"; a week starts on Monday."""
-    step = {"last": -1, "past": -1, "previous": -1, "next": 1, "coming": 1}.get(match["which"].lower(), 0)
-    unit = match["unit"].lower()
+    step = {"last": -1, "past": -1, "previous": -1, "next": 1, "coming": 1}.get(match["which"].casefold(), 0)
+    unit = match["unit"].casefold()
     if unit == "year":
         yield Days(date(today.year + step, 1, 1), date(today.year + step, 12, 31))
     elif unit == "month":
@@ -105,8 +105,8 @@ def _weekday(wanted: int, step: int, today: date) -> Days:
 
 def _ago(match: re.Match[str], today: date) -> Iterator[Days]:
     """Read "3 days ago" as that day, give or take half of the unit."""
-    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].lower()]
-    count = _COUNTS.get(match["count"].lower()) or int(match["count"])
+    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].casefold()]
+    count = _COUNTS.get(match["count"].casefold()) or int(match["count"])
     if count * size < 36500:
         middle, slack = today - timedelta(days=count * size), timedelta(days=size // 2)
         yield Days(middle - slack, middle + slack)
@@ -114,8 +114,8 @@ def _ago(match: re.Match[str], today: date) -> Iterator[Days]:
 
 def _span(match: re.Match[str], today: date) -> Iterator[Days]:
     """Read "in the last 3 days" as the interval that ends today."""
-    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].lower()]
-    days = (_COUNTS.get(match["count"].lower()) or int(match["count"])) * size
+    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].casefold()]
+    days = (_COUNTS.get(match["count"].casefold()) or int(match["count"])) * size
     if days < 36500:
         yield Days(today - timedelta(days=days), today)
 

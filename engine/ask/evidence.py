@@ -1,7 +1,7 @@
 """What was retrieved for a question, tied to the files it stands in. Knows retrieval and the catalogue, no writer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from engine.ask.question import Question
@@ -14,33 +14,24 @@ from store.catalogue import Catalogue
 from store.hits import Hit
 from store.records import Place, Scope
 
+_COPIES = 3  # named beside a source
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One source as it is read: its text under its header, where it stands, and how well it fits."""
+    """One source as it is read: its text under its header, how well it fits, and where it stands, copies behind it."""
 
     header: str
     text: str
-    title: str
     sender: str
     recipients: tuple[str, ...]
     date: datetime | None
-    place: Place
-    first: int
-    last: int
     score: float
+    sources: tuple[Source, ...]
 
-    @property
-    def lines(self) -> tuple[int, int]:
-        """Give 1-based inclusive lines of the file, where the text stands there as it is, else of the decoded text."""
-        before = self.place.lines_before or 0
-        return self.first + before, self.last + before
-
-    def to_source(self, quote: str) -> Source:
-        """Give it as a reply names it."""
-        date = self.date.isoformat() if self.date else None
-        score = round(self.score, 6)
-        return Source(self.place.path, self.place.message_id, self.title, date, self.lines, score, quote)
+    def quoted(self, quote: str) -> list[Source]:
+        """Give all its places, with what is quoted of it."""
+        return [replace(source, quote=quote) for source in self.sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +47,12 @@ def gather(
     bank: Bank, catalogue: Catalogue, embedder: Embedder | None, question: Question, scope: Scope, k: int, trace: Trace
 ) -> Evidence:
     """Retrieve for a question; a document whose last file vanished a moment ago is left out."""
+    vector = None
+    if embedder is not None and bank.totals().embedded:
+        with trace.step("embed"):
+            vector = embedder.embed([question.text])[0]
     with trace.step("retrieve") as step:
-        found = retrieve(bank, embedder, question, scope, k, Retrieval())
+        found = retrieve(bank, vector, question, scope, k, Retrieval())
         reads = tuple(read for source in found.sources if (read := _read(catalogue, source, found.hits)))
         step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
     chunks = tuple(chunk.id for source in found.sources for chunk in source.chunks)
@@ -69,5 +64,15 @@ def _read(catalogue: Catalogue, source: Found, hits: Mapping[str, Hit]) -> Read 
     if not places:
         return None
     text = "\n".join(chunk.text for chunk in source.chunks)
-    about = (hit.title, hit.sender, hit.recipients, hit.date, places[0])
-    return Read(hit.chunk.header, text, *about, source.first, source.last, source.score)
+    lines = (source.first, source.last)
+    copies = [(p, hits[c.id], (c.first, c.last)) for c in source.copies for p in catalogue.places(c.document)[:1]]
+    standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
+    sources = tuple(_source(*one, source.score, copy=bool(number)) for number, one in enumerate(standing))
+    return Read(hit.chunk.header, text, hit.sender, hit.recipients, hit.date, source.score, sources)
+
+
+def _source(place: Place, hit: Hit, lines: tuple[int, int], score: float, *, copy: bool) -> Source:
+    """Name one place; its lines are the file's own where the text stands there as it is, else the decoded text's."""
+    before, own = place.lines_before or 0, place.lines_before is not None
+    about = (place.path, place.message_id, hit.title, hit.date.isoformat() if hit.date else None)
+    return Source(*about, (lines[0] + before, lines[1] + before), round(score, 6), "", own, copy)

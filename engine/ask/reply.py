@@ -22,6 +22,13 @@ class Source:
     lines: tuple[int, int]
     score: float
     quote: str
+    own_lines: bool = True  # the lines are the file's
+    copy: bool = False  # of the source before it, in another place
+
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the contract's object."""
+        return {name: value for name, value in asdict(self).items() if name not in ("own_lines", "copy")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Reply:
             "similarity": self.similarity,
             "age_s": self.age_s,
             "stale": self.stale,
-            "sources": [asdict(source) for source in self.sources],
+            "sources": [source.to_json() for source in self.sources],
             "tokens": self.tokens,
             "ms": {stage: self.ms.get(stage) for stage in STAGES},
         }

@@ -14,9 +14,9 @@ from engine.ask.question import ASKING_WORDS, Question
 from engine.ask.rank import Asked, Row, Weights, scores
 from engine.ask.sources import Scored, Source, join
 from engine.ask.words import FUNCTION_WORDS, words
-from engine.models.protocols import Embedder, Vectors
+from engine.models.protocols import Vectors
 from store.hits import Hit, Totals
-from store.records import Chunk, Scope
+from store.records import Scope
 
 
 class Bank(Protocol):
@@ -28,10 +28,6 @@ class Bank(Protocol):
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
-        ...
-
-    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> list[Hit]:
-        """Find the chunks within `reach` positions of these in their documents, each once, these left out."""
         ...
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
@@ -64,11 +60,11 @@ class Retrieved:
 
 
 def retrieve(
-    bank: Bank, embedder: Embedder | None, question: Question, scope: Scope, k: int, settings: Retrieval
+    bank: Bank, vector: Vectors | None, question: Question, scope: Scope, k: int, settings: Retrieval
 ) -> Retrieved:
-    """Find the k sources that fit a question best; fewer, or none, where the bank holds no more."""
+    """Find the k sources that fit a question and its unit vector best; fewer, or none, where the bank holds no more."""
     totals = bank.totals()
-    hits = candidates(bank, embedder if totals.embedded else None, question, scope, settings)
+    hits = candidates(bank, vector, question, scope, settings)
     if not hits:
         return Retrieved((), (), {}, _covered(totals))
     idf = inverse_frequencies(bank.frequencies(question.words), totals.chunks, question.words)
@@ -78,13 +74,12 @@ def retrieve(
 
 
 def candidates(
-    bank: Bank, embedder: Embedder | None, question: Question, scope: Scope, settings: Retrieval
+    bank: Bank, vector: Vectors | None, question: Question, scope: Scope, settings: Retrieval
 ) -> list[tuple[Hit, float | None]]:
     """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
     hits = bank.by_words(question.content, scope, settings.by_words) if question.words else []
-    if embedder is None:
+    if vector is None:
         return [(hit, None) for hit in hits]
-    vector = embedder.embed([question.text])[0]
     pool = {hit.chunk.id: hit for hit in (*hits, *bank.by_vector(vector, scope, settings.by_vector))}
     return [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
 

@@ -14,7 +14,8 @@ def write(question: Question, evidence: Evidence, trace: Trace) -> Reply:
         quoted = quote(question, [_quotable(read, number) for number, read in enumerate(evidence.reads)])
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
     ms = trace.ms()
-    sources = tuple(read.to_source(said) for read, said in zip(evidence.reads, _checked(evidence, quoted), strict=True))
+    pairs = zip(evidence.reads, _checked(evidence, quoted), strict=True)
+    sources = tuple(source for read, said in pairs for source in read.quoted(said))
     return Reply(
         question=question.text,
         answer=quoted.answer,

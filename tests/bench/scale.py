@@ -120,7 +120,7 @@ def measure(folder: Path) -> None:
 def timed(reader: Reader, text: str) -> float:
     """Give the milliseconds of one retrieval."""
     began = perf_counter()
-    retrieve(reader, Fixed(), understand(text, NOW), Scope(), 5, Retrieval())
+    retrieve(reader, Fixed().embed([text])[0], understand(text, NOW), Scope(), 5, Retrieval())
     return 1000 * (perf_counter() - began)
 
 

@@ -139,12 +139,6 @@ def test_the_nearest_vector_comes_first_with_its_own_row(people: Opened) -> None
     assert (best.chunk.id, bool(np.allclose(best.vector, row))) == ("p3/0", True)
 
 
-def test_neighbours_are_those_within_reach_and_not_the_chunks_themselves(opened: Opened) -> None:
-    opened.keep(entry("a", *["red", "blue", "green", "grey", "pink"]), entry("b", "red", "blue"))
-    middle = opened.reader.by_words(["green"], Scope(), 1)[0].chunk
-    assert set(ids(opened.reader.neighbours([middle], 1))) == {"a/1", "a/3"}
-
-
 def test_more_rows_than_any_default_limit_are_selected(opened: Opened) -> None:
     opened.keep(entry("a", *(f"w{n}" for n in range(3000))))
     assert len(opened.chunks()) == 3000

@@ -55,12 +55,6 @@ class MemoryBank:
         found = [self.hits[self.embedded[place]] for place in order]
         return [hit for hit in found if _within(hit, scope)][:limit]
 
-    def neighbours(self, chunks: Sequence[Chunk], reach: int) -> list[Hit]:
-        """Look each place up."""
-        given = {(chunk.document, chunk.position) for chunk in chunks}
-        near = {(name, at + step): None for name, at in given for step in range(-reach, reach + 1)}
-        return [self.places[place] for place in near if place in self.places and place not in given]
-
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count chunks."""
         return {word: self.held[word] for word in words if word in self.held}

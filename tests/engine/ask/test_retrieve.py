@@ -104,7 +104,7 @@ def test_without_words_in_common_the_vectors_find() -> None:
     found = hits(ITEMS)
     rows = embedder.embed([hit.chunk.text for hit in found])
     bank = MemoryBank([replace(hit, vector=row) for hit, row in zip(found, rows, strict=True)])
-    result = retrieve(bank, embedder, understand("zzzz", NOW), ANYWHERE, 3, DEFAULT)
+    result = retrieve(bank, embedder.embed(["zzzz"])[0], understand("zzzz", NOW), ANYWHERE, 3, DEFAULT)
     assert (len(result.sources), result.covered) == (3, 1.0)
 
 
@@ -112,7 +112,8 @@ def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
     embedder = LetterEmbedder()
     found = hits(ITEMS)
     bank = MemoryBank([replace(found[2], vector=embedder.embed([found[2].chunk.text])[0]), *found[:2]])
-    result = retrieve(bank, embedder, understand("When is the rehearsal?", NOW), ANYWHERE, 3, DEFAULT)
+    question = understand("When is the rehearsal?", NOW)
+    result = retrieve(bank, embedder.embed([question.text])[0], question, ANYWHERE, 3, DEFAULT)
     assert result.sources[0].document == "Rehearsal"
     assert result.covered == pytest.approx(1 / 3)
 
