@@ -157,6 +157,7 @@ class Session:
     def asker(self) -> "Asker":
         """Make what answers questions; the knowledge bank is opened when a question needs it."""
         from engine.ask.answer import Asker
+        from engine.ask.exact import QUOTE
 
         def gather(question: "Question", manner: "Manner", trace: "Trace") -> "Evidence":
             with trace.step("open"):
@@ -169,9 +170,10 @@ class Session:
         def write(question: "Question", evidence: "Evidence", trace: "Trace") -> "Reply":
             from engine.ask.write import write
 
-            return write(question, evidence, trace)
+            return write(question, evidence, trace, self.settings.ask.decline_below)
 
-        return Asker(self.ledger, gather, write, self.settings.bank.bytes)
+        writer = f"{QUOTE}/{self.settings.ask.decline_below}"
+        return Asker(self.ledger, gather, write, writer, self.settings.bank.bytes)
 
     def search(self, text: str, scope: "Scope", k: int) -> "tuple[Read, ...]":
         """Retrieve without answering."""

@@ -4,6 +4,7 @@ Knows its own fields and a TOML file; not who reads them.
 """
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from store.errors import PkbError, UsageError
 class AskSettings:
     """How questions are answered."""
 
-    k: int = 5  # sources read for an answer
-    decline_below: float = 0.5  # support under which pkb says that it found nothing
+    k: int = field(default=5, metadata={"least": 1, "most": 50})  # sources read for an answer
+    # Support, 0 to 1, under which pkb says that it found nothing.
+    decline_below: float = field(default=0.5, metadata={"most": 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +32,18 @@ class BankSettings:
 class IngestSettings:
     """When vanished documents look like an unmounted disk: more than both; and what one item may cost."""
 
-    gone_share: float = 0.2
+    gone_share: float = field(default=0.2, metadata={"most": 1})
     gone_count: int = 50
-    message_bytes: int = 64 << 20
-    file_bytes: int = 256 << 20
+    message_bytes: int = field(default=64 << 20, metadata={"least": 1})
+    file_bytes: int = field(default=256 << 20, metadata={"least": 1})
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
     """Which embedder, and how many batches it computes at a time."""
 
-    model: str = "minilm"
-    workers: int = 0  # 0: one for each core
+    model: str = field(default="minilm", metadata={"among": ("minilm",)})
+    workers: int = field(default=0, metadata={"most": 256})  # 0: one for each core
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def save(path: Path, key: str, value: str) -> Any:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(".part")
+        partial.touch(0o600)
         partial.write_text(tomlkit.dumps(document), "utf-8")
         partial.replace(path)
     except OSError as error:
@@ -128,22 +131,34 @@ def put(settings: Settings, key: str, value: Any, source: str = "config") -> Set
         raise UsageError(f"{source}: no such key: {key}", "pkb config show")
     section, name = key.split(".")
     part = getattr(settings, section)
-    return replace(settings, **{section: replace(part, **{name: _fitting(key, value, known[key], source)})})
+    limits = next(one.metadata for one in fields(part) if one.name == name)
+    fits = _typed(value, type(known[key]))
+    if fits is None or not _within(fits, limits):
+        raise UsageError(f"{source}: {key} must be {_wanted(known[key], limits)}", f"pkb config set {key} {known[key]}")
+    return replace(settings, **{section: replace(part, **{name: fits})})
 
 
-def _fitting(key: str, value: Any, former: Any, source: str) -> Any:
-    """Bring a value, which may be text from a command line, to the type of the one it replaces."""
-    wanted = type(former)
+def _typed(value: Any, wanted: type) -> Any:
+    """Bring a value, which may be text from a command line, to a type; None where it is of another."""
     try:
-        fits = wanted(value) if isinstance(value, str) or wanted is float else value
+        fits = wanted(value) if isinstance(value, str) or (wanted is float and type(value) is int) else value
     except ValueError:
-        fits = None
-    if type(fits) is not wanted or (wanted in (int, float) and fits < 0):
-        raise UsageError(f"{source}: {key} must be {_NAMES[wanted]}", f"pkb config set {key} {former}")
-    return fits
+        return None
+    return fits if type(fits) is wanted and fits == fits else None  # nan is not equal to itself
 
 
-_NAMES = {int: "a whole number, 0 or more", float: "a number, 0 or more", str: "text"}
+def _within(value: Any, limits: Mapping[str, Any]) -> bool:
+    if isinstance(value, str):
+        return value in limits.get("among", (value,))
+    return bool(limits.get("least", 0) <= value <= limits.get("most", value))
+
+
+def _wanted(value: Any, limits: Mapping[str, Any]) -> str:
+    """Say what a key takes."""
+    if isinstance(value, str):
+        return " or ".join(limits.get("among", ())) or "text"
+    kind, least = "a whole number" if isinstance(value, int) else "a number", limits.get("least", 0)
+    return f"{kind}, {least} to {limits['most']}" if "most" in limits else f"{kind}, {least} or more"
 
 
 def _leaves(sections: dict[str, Any]) -> list[tuple[str, Any]]:

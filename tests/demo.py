@@ -36,10 +36,11 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, **own}
 
 
-def pkb(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def pkb(home: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one pkb command and keep what it prints."""
     command = [sys.executable, "-m", "cli.app", *words]
-    return subprocess.run(command, env=environment(home), capture_output=True, text=True, check=False)
+    env = environment(home)
+    return subprocess.run(command, env=env, input=stdin, capture_output=True, text=True, check=False)
 
 
 def main() -> int:

@@ -20,8 +20,6 @@ from store.records import Scope
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
 
-WRITER = "quote-1"  # raised when the same evidence would be quoted in another way
-
 
 @dataclass(frozen=True, slots=True)
 class Manner:
@@ -59,7 +57,7 @@ class Asker:
     """Answers questions over one home.
 
     `gather` retrieves the evidence for a question, `write` makes a reply from it: neither is called on an exact hit of
-    the same generation.
+    the same generation. `writer` names all that the words of an answer depend on beside the evidence.
     """
 
     def __init__(
@@ -67,16 +65,17 @@ class Asker:
         ledger: Ledger,
         gather: "Callable[[Question, Manner, Trace], Evidence]",
         write: "Callable[[Question, Evidence, Trace], Reply]",
+        writer: str,
         bank_bytes: int,
     ) -> None:
-        self._ledger, self._gather, self._write, self._bytes = ledger, gather, write, bank_bytes
+        self._ledger, self._gather, self._write, self._writer, self._bytes = ledger, gather, write, writer, bank_bytes
         self._bank, self._history = Bank(ledger), History(ledger)
 
     def ask(self, text: str, manner: Manner, now: datetime) -> Answered:
         """Follow the path for one question; UsageError where it is empty."""
         trace = Trace()
         question = understand(text, now)
-        asked = key(text, manner.scope, f"{WRITER}/{manner.k}", now, calendar=question.calendar)
+        asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=question.calendar)
         # The generation is read before all else: whatever changes from here on makes this answer look again.
         ask = _Ask(question, manner, asked, self._ledger.generation, now, trace)
         kept = self._match(ask)

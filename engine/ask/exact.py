@@ -9,6 +9,7 @@ from hashlib import blake2b
 from store.errors import UsageError
 from store.records import Scope
 
+QUOTE = "quote-1"  # the quote writer; raised when the same evidence would be quoted in another way
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 
 

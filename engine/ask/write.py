@@ -2,16 +2,17 @@
 
 from engine.ask.evidence import Evidence, Read
 from engine.ask.question import Question
-from engine.ask.quote import Quote, quote
+from engine.ask.quote import Quote, QuoteSettings, quote
 from engine.ask.reply import Reply
 from engine.ask.support import Read as Quotable
 from engine.ask.trace import Trace
 
 
-def write(question: Question, evidence: Evidence, trace: Trace) -> Reply:
-    """Answer from the evidence, or say that nothing supports an answer."""
+def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> Reply:
+    """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        quoted = quote(question, [_quotable(read, number) for number, read in enumerate(evidence.reads)])
+        reads = [_quotable(read, number) for number, read in enumerate(evidence.reads)]
+        quoted = quote(question, reads, QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
     ms = trace.ms()
     pairs = zip(evidence.reads, _checked(evidence, quoted), strict=True)

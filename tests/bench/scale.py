@@ -152,7 +152,8 @@ def noise(count: int, seed: int) -> Vectors:
 
 def unit(rows: Vectors) -> Vectors:
     """Give rows of length one."""
-    return np.divide(rows, np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+    lengths: Vectors = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / lengths
 
 
 if __name__ == "__main__":

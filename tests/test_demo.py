@@ -1,0 +1,41 @@
+"""The bundled mail and meetings, through the commands that `make demo` shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.demo import DATA, pkb
+
+QUESTIONS = [json.loads(line) for line in (DATA / "questions.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    done = pkb(folder, "ingest", str(DATA / "mail"), str(DATA / "transcripts"), "--json")
+    assert done.returncode == 3, done.stderr  # a picture and an archive are named
+    return folder
+
+
+def test_all_but_the_picture_and_the_archive_is_read(home: Path) -> None:
+    row = json.loads(pkb(home, "ingest", "--json").stdout)
+    assert sorted(Path(one["path"]).suffix for one in row["skipped"]) == [".png", ".zip"]
+
+
+def test_nearly_every_question_finds_the_message_that_answers_it(home: Path) -> None:
+    asked = [row for row in QUESTIONS if not row.get("unanswerable")]
+    lines = pkb(home, "ask", "--json", "-k", "10", "-", stdin="".join(f"{row['question']}\n" for row in asked)).stdout
+    listed = [[source["path"] for source in json.loads(line)["sources"]] for line in lines.splitlines()]
+    found = [
+        any(p.endswith(name) for p in paths for name in row["doc_ids"])
+        for row, paths in zip(asked, listed, strict=True)
+    ]
+    assert sum(found) >= 0.9 * len(asked)
+
+
+def test_an_answer_asked_for_again_comes_from_the_bank_unchanged(home: Path) -> None:
+    first, second = (
+        json.loads(pkb(home, "ask", "--json", words).stdout) for words in ("Who has the key?", "who has the key")
+    )
+    assert (second["tier"], second["answer"], second["sources"]) == ("exact", first["answer"], first["sources"])
