@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.exact import Key, key
-from engine.ask.question import Question, understand
+from engine.ask.moving import moves
 from engine.ask.reply import Reply, freeze, thaw
 from engine.ask.trace import Trace
 from store.bank import Bank, Kept
@@ -19,6 +19,7 @@ from store.records import Scope
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
+    from engine.ask.question import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Answered:
 class _Ask:
     """One question on its way."""
 
-    question: Question
+    text: str
     manner: Manner
     key: Key
     generation: int
@@ -74,19 +75,21 @@ class Asker:
     def ask(self, text: str, manner: Manner, now: datetime) -> Answered:
         """Follow the path for one question; UsageError where it is empty."""
         trace = Trace()
-        question = understand(text, now)
-        asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=question.calendar)
+        asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=moves(text))
         # The generation is read before all else: whatever changes from here on makes this answer look again.
-        ask = _Ask(question, manner, asked, self._ledger.generation, now, trace)
+        ask = _Ask(text, manner, asked, self._ledger.generation, now, trace)
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
+        from engine.ask.question import understand  # more patterns than an exact hit has time to compile
+
+        question = understand(text, now)
         evidence = self._gather(question, manner, trace)
         if kept and kept.evidence == evidence.chunks:
             return self._serve(ask, kept, ask.generation, covered=evidence.covered)
         if kept and manner.stale_ok:
             return self._serve(ask, kept, kept.generation, covered=evidence.covered, stale=True)
-        return self._make(ask, evidence)
+        return self._make(ask, question, evidence)
 
     def _match(self, ask: _Ask) -> Kept | None:
         with ask.trace.step("match") as step:
@@ -102,15 +105,15 @@ class Asker:
             self._bank.used(ask.key.digest, generation, ask.now.timestamp())
         age = max(0.0, ask.now.timestamp() - kept.created)
         ms = ask.trace.ms()
-        reply = thaw(kept.reply, ask.question.text, ms | {"first_token": ms["total"]}, age, stale=stale)
+        reply = thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
         self._remember(ask, reply, kept.made_ms - ms["total"])
         return Answered(reply, ask.trace, covered)
 
-    def _make(self, ask: _Ask, evidence: "Evidence") -> Answered:
-        reply = self._write(ask.question, evidence, ask.trace)
+    def _make(self, ask: _Ask, question: "Question", evidence: "Evidence") -> Answered:
+        reply = self._write(question, evidence, ask.trace)
         if ask.manner.write_bank:
             made = (ask.generation, "full", ask.now.timestamp(), reply.ms["total"])
-            about = (ask.question.text, ask.key.scope, ask.key.writer, ask.key.day)
+            about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)
             kept = Kept(*about, freeze(reply), evidence.chunks, *made)
             self._bank.keep(ask.key.digest, kept, self._bytes)
         self._remember(ask, reply, 0.0)
@@ -118,7 +121,7 @@ class Asker:
 
     def _remember(self, ask: _Ask, reply: Reply, saved_ms: float) -> None:
         answered = reply.answer is not None
-        row = (ask.now.timestamp(), ask.question.text, reply.tier, answered, reply.ms["total"], saved_ms)
+        row = (ask.now.timestamp(), ask.text, reply.tier, answered, reply.ms["total"], saved_ms)
         self._history.add(Asked(*row))
 
 

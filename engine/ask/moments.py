@@ -8,7 +8,7 @@ import re
 from datetime import date, datetime, timedelta
 
 from engine.ask import dates
-from engine.ask.spans import COUNT, MONTH, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
+from engine.ask.spans import COUNT, LEAD, MONTH, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
 
 LONGEST = 100  # characters of a date
 _MEANINGS = (
@@ -25,6 +25,11 @@ _NUMBERS = (
     "a=1 an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 fifteen=15 "
     "twenty=20 thirty=30"
 )
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth twentieth"
+).split()
+_TH = re.compile(rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(_ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I)
 _COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
 _AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
 _SHIFT = re.compile(
@@ -37,6 +42,10 @@ _BARE_DAY = re.compile(rf"(?:this\s+)?(?P<day>{WEEKDAY})(?:\s+{PART})?\.?$", re.
 _NAMED = re.compile(rf"(?P<which>{WHICH})\s+(?P<month>{MONTH})", re.I)
 _FULL = re.compile(r"\d{4}-\d\d-\d\d|\b(?:19|20)\d\d\b|\d[./]\d{1,2}[./]\d")
 _DROPPED = re.compile(rf"(\d)\.(?=\s+[a-z])|this(?=\s+past)|\s+{PART}$", re.I)
+_LED = re.compile(rf"(?:{WHICH}\s+)?(?P<day>{WEEKDAY}),?\s+(?:(?:the|den|der|le)\s+)?(?=.*(?:\d|{MONTH}))", re.I)
+_NO_ONE_DAY = re.compile(
+    rf"(?:{LEAD}|the\s+)\d{{1,2}}(?:st|nd|rd|th)?|{WEEKDAY}(?:,\s+|\s+(?:and|or)\s+|\s).*{WEEKDAY}|\w+days", re.I
+)
 _DOTTED = re.compile(r"\d\.\d{1,2}\.\d")
 _DAYS = {"second": 0, "minute": 0, "min": 0, "hour": 0, "hr": 0, "decade": 3650, "semester": 182, "quarter": 91} | {
     "day": 1,
@@ -54,7 +63,15 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
     """Give the days that a date in a text written then means; a bare weekday is the next one, or the last if `past`."""
     today = written.date()
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), span[:LONGEST])
-    text = _DROPPED.sub(r"\1", text).strip()
+    text = _TH.sub(_ordinal, _DROPPED.sub(r"\1", text).strip())
+    if _NO_ONE_DAY.fullmatch(text):
+        return None
+    led = _LED.match(text)
+    days = _resolved(text[led.end() :] if led else text, today, past)
+    return days if not led or not days or days.first.weekday() == _weekday(led["day"]) else None
+
+
+def _resolved(text: str, today: date, past: bool) -> dates.Days | None:
     try:
         if (found := _special(text, today, past)) or _COUNTED.search(text):
             return found  # a count that is not understood ("half a year ago") is better left than misread
@@ -63,6 +80,18 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
         return _nearest(plain[place], today) if plain else None
     except (OverflowError, ValueError):  # beyond the calendar
         return None
+
+
+def _ordinal(match: re.Match[str]) -> str:
+    """Write the twenty-second as 22."""
+    if match["thirty"]:
+        return "30"
+    tens = {"twenty": 20, "thirty": 30}.get((match["tens"] or "").lower(), 0)
+    return str(tens + 1 + _ORDINALS.index(match["one"].lower()))
+
+
+def _weekday(day: str) -> int:
+    return dates.WEEKDAYS.index(_ENGLISH.get(day.lower().rstrip("."), day.lower().removesuffix("s")))
 
 
 def _special(text: str, today: date, past: bool) -> dates.Days | None:
@@ -144,7 +173,8 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
     today, length = written.date(), (days.last - days.first).days
     middle = days.first + timedelta(days=length // 2)
     if length == 0:
-        return day_in_words(days.first)
+        weekday = f"{days.first:%A} " if _LED.match(span) else ""
+        return weekday + day_in_words(days.first)
     if length >= 300:
         return str(middle.year) if length < 400 else f"around {middle.year}"
     if season := _SEASONAL.search(span):

@@ -49,6 +49,7 @@ _ASKING = (
 ASKING_WORDS = frozenset(_ASKING.split())
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
+_PAST = re.compile(r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE)
 _NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
 
@@ -62,6 +63,11 @@ class Question:
     names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
     dates: tuple[dates.Days, ...]
     calendar: bool
+
+    @property
+    def current(self) -> bool:
+        """Tell whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
+        return self.asked != "other" and not self.dates and _PAST.search(self.text) is None
 
     @property
     def content(self) -> tuple[str, ...]:

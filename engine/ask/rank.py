@@ -27,6 +27,7 @@ class Weights:
     vector: float = 0.6
     proximity: float = 0.7
     date: float = 0.3
+    recent: float = 0.2
     neighbour: float = 0.2
 
 
@@ -43,10 +44,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What rows are compared with: the question's content words in order, and the days it names."""
+    """What rows are compared with: the question's content words in order, the days it names, and if news count most."""
 
     words: Sequence[str]
     days: Sequence[Days] = ()
+    newest: bool = False
 
 
 def scores(
@@ -58,6 +60,7 @@ def scores(
         (weights.vector, spread([row.cosine for row in rows])),
         (weights.proximity, proximity(rows, asked.words, idf)),
         (weights.date, dated(rows, asked.days)),
+        (weights.recent, recent(rows) if asked.newest else [0.0] * len(rows)),
     )
     own = [sum(weight * part[i] for weight, part in parts) for i in range(len(rows))]
     return with_neighbours(rows, own, weights.neighbour)
@@ -96,6 +99,13 @@ def _closeness(row: Row, one: str, other: str) -> float:
 def dated(rows: Sequence[Row], days: Sequence[Days]) -> list[float]:
     """Give 1 to rows whose document is from a day that the question names."""
     return [float(row.day is not None and any(each.holds(row.day) for each in days)) for row in rows]
+
+
+def recent(rows: Sequence[Row]) -> list[float]:
+    """Give each dated row the share of the pool's days that are not after its own; all 0 where they are all one."""
+    days = sorted({row.day for row in rows if row.day is not None})
+    place = {day: number / (len(days) - 1) for number, day in enumerate(days)} if len(days) > 1 else {}
+    return [place.get(row.day, 0.0) if row.day else 0.0 for row in rows]
 
 
 def with_neighbours(rows: Sequence[Row], own: Sequence[float], share: float) -> list[float]:

@@ -111,7 +111,7 @@ def _ranked(
     tokens = [hit.tokens.split(" ") for hit, _ in hits]
     rows = [_row(hit, each, cosine, idf) for (hit, cosine), each in zip(hits, tokens, strict=True)]
     by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
-    values = scores(rows, by_words, Asked(question.content, question.dates), idf, weights)
+    values = scores(rows, by_words, Asked(question.content, question.dates, question.current), idf, weights)
     ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=lambda scored: (-scored.score, scored.chunk.id))
 

@@ -7,17 +7,22 @@ import re
 from dataclasses import dataclass
 
 FULL_LINE = 48  # characters: a line of mail at least so long was wrapped and goes on in the next one
+_RAGGED = 8  # characters that a line may fall short of the widest although its next word had fitted
 
-_LABEL = re.compile(r"(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?:[ \t]+|$)")
+_LABEL = re.compile(r"(?P<bold>\*\*)?(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?(bold)\*\*)(?:[ \t]+|$)")
 _OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
 _WIDE = frozenset("。！？｡")
 _TITLES_TEXT = (
-    "mr mrs ms dr prof st sen rep gov gen col lt sgt capt cmdr rev hon messrs mt ft no nos nr vs ca cf eg ie e.g "
-    "i.e z.b u.s u.k u.n d.c d.h u.a bzw vgl str fig sec art dept approx est jan feb mar apr jun jul aug sep sept "
-    "oct nov dec "
+    "mr mrs ms dr prof st sen rep gov gen col lt sgt capt cmdr rev hon messrs mt ft vs ca cf eg ie e.g "
+    "i.e z.b u.s u.k u.n d.c d.h u.a bzw vgl str dept approx est jan feb mar apr jun jul aug sep sept oct nov dec "
 )
 _TITLES = frozenset(_TITLES_TEXT.split())
+_NUMBERED = frozenset(["no", "nos", "nr", "fig", "sec", "art", "p", "pp"])  # "No. 5", but "The answer is no. We go."
+_ORDINAL = re.compile(r"\d{1,2}$")
+_MONTH = re.compile(
+    r"\s+(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*\b", re.I
+)
 _WEAK_TEXT = "a.m p.m am pm etc inc corp co ltd jr sr usw ph.d u.s.a "
 _WEAK = frozenset(_WEAK_TEXT.split())  # may end a sentence, or not
 _LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
@@ -57,22 +62,30 @@ def label(line: str) -> tuple[str, int] | None:
 
 def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
     """Give (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists."""
-    blocks, at, goes_on = list[tuple[int, int, str | None, bool]](), 0, False
-    for line in text.splitlines(keepends=True):
+    blocks, at, last = list[tuple[int, int, str | None, bool]](), 0, 0
+    lines = text.splitlines(keepends=True)
+    widest = max((len(line.rstrip()) for line in lines if not line.startswith(">")), default=0)
+    for line in lines:
         start, at = at, at + len(line)
         body = line.rstrip()
         head = label(body)
         if not body:
-            goes_on = False
+            last = 0
             continue
-        if head is None and goes_on and not _OPENER.match(body):
+        if head is None and last >= FULL_LINE and not _opens(body, widest - last):
             first, _, name, new = blocks[-1]
             blocks[-1] = (first, start + len(body), name, new)
         else:
             skip = head[1] if head else 0
             blocks.append((start + skip, start + len(body), head[0] if head else None, head is not None))
-        goes_on = len(body) >= FULL_LINE
+        last = len(body)
     return blocks
+
+
+def _opens(line: str, room: int) -> bool:
+    """Tell that a line does not go on from the one above: it opens an item, or its first word had room up there."""
+    first = line.split(maxsplit=1)[0]
+    return _OPENER.match(line) is not None or (not first[0].islower() and len(first) + _RAGGED < room)
 
 
 def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -90,7 +103,8 @@ def _ends(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
     """Tell a full stop from that of an abbreviation, a number of a list, or an ellipsis that goes on."""
     if stop.group()[0] in _WIDE:
         return True
-    following = text[stop.end() : stop.end() + 80].lstrip()[:1]
+    rest = text[stop.end() : min(end, stop.end() + 80)]
+    following = rest.lstrip()[:1]
     if following.islower():
         return stop.group()[0] in "!?" and len(stop.group()) > 1
     if stop.group() != ".":
@@ -101,5 +115,7 @@ def _ends(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
         return False
     if last in _WEAK or "." in last:
         return following.isupper() or not following
+    if (last in _NUMBERED and following.isdigit()) or (_ORDINAL.fullmatch(last) and _MONTH.match(rest)):
+        return False
     numbers_a_list = last.isdigit() and stop.start() - start <= len(last)
     return not numbers_a_list

@@ -15,7 +15,7 @@ MONTH = (
     r"|july?|juillet|juli|aug(?:ust)?|août|sept?(?:ember|embre)?|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?"
     r"|de[cz](?:ember|embre)?|décembre)\b\.?"
 )
-WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|tues?|wed|thurs?|fri|sat|sun)\b\.?)"
+WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?)"
 _FOREIGN_DAY = (
     r"(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
     r"|heute|gestern|hier|demain|aujourd['’]hui)"
@@ -31,16 +31,26 @@ UNIT = r"(?:second|minute|min|hour|hr|day|night|week|weekend|fortnight|month|qua
 SEASON = r"(?:spring|summer|autumn|fall|winter)"
 PART = r"(?:morning|afternoon|evening|night)"
 WHICH = r"(?:this\s+past|last|past|previous|this|next|coming|following)"
+_TH = (
+    r"(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth"
+    r"|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth"
+    r"|(?:twenty|thirty)[\s-](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth))"
+)
+# What stands before a date and belongs to it: "next Tuesday, 13 February", "Thu 16 May", "Saturday the 22nd".
+LEAD = rf"(?:(?:{WHICH}\s+)?(?:{WEEKDAY}|{_FOREIGN_DAY}),?\s+(?:(?:the|den|der|le)\s+)?)"
 _DATE = (
-    rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{MONTH}(?:,?\s+\d{{4}})?"
-    rf"|{MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?!\d)(?:,?\s+\d{{4}})?|{MONTH},?\s+(?:of\s+)?\d{{4}}"
+    rf"{LEAD}?(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{MONTH}(?:,?\s+\d{{4}})?"
+    rf"|{_TH}\s+of\s+{MONTH}|{MONTH}\s+(?:the\s+)?(?:\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])|{_TH})(?:,?\s+\d{{4}})?)"
+    rf"|{LEAD}(?:\d{{1,2}}(?:st|nd|rd|th)|{_TH})\b"
+    rf"|{MONTH},?\s+(?:of\s+)?\d{{4}}"
     r"|\d{1,2}([/.])\d{1,2}(?:\1(?:\d{4}|\d\d))?(?![\w%])"
+    rf"|{WEEKDAY}(?:,\s+{WEEKDAY})*,?\s+(?:and|or)\s+{WEEKDAY}"
     rf"|the\s+day\s+(?:before\s+yesterday|after\s+tomorrow)|(?:yesterday|tomorrow|today|tonight)(?:\s+{PART})?"
     rf"|{COUNT}\s+{UNIT}\s+(?:ago|back|later|from\s+now)|(?:in|within)\s+{COUNT}\s+{UNIT}"
     rf"|(?:(?:early|late|mid|end\s+of|beginning\s+of)[\s-]+)?{WHICH}\s+(?:(?:few|couple\s+of|{_WORD}|\d{{1,4}})\s+)?"
     rf"(?:{UNIT}|{WEEKDAY}|{PART}|{SEASON}|{MONTH})(?:\s+{PART})?"
     rf"|(?<=\bin\s)(?:(?:early|late|mid)[\s-]+)?{MONTH}|(?<=\bsince\s){MONTH}|(?<=\buntil\s){MONTH}|(?<=\bby\s){MONTH}"
-    rf"|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
+    rf"|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_TH})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
 )
 _CLOCK = (
     r"\d{1,2}(?:[:.]\d\d){0,2}\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"

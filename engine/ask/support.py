@@ -3,6 +3,7 @@
 Compares words, speakers and kinds of spans: knows no model and no corpus beyond the sources it is given.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,6 +21,9 @@ _TASK = (
 )
 _ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
 _YOU = frozenset(["you", "your", "yours", "yourself"])
+_ASIDE = re.compile(
+    r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
+)
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
@@ -48,7 +52,8 @@ class Weights:
     kind: float = 2.0  # holds a span of the kind asked for
     capital: float = 0.7  # the same for places and persons, which are told by little but a capital
     day: float = 0.8  # its source is of a day that the question names
-    aside: float = -2.0  # in brackets, not spoken
+    aside: float = -2.0  # in brackets, not spoken; quoted from another mail; a line of its header
+    near: float = 0.6  # share of the question's words in the sentence before
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,8 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
         (weights.question, one.text.rstrip("\"”')*] ").endswith("?")),
         (weights.length, min(len(one.text.split()), 60) / 60),
-        (weights.aside, one.text.startswith("[")),
+        (weights.aside, _ASIDE.match(one.text) is not None),
+        (weights.near, coverage(idf, before.words) if before else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
 

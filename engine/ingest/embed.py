@@ -13,7 +13,7 @@ from store.tables import Row
 from store.vectors import VectorStore
 
 _ROUND = 1024  # chunks taken up together: sorted by length inside a round, newest first across rounds
-_SAVED = 256  # vectors in one commit
+_SAVED = 128  # vectors in one commit: about 5 s of work on a slow machine
 _PATIENCE_S = 0.2  # for readers, before the tables of former embedders are left for the next run
 
 

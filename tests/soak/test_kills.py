@@ -114,13 +114,13 @@ def test_text_survives_kills_at_random_moments(shared: Path, tmp_path: Path) -> 
 
 
 def test_vectors_survive_kills_at_random_moments(shared: Path, tmp_path: Path) -> None:
-    chance, mail = random.Random(_SEED), shared / "data" / "enron" / "slinger-r"
+    chance, mail = random.Random(_SEED), shared / "data" / "enron" / "carson-m"
     sound = Run(mail, home_in(tmp_path / "sound"), "later")
     sound.finish()
     expected, run = kept(sound.home), Run(mail, home_in(tmp_path / "killed"), "now")
     missing, kills, rounds = [], 0, 0
     while kills < _KILLS:
-        kills += run.die(chance.uniform(1.0, 8.0))
+        kills += run.die(chance.uniform(2.0, 20.0))
         if run.home.ledger.exists():
             with opened(run.home) as bank:
                 missing.append(bank.vectors.missing)

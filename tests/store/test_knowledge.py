@@ -109,6 +109,18 @@ def test_the_steps_above_are_all_there_are(open_home: Open) -> None:
     assert fuse.burnt - before == _STEPS
 
 
+def test_the_files_of_what_was_undone_are_read_again(open_home: Open) -> None:
+    fuse = Fuse(0)
+    opened = open_home(fuse)
+    opened.keep(entry("stays", "red"), entry("changes", "blue"))
+    fuse.length = fuse.burnt + 5
+    with pytest.raises(Killed):
+        opened.keep(entry("changes", "black"))
+    after = open_home()
+    after.knowledge.recover()
+    assert after.catalogue.changed() == [b"/mail/changes"]
+
+
 def test_recovery_that_is_killed_is_done_by_the_next(open_home: Open) -> None:
     fuse = Fuse(5)
     opened = open_home(fuse)

@@ -97,7 +97,8 @@ def test_a_new_reader_does_not_get_ahead_of_one_who_waits_to_be_alone(tmp_path: 
     with held(tmp_path, "reader") as process:
         waiting = Thread(target=alone)
         waiting.start()
-        while not _is_taken(tmp_path / "gate.lock"):
+        patience = time.monotonic() + 30
+        while not _is_taken(tmp_path / "gate.lock") and time.monotonic() < patience:
             time.sleep(0.01)
         late = Thread(target=read)
         late.start()

@@ -58,6 +58,19 @@ def test_a_quoted_passage_is_searched_in_the_quote_when_the_quoted_message_goes(
     assert (_holding(box, "Thursday"), summary.removed, box.opened.wrong()) == (1, 1, [])
 
 
+@pytest.mark.parametrize("step", range(5, 17))
+def test_a_quoted_message_that_goes_in_a_run_that_dies_is_searched_in_its_quote(box: Box, step: int) -> None:
+    _correspond(box)
+    (box.mail / "a").unlink()
+    box.fuse.length = box.fuse.burnt + step
+    with pytest.raises(Killed):
+        box.ingest()
+    again = box.again()
+    again.ingest()
+    assert (_holding(again, "Thursday"), _holding(again, "gladly"), again.opened.wrong()) == (1, 1, [])
+    again.opened.ledger.close()
+
+
 def test_a_message_that_quotes_may_stand_in_another_root_and_stays_in_its_collection(box: Box) -> None:
     mail(box.folder / "one" / "a", _SAID, name="a")
     mail(box.folder / "two" / "b", _QUOTING, name="b", answers="a", day=2)

@@ -87,3 +87,15 @@ def test_a_large_file_that_goes_after_a_death_leaves_nothing(small: Box) -> None
     again.ingest()
     assert (again.places(), again.opened.documents(), again.opened.wrong()) == (set(), set(), [])
     again.opened.ledger.close()
+
+
+def test_a_death_inside_a_file_of_other_messages_does_not_hide_how_many_vanished(small: Box) -> None:
+    _mbox(small.mail / "a.mbox", list(range(60)))
+    small.ingest()
+    _mbox(small.mail / "a.mbox", list(range(100, 160)))
+    small.fuse.length = small.fuse.burnt + 40
+    with pytest.raises(Killed):
+        small.ingest()
+    again = small.again()
+    assert (again.ingest().refused, len(again.texts()), again.opened.wrong()) == (60, 120, [])
+    again.opened.ledger.close()
