@@ -166,5 +166,5 @@ def _complain(summary: "Summary", missing: "Sequence[Root]") -> None:
     if missing:
         where = line(missing[0].path)
         raise PkbError(
-            f"{where} is not there and what was read from it is kept: is a disk missing?", "pkb ingest --prune"
+            f"{where} is not there; what was read from it is kept, as a disk may be missing", "pkb ingest --prune"
         )

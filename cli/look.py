@@ -37,14 +37,14 @@ def search(
         query = text(" ".join(words))
         found = opened.search(query, scope, k)
         if as_json:
-            rows = [source.to_json() for read in found for source in read.quoted(read.text)]
+            rows = [source.to_json() for source in found.sources([read.text for read in found.reads])]
             out.data({"schema": out.SCHEMA, "query": query, "sources": rows})
         else:
             from cli.answers import show_source
 
-            for number, read in enumerate(found, 1):
+            for number, read in enumerate(found.reads, 1):
                 show_source(number, read.sources, whole=read.text)
-        raise typer.Exit(0 if found else 4)
+        raise typer.Exit(0 if found.reads else 4)
 
 
 def show(

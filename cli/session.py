@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.ask.answer import Asker, Manner
-    from engine.ask.evidence import Evidence, Read
+    from engine.ask.evidence import Evidence
     from engine.ask.question import Question
     from engine.ask.reply import Reply
     from engine.ask.trace import Trace
@@ -147,11 +147,14 @@ class Session:
 
     @cached_property
     def question_embedder(self) -> "Embedder | None":
-        """Give the embedder, None where it is not here: then words alone are searched."""
+        """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
+        from store.vectors import table_of
+
         try:
-            return self.embedder
+            fits = self.ledger.get("vectors") == table_of(self.embedder.fingerprint)
         except NoModel:
             return None
+        return self.embedder if fits else None
 
     @cached_property
     def asker(self) -> "Asker":
@@ -175,7 +178,7 @@ class Session:
         writer = f"{QUOTE}/{self.settings.ask.decline_below}"
         return Asker(self.ledger, gather, write, writer, self.settings.bank.bytes)
 
-    def search(self, text: str, scope: "Scope", k: int) -> "tuple[Read, ...]":
+    def search(self, text: str, scope: "Scope", k: int) -> "Evidence":
         """Retrieve without answering."""
         from engine.ask.evidence import gather
         from engine.ask.question import understand
@@ -183,7 +186,7 @@ class Session:
 
         question, catalogue = understand(text, self.now), self.catalogue  # NoStore before a lock file is made
         with self.locks.reader():
-            return gather(self.reader, catalogue, self.question_embedder, question, scope, k, Trace()).reads
+            return gather(self.reader, catalogue, self.question_embedder, question, scope, k, Trace())
 
     def documents(self, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
         """Give the documents that a file holds, as kept, with the lines that sources name."""

@@ -6,7 +6,7 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     3: ("the ledger cannot be read: permission denied", "pkb doctor"),
     5: ("another pkb is writing", "try again when it is done"),
     8: ("the ledger cannot be written: read-only", "pkb doctor"),
-    10: ("the ledger cannot be read or written: the disk failed", "pkb doctor"),
+    10: ("the ledger cannot be read or written: the disk is full or failing", "pkb doctor"),
     11: ("the ledger is damaged", "pkb check"),
     13: ("no space left on the disk", "pkb doctor"),
     14: ("the ledger cannot be opened", "pkb doctor"),

@@ -68,7 +68,7 @@ class Ledger:
 
 def exists(path: Path) -> bool:
     """Tell whether there is a ledger, without making one."""
-    return path.is_file()
+    return path.is_file() and path.stat().st_size > 0  # an empty file is what a full disk leaves
 
 
 def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> Ledger:
@@ -88,8 +88,13 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         rows.execute("PRAGMA secure_delete = ON")
         ledger = Ledger(rows)
         _migrate(ledger)
-    except sqlite3.Error as error:
-        raise PkbError(f"cannot open {path}: {error}", "pkb check") from None
+    except sqlite3.DatabaseError as error:
+        if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF not in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+        ):
+            raise  # a full or failing disk, a missing permission: not this file's fault
+        raise PkbError(f"{path} is damaged", "restore it from a backup, or remove it and: pkb ingest FOLDER") from None
     except OSError as error:
         raise PkbError(f"cannot open {path}: {error.strerror}", "pkb doctor") from None
     return ledger

@@ -6,6 +6,7 @@ Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
 from collections.abc import Mapping, Sequence
 
 from store import frequencies, pending
+from store.errors import PkbError
 from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
 from store.ledger import Ledger
@@ -26,6 +27,8 @@ class Reader:
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that hold any of the words, best by full-text score first."""
+        if not self._tables.has("chunks") and self._ledger.count("chunks"):
+            raise PkbError("the tables of this home are gone", "pkb check --repair")
         return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:

@@ -13,6 +13,11 @@ from store.ledger import UNTIDY, Ledger
 from store.tables import Row, Tables
 
 
+def table_of(fingerprint: str) -> str:
+    """Name the table of an embedder's vectors."""
+    return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
+
+
 class VectorStore:
     """Filled by one process at a time (the embedder lock); each `put` needs the writer lock."""
 
@@ -21,7 +26,7 @@ class VectorStore:
 
     def use(self, fingerprint: str) -> bool:
         """Make this embedder the one in use; where another was, want all vectors anew and give True."""
-        name = f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
+        name = table_of(fingerprint)
         before = self._ledger.get("vectors")
         if before == name:
             return False

@@ -4,13 +4,13 @@ Knows the bank of answers; opens nothing itself (the knowledge bank is opened by
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.exact import Key, key
 from engine.ask.moving import moves
-from engine.ask.reply import Reply, freeze, thaw
+from engine.ask.reply import Reply, freeze, relocate, thaw
 from engine.ask.trace import Trace
 from store.bank import Bank, Kept
 from store.history import Asked, History
@@ -86,7 +86,7 @@ class Asker:
         question = understand(text, now)
         evidence = self._gather(question, manner, trace)
         if kept and kept.evidence == evidence.chunks:
-            return self._serve(ask, kept, ask.generation, covered=evidence.covered)
+            return self._serve(ask, self._follow(ask, kept, evidence), ask.generation, covered=evidence.covered)
         if kept and manner.stale_ok:
             return self._serve(ask, kept, kept.generation, covered=evidence.covered, stale=True)
         return self._make(ask, question, evidence)
@@ -96,6 +96,13 @@ class Asker:
             kept = self._bank.find(ask.key.digest) if ask.manner.read_bank else None
             step.note = _match_note(ask, kept)
         return kept
+
+    def _follow(self, ask: _Ask, kept: Kept, evidence: "Evidence") -> Kept:
+        """Give a kept answer with its sources where they stand now, for files are moved."""
+        moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
+        if moved != kept and ask.manner.write_bank:
+            self._bank.keep(ask.key.digest, moved, self._bytes)
+        return moved
 
     def _serve(
         self, ask: _Ask, kept: Kept, generation: int, *, covered: float | None = None, stale: bool = False

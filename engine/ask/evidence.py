@@ -1,6 +1,6 @@
 """What was retrieved for a question, tied to the files it stands in. Knows retrieval and the catalogue, no writer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -29,10 +29,6 @@ class Read:
     score: float
     sources: tuple[Source, ...]
 
-    def quoted(self, quote: str) -> list[Source]:
-        """Give all its places, with what is quoted of it."""
-        return [replace(source, quote=quote) for source in self.sources]
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -41,6 +37,11 @@ class Evidence:
     reads: tuple[Read, ...]
     chunks: tuple[str, ...]
     covered: float
+
+    def sources(self, quotes: Sequence[str]) -> tuple[Source, ...]:
+        """Give all places, best first, each with what is quoted of it: one quote a read."""
+        pairs = zip(self.reads, quotes, strict=True)
+        return tuple(replace(source, quote=quote) for read, quote in pairs for source in read.sources)
 
 
 def gather(

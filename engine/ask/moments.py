@@ -25,11 +25,14 @@ _NUMBERS = (
     "a=1 an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 fifteen=15 "
     "twenty=20 thirty=30"
 )
-_ORDINALS = (
+_ORDINALS_TEXT = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
     "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
-_TH = re.compile(rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(_ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I)
+)
+_ORDINALS = _ORDINALS_TEXT.split()
+_TH = re.compile(
+    rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(_ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I
+)
 _COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
 _AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
 _SHIFT = re.compile(

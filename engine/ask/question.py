@@ -16,9 +16,13 @@ Asked = Literal["date", "time", "place", "person", "number", "amount", "yes/no",
 # The first of these words in a question decides; of two that start together, the one that stands first here.
 _WORDING: tuple[tuple[Asked, str], ...] = (
     ("time", r"(?:what|which) time|what hour|what o['’]?clock"),
-    ("amount", r"how much|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)"),
+    (
+        "amount",
+        r"how much|what (?:do|does|did|will|would) [^?]{1,80} cost"
+        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)",
+    ),
     ("number", r"how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)"),
-    ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)|how long ago"),
+    ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)s?|how long ago"),
     ("place", r"where|(?:what|which) (?:\w+ )?(?:city|town|country|place|room|location|state|venue|address)"),
     ("person", r"who|whose|whom|(?:what|which) (?:person|people|colleague|speaker|friend)"),
     ("other", r"what|which|why|how|summari[sz]e|describe|explain|tell"),
@@ -49,7 +53,9 @@ _ASKING = (
 ASKING_WORDS = frozenset(_ASKING.split())
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
-_PAST = re.compile(r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE)
+_PAST = re.compile(
+    r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
+)
 _NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
 

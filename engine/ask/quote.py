@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from engine.ask.choose import choose
 from engine.ask.moments import day_in_words, in_words
 from engine.ask.question import Question
 from engine.ask.spans import Found, Kind, find
@@ -38,6 +39,9 @@ _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
 _HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
+# After these a day is where something begins or ends, not when it is.
+_BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instead of)\s+$", re.IGNORECASE)
+_PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _FIRST = re.compile(r"\b(?:I|we)\b")
 
 
@@ -49,6 +53,8 @@ class QuoteSettings:
     evidence: Evidence = field(default_factory=Evidence)
     least: float = 0.5  # support below which it declines
     most: int = 3  # sentences of an answer to a broad question
+    near: float = 0.6  # of sentences that are so near the best one, the newest holds
+    sign: float = 0.6  # that a sentence says what has changed; less so much where it says what no longer holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ def _say(
     question: Question, reads: Sequence[Read], found: Sequence[Candidate], kind: Kind | None, settings: QuoteSettings
 ) -> _Said | None:
     """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
-    best = max(found, key=lambda one: (one.score, -one.read, -one.place))
+    best = choose(question, reads, found, settings.near, settings.sign)
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
     if _SENT.match(question.text) and reads[0].sender:
@@ -155,12 +161,19 @@ def _nearest(question: Question, best: Candidate) -> Found:
     """Take the span that stands nearest to the words of the question."""
     asked = set(content(question))
     places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
-    return min(best.spans, key=lambda one: (sum(sorted(abs(one.start - place) for place in places)[:3]), one.start))
+
+    def apart(one: Found) -> tuple[bool, int, int]:
+        near = sorted(abs(one.start - place) for place in places)[:3]
+        return _BOUND.search(best.text[: one.start]) is not None, sum(near), one.start
+
+    return min(best.spans, key=apart)
 
 
 def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: Found, kind: Kind) -> bool:
     """Tell whether a span answers without its sentence: a place, person or number may be another than was asked for."""
     text = best.text[span.start : span.end]
+    if kind == "date":
+        return _PARTIAL.fullmatch(text) is None
     if kind == "place":
         return any(letter.isupper() or letter.isdigit() for letter in text)
     if kind == "person":

@@ -1,6 +1,7 @@
 """A reply as every caller sees it, and its JSON: one schema, all keys always there, in one order. Light to import."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -24,7 +25,6 @@ class Source:
     quote: str
     own_lines: bool = True  # the lines are the file's
     copy: bool = False  # of the source before it, in another place
-
 
     def to_json(self) -> dict[str, Any]:
         """Give the contract's object."""
@@ -73,6 +73,13 @@ def freeze(reply: Reply) -> str:
     """Give what the bank keeps of a reply: what does not depend on when and how it is served."""
     kept = {name: value for name, value in asdict(reply).items() if name not in _OF_THE_SERVING}
     return json.dumps(kept)  # escaped: file names need not be text
+
+
+def relocate(frozen: str, sources: Callable[[Sequence[str]], Sequence[Source]]) -> str:
+    """Give what is kept of a reply with other sources: `sources` makes them from the quote of each passage read."""
+    kept = json.loads(frozen)
+    quotes = [source["quote"] for source in kept["sources"] if not source["copy"]]
+    return json.dumps(kept | {"sources": [asdict(source) for source in sources(quotes)]})
 
 
 def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Reply:

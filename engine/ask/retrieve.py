@@ -46,6 +46,7 @@ class Retrieval:
     by_words: int = 200
     by_vector: int = 100
     joined: int = 3
+    floor: float = 0.2  # cosine below which a chunk without a word of the question is not of its matter
     weights: Weights = field(default_factory=Weights)
 
 
@@ -80,8 +81,10 @@ def candidates(
     hits = bank.by_words(question.content, scope, settings.by_words) if question.words else []
     if vector is None:
         return [(hit, None) for hit in hits]
+    held = {hit.chunk.id for hit in hits}
     pool = {hit.chunk.id: hit for hit in (*hits, *bank.by_vector(vector, scope, settings.by_vector))}
-    return [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
+    known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
+    return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
 
 
 def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequence[str]) -> dict[str, float]:

@@ -10,6 +10,7 @@ FULL_LINE = 48  # characters: a line of mail at least so long was wrapped and go
 _RAGGED = 8  # characters that a line may fall short of the widest although its next word had fitted
 
 _LABEL = re.compile(r"(?P<bold>\*\*)?(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?(bold)\*\*)(?:[ \t]+|$)")
+_REPLIES = frozenset(["re", "aw", "fw", "fwd", "wg"])  # open a subject, not a speech
 _OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
 _WIDE = frozenset("。！？｡")
@@ -20,9 +21,7 @@ _TITLES_TEXT = (
 _TITLES = frozenset(_TITLES_TEXT.split())
 _NUMBERED = frozenset(["no", "nos", "nr", "fig", "sec", "art", "p", "pp"])  # "No. 5", but "The answer is no. We go."
 _ORDINAL = re.compile(r"\d{1,2}$")
-_MONTH = re.compile(
-    r"\s+(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*\b", re.I
-)
+_MONTH = re.compile(r"\s+(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*\b", re.I)
 _WEAK_TEXT = "a.m p.m am pm etc inc corp co ltd jr sr usw ph.d u.s.a "
 _WEAK = frozenset(_WEAK_TEXT.split())  # may end a sentence, or not
 _LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
@@ -53,7 +52,7 @@ def sentences(text: str) -> list[Span]:
 def label(line: str) -> tuple[str, int] | None:
     """Give the name that opens a line, if what stands before its colon looks like one, and where the speech begins."""
     match = _LABEL.match(line)
-    if match is None:
+    if match is None or match["name"].lower() in _REPLIES:
         return None
     words = re.sub(r"\([^()]*\)", " ", match["name"]).split()
     proper = all(not word[0].islower() or word in _PARTICLES for word in words)

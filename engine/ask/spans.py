@@ -58,13 +58,21 @@ _CLOCK = (
 )
 _CAPITAL = r"[^\W\d_a-zß-ÿ][\w'’&-]*"
 _NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
-_FULL_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la)\s{_CAPITAL}))*"
+_FULL_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|&\s{_CAPITAL}|(?:de|von|van|der|la)\s{_CAPITAL}))*"
 _ROOM = r"(?i:room|suite|floor|building|hall|gate)\s+[A-Z]?\d[\w-]*|\b[A-Z]{2,4}\s?\d{3,5}[a-z]?\b"
 _STREET = rf"\d{{1,5}}\s(?:{_CAPITAL}\s){{1,4}}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Lane|Drive|Way|Plaza|Square)\b\.?"
-_SOMEWHERE = "|".join(
-    rf"(?<=\b{word}\s)(?:the\s)?{_NAME}" for word in ("in", "at", "to", "from", "near", "visit", "visited", "into")
+_BUILDING = (
+    r"(?:hall|church|chapel|school|library|park|house|station|office|room|building|street|square|theatre|yard)\b"
 )
-_THERE = r"(?:in|at|into|to|near|by|under|behind)\s(?:an?|the|my|our|his|her|your|their)\s[a-z-]+"
+_CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{_TH}\b)"
+_SOMEWHERE = "|".join(
+    rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s{_BUILDING})?"
+    for word in ("in", "at", "to", "from", "near", "visit", "visited", "into")
+)
+_THERE = (
+    r"(?:in|at|into|to|near|by|under|behind)\s(?:an?|the|my|our|his|her|your|their)\s(?!new\b|next\b|last\b|first\b"
+    rf"|(?i:{UNIT}|{PART}\b|{_TH}\b|{SEASON}\b|event|end|beginning|way|time|same|moment)\b)[a-z-]+"
+)
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
 _ABOUT = r"(?:(?:about|nearly|almost|over)\s)?"

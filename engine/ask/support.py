@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import exp, log
 
+from engine.ask.moments import resolve
 from engine.ask.question import Question
 from engine.ask.sentences import Span, sentences
 from engine.ask.spans import Found, Kind, find
@@ -17,13 +18,19 @@ from engine.ask.words import words
 _TASK = (
     "summarize summarise summary describe discuss discussing discussion explain mention say said tell talk think "
     "thought opinion attitude view conclude conclusion decide decision reason according regarding group team meeting "
-    "email mail message subject sent wrote person people phone telephone number address"
+    "email mail message subject sent wrote person people phone telephone number address want now currently"
 )
 _ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
 _YOU = frozenset(["you", "your", "yours", "yourself"])
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
+_TITLE = re.compile(r"[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
+_REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
+_WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
+_FIELDS = frozenset(["what", "event", "subject", "title", "invitation"])  # of an invitation: they name what follows
+_PLACES = frozenset(["where", "location", "place", "venue", "ort", "lieu"])
+_EXACT = ("place", "person", "number", "amount")
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
@@ -51,6 +58,7 @@ class Weights:
     length: float = 0.5  # at 60 words and more
     kind: float = 2.0  # holds a span of the kind asked for
     capital: float = 0.7  # the same for places and persons, which are told by little but a capital
+    request: float = 1.5  # asks for something, where the question is what somebody wants of whom it is put by
     day: float = 0.8  # its source is of a day that the question names
     aside: float = -2.0  # in brackets, not spoken; quoted from another mail; a line of its header
     near: float = 0.6  # share of the question's words in the sentence before
@@ -64,6 +72,7 @@ class Evidence:
     source: float = 8.0  # share of the question's words in the source that holds most
     together: float = 1.0  # each of the question's words in the sentence that holds most, up to six
     names: float = 3.2  # share of the question's names in the source that holds most, 1 where it names none
+    absent: float = -5.0  # share of the question's words that its source lacks, where a name or a number is asked for
     rival: float = -8.0  # that more of it is said about another person than about whom it names, in full from 0.3 more
 
 
@@ -79,6 +88,7 @@ class Candidate:
     speaker: str | None
     spans: tuple[Found, ...]
     about: bool | None = None  # whom the question names (True), somebody else (False), unknown (None)
+    fit: float = 3.0  # share, by idf, of the question's words in it, and half of those before it
     score: float = 0.0
 
 
@@ -95,13 +105,20 @@ def candidates(question: Question, reads: Sequence[Read], kind: Kind | None, wei
     names = _names(question)
     speaking = _speaking(names, [one for each in found for one in each])
     found = [[_attributed(one, names, speaking or names) for one in each] for each in found]
+    if kind:
+        found = [
+            [replace(one, words=one.words | _title(question, each, i)) for i, one in enumerate(each)] for each in found
+        ]
     idf = _idf(content(question), [one.words for each in found for one in each])
-    scored = list[Candidate]()
+    scored, wishes = list[Candidate](), _WISH.search(question.text) is not None
     for read, each in zip(reads, found, strict=True):
         start = weights.source * (read.score / best if best > 0 else 0.0) + weights.day * _of_day(question, read)
         for place, one in enumerate(each):
-            clues = _clues(one, each[place - 1] if place else None, idf, weights)
-            scored.append(replace(one, score=start + of_kind * bool(one.spans) + clues))
+            before = each[place - 1] if place else None
+            fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
+            asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
+            score = start + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
+            scored.append(replace(one, fit=fit, score=score))
     return scored
 
 
@@ -109,7 +126,10 @@ def _read(question: Question, read: Read, index: int, kind: Kind | None) -> list
     found = list[Candidate]()
     for place, span in enumerate(sentences(read.text)):
         text = read.text[span.start : span.end]
-        spans = tuple(one for one in find(text, kind) if _is_new(text[one.start : one.end], question)) if kind else ()
+        parts = find(text, kind) if kind else []
+        if kind == "place" and (span.speaker or "").lower() in _PLACES:
+            parts = [Found(0, len(text))]
+        spans = tuple(one for one in parts if kind and _may_answer(text[one.start : one.end], question, read, kind))
         speaker = span.speaker or read.sender or None
         found.append(Candidate(index, place, span, text, frozenset(words(text)), speaker, spans))
     return found
@@ -127,9 +147,27 @@ def _attributed(one: Candidate, names: frozenset[str], persons: frozenset[str]) 
     return replace(one, words=one.words | (who & names), about=about)
 
 
-def _is_new(span: str, question: Question) -> bool:
+def _title(question: Question, each: Sequence[Candidate], place: int) -> frozenset[str]:
+    """Give the words of a line that stands as a title above a sentence: "Dress rehearsal" over "Friday, 18:00"."""
+    back = 2 if place > 1 and (each[place].span.speaker or "").lower() in _PLACES else 1
+    above = each[place - back] if place else None
+    if above is None or (above.span.speaker or "what").lower() not in _FIELDS:
+        return frozenset()
+    if not _TITLE.fullmatch(above.text) or _ASIDE.match(above.text):
+        return frozenset()
+    # "Dress rehearsal, summer concert" is neither the rehearsal nor the concert.
+    return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
+
+
+def _may_answer(span: str, question: Question, read: Read, kind: Kind) -> bool:
+    """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
-    return bool(said) and not set(said) <= set(question.words)
+    if not said or set(said) <= set(question.words):
+        return False
+    if kind != "date" or not question.current or read.date is None or any(map(str.isdigit, span)):
+        return True
+    days = resolve(span, read.date)
+    return days is None or days.last >= read.date.date()
 
 
 def _about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset[str]) -> bool | None:
@@ -149,10 +187,10 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
     clues = (
         (weights.overlap, coverage(idf, one.words)),
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
-        (weights.question, one.text.rstrip("\"”')*] ").endswith("?")),
+        (weights.question, one.text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(one.text)),
         (weights.length, min(len(one.text.split()), 60) / 60),
         (weights.aside, _ASIDE.match(one.text) is not None),
-        (weights.near, coverage(idf, before.words) if before else 0.0),
+        (weights.near, coverage(idf, before.words) if before and not before.text.endswith("?") else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
 
@@ -163,10 +201,12 @@ def support(question: Question, reads: Sequence[Read], found: Sequence[Candidate
         return 0.0
     wanted, names = content(question), _names(question)
     held = [frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}")) for read in reads]
+    best = max(found, key=lambda one: one.score)
     signs = (
         (evidence.source, max(_share(wanted, each) for each in held)),
         (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
         (evidence.names, max(_share(tuple(names), each) for each in held) if names else 1.0),
+        (evidence.absent, 1 - _share(wanted, held[best.read]) if question.asked in _EXACT else 0.0),
         (evidence.rival, min(1.0, _rival(question, found) / 0.3)),
     )
     return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
@@ -174,6 +214,8 @@ def support(question: Question, reads: Sequence[Read], found: Sequence[Candidate
 
 def _rival(question: Question, found: Sequence[Candidate]) -> float:
     """Tell how much more of the question is said about somebody else, where whom it names is one of the speakers."""
+    if _WISH.search(question.text):
+        return 0.0  # "Could you bring" says what its speaker wants
     persons = _speaking(_names(question), found)
     wanted = [word for word in content(question) if word not in persons] if persons else []
     idf = _idf(wanted, [one.words for one in found])

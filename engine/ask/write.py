@@ -15,8 +15,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         quoted = quote(question, reads, QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
     ms = trace.ms()
-    pairs = zip(evidence.reads, _checked(evidence, quoted), strict=True)
-    sources = tuple(source for read, said in pairs for source in read.quoted(said))
+    sources = evidence.sources(_checked(evidence, quoted))
     return Reply(
         question=question.text,
         answer=quoted.answer,

@@ -53,6 +53,15 @@ def test_unrelated_new_mail_keeps_the_answer_and_stamps_it(fresh: Pkb, mail: Pat
     assert [step["name"] for step in again["explain"]] == ["match"]  # this generation is known to be right
 
 
+def test_a_kept_answer_names_its_source_where_it_was_moved_to(fresh: Pkb, mail: Path) -> None:
+    ask(fresh)
+    (mail / "1.eml").rename(mail / "moved.eml")
+    fresh("ingest", "--vectors", "later")
+    looked, again = ask(fresh), ask(fresh)
+    assert (looked["tier"], Path(looked["sources"][0]["path"]).name) == ("exact", "moved.eml")
+    assert again["sources"] == looked["sources"]
+
+
 def test_a_stale_answer_is_shown_as_such_when_asked_for(fresh: Pkb, mail: Path) -> None:
     ask(fresh)
     write(mail, "2.eml", "The tandem again", "The tandem of the harbour museum is blue since Saturday.", 10)

@@ -53,7 +53,10 @@ def test_a_folder_that_is_missing_is_an_error_and_nothing_goes(fresh: Pkb, mail:
     ran = fresh("ingest", "--json")
     summary, error = ran.rows
     assert (ran.code, error["error"]["code"], summary["documents"]["removed"], kept(fresh)) == (1, 1, 0, 15)
-    assert fresh("ingest").err == (f"pkb: {mail} is not there; what was read from it is kept: a disk may be missing\n")
+    said = (
+        f"pkb: {mail} is not there; what was read from it is kept, as a disk may be missing; try: pkb ingest --prune\n"
+    )
+    assert fresh("ingest").err == said
     (mail.parent / "unplugged").rename(mail)
     assert ingest(fresh)["documents"]["read"] == 0
 

@@ -20,7 +20,7 @@ from tests.demo import DATA, environment
 
 KEY = "Who has the spare key to the workshop?"
 FULL = re.compile(
-    "pkb: (no space left on the disk|cannot open .*: (database or disk is full|disk I/O error)); try: pkb .*\n"
+    "pkb: (no space left on the disk|the ledger cannot be read or written: .* full or failing); try: pkb .*\n"
 )
 # Bits that let root read and write what its modes forbid; without them root is like anybody.
 _DROP_BOUND, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
@@ -80,7 +80,7 @@ def test_a_full_disk_loses_nothing_and_the_next_run_finishes(fresh: Pkb, small_d
     assert (ran.code, ran.out) == (1, "")
     assert FULL.fullmatch(ran.err)
     resize(small_disk, "30m")
-    assert fresh("ingest", folder, "--vectors", "later").code == 3
+    assert fresh("ingest", folder, "--vectors", "later").code in (0, 3)  # 3 where the picture had not been named yet
     assert fresh("check", "--read-data").code == 0
     assert fresh("stats", "--json").row["kept"]["documents"] == 15
 

@@ -86,7 +86,8 @@ def test_a_change_that_was_never_finished_is_found(sound: Opened) -> None:
 
 def test_a_file_that_others_can_read_is_found_and_closed(sound: Opened) -> None:
     mend(sound)
-    (sound.home.data / "note").touch(mode=0o644)
+    (sound.home.data / "note").touch()
+    (sound.home.data / "note").chmod(0o644)  # whatever the umask
     privacy = [f.wrong for f in examine(sound.home, sound.ledger, sound.tables, read_data=False) if f.name == "privacy"]
     mend(sound)
     assert (privacy, _mode(sound.home.data / "note")) == (["1 files or folders can be read by others"], 0o600)

@@ -39,7 +39,7 @@ def test_without_a_ledger_there_is_no_store_and_none_is_made(tmp_path: Path) -> 
 
 def test_a_file_that_is_no_database_is_an_error_for_the_user(tmp_path: Path) -> None:
     (tmp_path / "l.db").write_text("not a database, but long enough to be taken for a header of one" * 20)
-    with pytest.raises(PkbError, match="cannot open"):
+    with pytest.raises(PkbError, match="damaged"):
         open_ledger(tmp_path / "l.db")
 
 
@@ -62,9 +62,9 @@ def test_a_foreign_database_with_our_schema_number_is_refused(tmp_path: Path) ->
         open_ledger(tmp_path / "l.db", create=True)
 
 
-def test_a_folder_in_the_ledgers_place_is_an_error_for_the_user(tmp_path: Path) -> None:
+def test_a_folder_in_the_ledgers_place_is_not_called_damage(tmp_path: Path) -> None:
     (tmp_path / "l.db").mkdir()
-    with pytest.raises(PkbError):
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
         open_ledger(tmp_path / "l.db", create=True)
 
 

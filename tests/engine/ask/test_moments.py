@@ -45,6 +45,9 @@ PIECES = [
         ("5 mai", "5 May 2023"),
         ("3. Juni", "3 June 2023"),
         ("May 3rd", "3 May 2023"),
+        ("Thu 18 May", "Thursday 18 May 2023"),
+        ("next Tuesday, 16 May", "Tuesday 16 May 2023"),
+        ("Sunday the twenty-eighth of May", "Sunday 28 May 2023"),
         ("next month", "June 2023"),
         ("last year", "2022"),
         ("three years ago", "2020"),
@@ -118,3 +121,8 @@ def test_whatever_is_written_resolves_to_days_in_order_or_to_none(span: str, wri
 @given(st.lists(st.sampled_from(PIECES)).map("".join), st.datetimes())
 def test_words_are_given_only_for_what_resolves(span: str, written: datetime) -> None:
     assert in_words(span, written) is None or resolve(span, written) is not None
+
+
+@pytest.mark.parametrize("span", ["Monday 16 May", "the 22nd", "Tuesday the 4th", "Thursdays", "Mondays and Fridays"])
+def test_a_day_that_contradicts_itself_or_is_not_one_day_is_left_as_it_is(span: str) -> None:
+    assert in_words(span, MONDAY) is None

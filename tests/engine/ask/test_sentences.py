@@ -141,3 +141,20 @@ def test_only_white_space_and_the_names_of_speakers_are_left_out(text: str) -> N
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_sentences_have_no_blanks_around_them(text: str) -> None:
     assert all(part == part.strip() for part in said(text))
+
+
+def test_a_german_day_of_a_month_does_not_end_a_sentence() -> None:
+    assert said("Abgabe ist der 30. Juni. Bis dann!") == ["Abgabe ist der 30. Juni.", "Bis dann!"]
+
+
+def test_no_is_an_abbreviation_only_before_a_number() -> None:
+    assert said("See No. 5 there. The reply is no. We go.") == ["See No. 5 there.", "The reply is no.", "We go."]
+
+
+def test_a_bold_name_is_a_speaker() -> None:
+    assert [(span.speaker, span.start) for span in sentences("**Ann Vey:** It is off.")] == [("Ann Vey", 13)]
+
+
+def test_a_line_does_not_run_into_a_heading_that_had_room_in_it() -> None:
+    text = f"Present were Ann Vey, Ben Orr, Cy Dole and all of their many cousins\nMoney\n{'word ' * 30}"
+    assert said(text)[1] == "Money"

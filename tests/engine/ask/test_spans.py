@@ -154,3 +154,15 @@ def test_spans_stand_in_order_within_the_text(text: str, kind: Kind) -> None:
 @given(st.lists(st.sampled_from(PIECES)).map("".join), st.sampled_from(get_args(Kind)))
 def test_spans_have_no_blanks_around_them(text: str, kind: Kind) -> None:
     assert all(part == part.strip() for part in texts(text, kind))
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["Saturday 15 June", "next Tuesday, 13 February", "Thu 16 May 2024", "Mondays and Fridays", "Friday the 3rd"],
+)
+def test_a_weekday_and_its_date_are_one_span(date: str) -> None:
+    assert texts(f"We meet on {date} at the pier.", "date") == [date]
+
+
+def test_a_month_is_no_place() -> None:
+    assert texts("In March we met in Vevey hall and in May at the Red Lion.", "place") == ["Vevey hall", "the Red Lion"]

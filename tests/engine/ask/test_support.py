@@ -39,7 +39,39 @@ def test_a_statement_is_preferred_to_the_question_it_answers() -> None:
 
 
 def test_what_was_said_is_preferred_to_what_stands_in_brackets() -> None:
-    assert best("Was there a photo of a trumpet?") == "I bought a trumpet in Oslo."
+    chat = replace(CHAT, text="Ben: I bought a trumpet in Oslo. [photo: a trumpet on a red chair]")
+    assert best("What trumpet did Ben buy?", chat) == "I bought a trumpet in Oslo."
+
+
+@pytest.mark.parametrize(
+    "aside", ["> The boat leaves at nine.", "Re: The boat leaves at nine", "[attachment: boat.txt]"]
+)
+def test_what_is_quoted_or_attached_is_no_sentence_of_the_mail(aside: str) -> None:
+    mail = replace(CHAT, text=f"{aside}\nThe boat waits for nobody.")
+    assert best("Which boat leaves at nine?", mail) == "The boat waits for nobody."
+
+
+def test_a_title_names_what_the_line_below_it_is_about() -> None:
+    mail = replace(CHAT, text="Invitation: Harbour walk\nWhen: Friday 12 May 2023\nNotes: Bring a hat on Thursday.")
+    assert best("When is the harbour walk?", mail, kind="date") == "Friday 12 May 2023"
+
+
+def test_where_of_an_invitation_is_a_place_as_a_whole() -> None:
+    mail = replace(CHAT, text="Invitation: Harbour walk\nWhen: Friday\nWhere: Pier 4, Westgate")
+    assert [one.text for one in scored("Where is the walk?", mail, kind="place") if one.spans] == ["Pier 4, Westgate"]
+
+
+def test_a_request_answers_what_its_sender_wants() -> None:
+    mail = replace(
+        CHAT, text="The van is mine. Could you please bring two ropes?", sender="Martha Lopez <m@example.org>"
+    )
+    assert best("What does Martha Lopez want me to bring?", mail) == "Could you please bring two ropes?"
+    assert supported("What does Martha Lopez want me to bring?", mail) > 0.5
+
+
+def test_a_price_of_another_trade_is_no_support() -> None:
+    mail = replace(CHAT, text="We paid the roof painter 90 pounds.")
+    assert supported("How much does the boat painter charge?", mail) < 0.5
 
 
 def test_a_speaker_is_among_the_words_of_a_sentence_only_if_the_question_names_him() -> None:

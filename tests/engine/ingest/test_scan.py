@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -135,17 +136,17 @@ print(sorted(os.fsdecode(path) for path in found.gone), *found.closed.values())
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
-@pytest.mark.parametrize("mode", [0o000, 0o400, 0o100], ids=oct)
-def test_files_in_a_folder_that_may_not_be_read_are_not_gone(tmp_path: Path, mode: int) -> None:
-    inner = tmp_path / "root" / "inner"
-    inner.mkdir(parents=True)
-    (inner / "a").write_text("a")
-    inner.chmod(mode if mode != 0o400 else 0o404)
-    for folder in (tmp_path / "root", *list(tmp_path.parents)[:2], tmp_path):
-        folder.chmod(0o755)
-    words = [sys.executable, "-c", _LOOK, str(tmp_path / "root"), str(inner / "a")]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert said == f"['{tmp_path}/root/gone'] permission denied\n"
+@pytest.mark.parametrize("mode", [0o000, 0o404, 0o100], ids=oct)
+def test_files_in_a_folder_that_may_not_be_read_are_not_gone(mode: int) -> None:
+    with TemporaryDirectory() as root:  # others may not enter pytest's own folders
+        inner = Path(root, "inner")
+        inner.mkdir()
+        (inner / "a").write_text("a")
+        inner.chmod(mode)
+        Path(root).chmod(0o755)
+        words = [sys.executable, "-c", _LOOK, root, str(inner / "a")]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said == f"['{root}/gone'] permission denied\n"
 
 
 def test_going_up_ends_at_the_top() -> None:

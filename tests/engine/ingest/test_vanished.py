@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.ingest.box import Box, mail
+from engine.ingest.ingest import Guard, Ingest
+from store.catalogue import Root
+from tests.engine.ingest.box import LIMITS, Box, mail
 
 
 def test_a_missing_root_removes_nothing(box: Box) -> None:
@@ -84,3 +86,40 @@ def test_a_message_that_leaves_an_mbox_goes_and_the_rest_keep_their_chunks(box: 
     _mbox(box.mail / "a.mbox", range(1, 5))
     summary = box.ingest()
     assert (summary.kept, summary.removed, set(box.opened.chunks()) < set(before)) == (0, 1, True)
+
+
+def _let_go(box: Box, root: Path, *, prune: bool = False) -> int:
+    run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50, prune))
+    run.let_go(Root(str(root), root.name, None))
+    return run.summary.refused
+
+
+def test_a_root_that_is_let_go_takes_what_stood_only_in_it(box: Box) -> None:
+    mail(box.folder / "one" / "a", "red")
+    mail(box.folder / "two" / "a", "red")
+    mail(box.folder / "two" / "b", "blue")
+    box.ingest(box.folder / "one", box.folder / "two")
+    _let_go(box, box.folder / "two")
+    assert ([root.path for root in box.opened.catalogue.roots()], box.texts()) == ([str(box.folder / "one")], ["red"])
+    assert (box.collections(), box.opened.wrong()) == ({("one",): 1}, [])
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_large_root_is_let_go_only_when_told(box: Box, prune: bool) -> None:
+    for number in range(51):
+        mail(box.mail / f"m{number}", f"word{number}")
+    box.ingest()
+    refused = _let_go(box, box.mail, prune=prune)
+    left = (refused, len(box.texts()), len(box.opened.catalogue.roots()))
+    assert left == ((0, 0, 0) if prune else (51, 51, 1))
+
+
+def test_what_a_root_that_was_let_go_said_is_searched_where_it_is_quoted(box: Box) -> None:
+    mail(box.folder / "one" / "a", "see you on Thursday", name="a")
+    quote = "On 1 May 2024 ann@x.org wrote:\n> see you on Thursday\n"
+    mail(box.folder / "two" / "b", f"yes\n\n{quote}", name="b", answers="a", day=2)
+    box.ingest(box.folder / "one")
+    box.ingest(box.folder / "two")
+    _let_go(box, box.folder / "one")
+    box.ingest(box.folder / "two")
+    assert (sum("Thursday" in text for text in box.texts()), box.opened.wrong()) == (1, [])

@@ -1,0 +1,40 @@
+"""Which of several sentences answers."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.ask.question import understand
+from engine.ask.quote import quote
+from engine.ask.support import Read
+
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+OLD = Read("From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0, 0)
+NEW = replace(
+    OLD, text="The picnic is on 9 June at the weir.", date=datetime(2024, 4, 1, tzinfo=UTC), score=0.9, number=1
+)
+
+
+def answered(question: str, *reads: Read) -> str | None:
+    return quote(understand(question, NOW), reads).answer
+
+
+@pytest.mark.parametrize("reads", [(OLD, NEW), (replace(NEW, score=1.0), replace(OLD, score=0.9))])
+def test_of_two_equal_sentences_the_newer_holds(reads: tuple[Read, ...]) -> None:
+    assert answered("When is the picnic at the weir?", *reads) == "9 June 2024"
+
+
+def test_without_a_date_the_better_source_is_taken() -> None:
+    assert answered("When is the picnic at the weir?", OLD, replace(NEW, date=None)) == "3 June 2024"
+
+
+def test_of_what_is_past_the_better_source_is_taken() -> None:
+    assert answered("When was the picnic at the weir?", OLD, NEW) == "3 June 2024"
+
+
+def test_what_is_now_holds_against_what_was_told() -> None:
+    read = replace(
+        OLD, text="I told you that a seat at the weir would cost 12 pounds. A seat at the weir is now 10 pounds."
+    )
+    assert answered("How much is a seat at the weir?", read) == "10 pounds"
