@@ -25,7 +25,6 @@ class Hit:
     sender: str
     recipients: tuple[str, ...]
     title: str
-    collection: str
 
 
 @dataclass(frozen=True, slots=True)

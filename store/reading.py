@@ -15,7 +15,7 @@ from store.tables import Row, Tables
 
 _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
-    "title", "date", "sender", "recipients", "collections",
+    "title", "date", "sender", "recipients",
 )  # fmt: skip
 
 
@@ -63,5 +63,4 @@ class Reader:
 def _hit(row: Row, vector: Vectors | None) -> Hit:
     place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
     recipients = tuple(name for name in row["recipients"].split("\n") if name)
-    collection = next(iter(row["collections"]), "")
-    return Hit(Chunk(*place), row["words"], vector, row["date"], row["sender"], recipients, row["title"], collection)
+    return Hit(Chunk(*place), row["words"], vector, row["date"], row["sender"], recipients, row["title"])

@@ -4,6 +4,7 @@ Knows the bank by the protocol below, and neither LanceDB nor files; the only im
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import log
 from typing import Protocol
@@ -43,8 +44,8 @@ class Bank(Protocol):
 class Retrieval:
     """How much is looked at: candidates by words and by vector, and chunks that may join into one source."""
 
-    by_words: int = 200
-    by_vector: int = 100
+    by_words: int = 100
+    by_vector: int = 50
     joined: int = 3
     floor: float = 0.2  # cosine below which a chunk without a word of the question is not of its matter
     weights: Weights = field(default_factory=Weights)
@@ -78,11 +79,13 @@ def candidates(
     bank: Bank, vector: Vectors | None, question: Question, scope: Scope, settings: Retrieval
 ) -> list[tuple[Hit, float | None]]:
     """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
-    hits = bank.by_words(question.content, scope, settings.by_words) if question.words else []
     if vector is None:
-        return [(hit, None) for hit in hits]
+        return [(hit, None) for hit in bank.by_words(question.content, scope, settings.by_words)]
+    with ThreadPoolExecutor(1) as aside:  # both mostly wait for the disk and for code that runs without the interpreter
+        near = aside.submit(bank.by_vector, vector, scope, settings.by_vector)
+        hits = bank.by_words(question.content, scope, settings.by_words)
     held = {hit.chunk.id for hit in hits}
-    pool = {hit.chunk.id: hit for hit in (*hits, *bank.by_vector(vector, scope, settings.by_vector))}
+    pool = {hit.chunk.id: hit for hit in (*hits, *near.result())}
     known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
     return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
 
@@ -95,7 +98,7 @@ def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequ
 
 def bm25(tokens: Sequence[Sequence[str]], idf: Mapping[str, float], mean_words: float) -> list[float]:
     """Score token lists with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool."""
-    held = [[token for token in each if token in idf] for each in tokens]
+    held = [[token for token in each if token in idf] if idf.keys() & set(each) else [] for each in tokens]
     if not any(held):
         return [0.0] * len(held)
     model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
@@ -128,10 +131,8 @@ def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) ->
 
 
 def _row(hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float]) -> Row:
-    where: dict[str, list[int]] = {}
-    for place, token in enumerate(tokens):
-        if token in idf:
-            where.setdefault(token, []).append(place)
+    present = idf.keys() & set(tokens)
+    where = {word: [place for place, token in enumerate(tokens) if token == word] for word in idf if word in present}
     return Row(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None)
 
 

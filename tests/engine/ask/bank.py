@@ -72,9 +72,9 @@ class Item:
     chunks: tuple[Chunk, ...]
 
 
-def hits(items: Sequence[Item], collection: str = "") -> list[Hit]:
+def hits(items: Sequence[Item]) -> list[Hit]:
     """Make the hits of a bank, without vectors."""
-    return [_hit(item.document, chunk, collection) for item in items for chunk in item.chunks]
+    return [_hit(item.document, chunk) for item in items for chunk in item.chunks]
 
 
 def embedded(found: Sequence[Hit], vectors: Vectors) -> list[Hit]:
@@ -82,9 +82,9 @@ def embedded(found: Sequence[Hit], vectors: Vectors) -> list[Hit]:
     return [replace(hit, vector=row) for hit, row in zip(found, vectors, strict=True)]
 
 
-def _hit(document: Document, chunk: Chunk, collection: str) -> Hit:
+def _hit(document: Document, chunk: Chunk) -> Hit:
     tokens = " ".join(searched(chunk, document.sender, document.recipients, document.date))
-    return Hit(chunk, tokens, None, document.date, document.sender, document.recipients, document.title, collection)
+    return Hit(chunk, tokens, None, document.date, document.sender, document.recipients, document.title)
 
 
 def _within(hit: Hit, scope: Scope) -> bool:
@@ -93,8 +93,8 @@ def _within(hit: Hit, scope: Scope) -> bool:
     people = hit.sender.casefold(), " ".join(hit.recipients).casefold()
     if any(want not in have for want, have in zip(wanted, people, strict=True)):
         return False
-    if scope.collection is not None and hit.collection != scope.collection:
-        return False
+    if scope.collection is not None:
+        return False  # nothing here belongs to one
     if hit.date is None:
         return scope.since is None and scope.until is None
     return (scope.since is None or scope.since <= hit.date) and (scope.until is None or hit.date < scope.until)
