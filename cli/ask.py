@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import out
+from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, text
 from cli.session import Session, session
 from store.errors import NoModel, NoStore, PkbError, UsageError
@@ -25,17 +26,11 @@ def ask(
     k: Annotated[
         int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources to read for an answer (5).")
     ] = None,
-    sender: Annotated[
-        str | None, typer.Option("--from", metavar="PERSON", help="Only what this person wrote or said.")
-    ] = None,
-    recipient: Annotated[
-        str | None, typer.Option("--to", metavar="PERSON", help="Only what went to this person.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="DAY", help="Only from this day on: 2024-05-03, 2024-05 or 30d.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and with this day.")] = None,
-    collection: Annotated[str | None, typer.Option("--in", metavar="NAME", help="Only this collection.")] = None,
+    sender: Sender = None,
+    recipient: Recipient = None,
+    since: Since = None,
+    until: Until = None,
+    collection: Collection = None,
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The language model to answer with; quote for none.")
     ] = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import out
+from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, place, text
 from cli.plain import line, plain
 from cli.session import Session, session
@@ -16,17 +17,11 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for, in words or as a question.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Passages to show.")] = 10,
-    sender: Annotated[
-        str | None, typer.Option("--from", metavar="PERSON", help="Only what this person wrote or said.")
-    ] = None,
-    recipient: Annotated[
-        str | None, typer.Option("--to", metavar="PERSON", help="Only what went to this person.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="DAY", help="Only from this day on: 2024-05-03, 2024-05 or 30d.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and with this day.")] = None,
-    collection: Annotated[str | None, typer.Option("--in", metavar="NAME", help="Only this collection.")] = None,
+    sender: Sender = None,
+    recipient: Recipient = None,
+    since: Since = None,
+    until: Until = None,
+    collection: Collection = None,
 ) -> None:
     """Show the passages that fit best, without answering.
 

@@ -1,4 +1,4 @@
-"""What a question asks for: its words, kind, names, quoted phrases and dates, and whether its meaning moves with time.
+"""What a question asks for: its words, kind, names, quoted phrases and dates, and whether it is about now.
 
 Reads the wording alone: knows nothing of the bank, of models, or of answers.
 """
@@ -31,19 +31,6 @@ _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind
 _AUXILIARY = re.compile(
     r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
 )
-_UNIT = (
-    r"(?:second|minute|hour|day|night|morning|afternoon|evening|week|weekend|fortnight|month|quarter|term|semester|year"
-    rf"|spring|summer|autumn|fall|winter|time|{'|'.join(dates.WEEKDAYS)})s?"
-)
-_CALENDAR = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|nowadays|currently|current|latest|newest|recent|recently|lately|upcoming"
-    r"|ago|yet|still|overdue|soon|so far|these days|at the moment|right away|anymore|any more|at present|to date"
-    rf"|this (?:coming |past )?{_UNIT}|(?:last|past|next|coming|previous) (?:few |couple of |\w+ )?{_UNIT}"
-    r"|(?:my|our|the|your|his|her|their) (?:next|last|coming)|what(?:'s| is) next|next (?:meeting|call|appointment)"
-    rf"|(?:how (?:long|many {_UNIT})|time) (?:\w+ )?(?:until|till|left|since|remain\w*)"
-    r"|(?:am|are|is) (?:i|we|it|he|she|they|my \w+|the \w+) (?:\w+ )?(?:late|due|early|behind|on time))\b",
-    re.IGNORECASE,
-)
 _ASKING = (
     "accord attitud concern describ discuss discussion document email explain group mail meet mention messag "
     "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
@@ -61,14 +48,13 @@ _NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question understood; `calendar` is true where the answer expires with the day it was given on."""
+    """One question understood."""
 
     text: str
     words: tuple[str, ...]  # distinct, in order
     asked: Asked
     names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
     dates: tuple[dates.Days, ...]
-    calendar: bool
 
     @property
     def current(self) -> bool:
@@ -89,7 +75,6 @@ def understand(text: str, now: datetime) -> Question:
         asked=_asked(text),
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text)])),
         dates=tuple(dates.find(text, now.date())),
-        calendar=_CALENDAR.search(text) is not None,
     )
 
 
