@@ -20,7 +20,7 @@ def show_figures(row: dict[str, Any]) -> None:
     for name, documents in row["collections"].items():
         console.print(f"  {plain(name)}: {count(documents, 'document')}")
     if kept["problems"]:
-        console.print(f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest")
+        console.print(f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest --json")
     console.print(f"{count(row['bank']['answers'], 'answer')} kept in {size(row['bank']['bytes'])}")
     console.print("on disk: " + ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items()))
     if row["asked"]:

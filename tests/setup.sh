@@ -22,8 +22,8 @@ else
     echo "pkb: $python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2
     exit 1
   fi
-  "$venv/bin/python" -m pip install --quiet --upgrade pip
-  install() { "$venv/bin/python" -m pip install --quiet "$@"; }
+  "$venv/bin/python" -m pip install -qq --upgrade pip
+  install() { "$venv/bin/python" -m pip install -qq "$@"; }
 fi
 
 echo "pkb: installing its packages"
