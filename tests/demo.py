@@ -15,8 +15,9 @@ DATA = Path(__file__).parent / "data" / "demo"
 NOW = "2024-06-19T08:00"
 QUESTIONS = (
     "when is rehearsal?",
-    "Where does the choir rehearse now?",
+    "When is the summer concert?",
     "How much is a ticket for the summer concert?",
+    "What does Ann Whitlock want me to bring?",
     "Who has the spare key to the workshop?",
     "Will there be a bouncy castle at the fair?",
     "Wann ist Anmeldeschluss für den Chorbesuch in Ahrenswalde?",
