@@ -47,6 +47,16 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Which language model answers (none: pkb quotes), and what it may take."""
+
+    name: str = ""  # of the hub's local cache, or a folder
+    revision: str = ""  # the commit that was pulled; empty for a folder
+    max_tokens: int = field(default=256, metadata={"least": 1})  # of one answer
+    memory_share: float = field(default=0.75, metadata={"most": 1})  # of this machine's memory, for MLX
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of it, by section."""
 
@@ -54,6 +64,7 @@ class Settings:
     bank: BankSettings = field(default_factory=BankSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     embed: EmbedSettings = field(default_factory=EmbedSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
 
 
 def find(settings: Settings, key: str) -> Any:

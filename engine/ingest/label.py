@@ -29,7 +29,12 @@ def label(document: Document, role: str) -> str:
 def _date(date: datetime) -> str:
     """Spell the day out, as questions do: words find it, and a model need not reckon the weekday."""
     clock = f" {date:%H:%M}" if (date.hour, date.minute) != (0, 0) else ""  # midnight: only the day is known
-    return f"{_DAYS[date.weekday()]} {date.day} {_MONTHS[date.month - 1]} {date.year}{clock}"
+    return day(date) + clock
+
+
+def day(date: datetime) -> str:
+    """Spell out weekday and date."""
+    return f"{_DAYS[date.weekday()]} {date.day} {_MONTHS[date.month - 1]} {date.year}"
 
 
 def _names(people: Sequence[str], most: int) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 from engine.models.arrays import mlx_arrays, numpy_arrays
 from engine.models.bert import Bert, encode, from_tensors
 from engine.models.protocols import Vectors
-from engine.models.weights import digest, open_tensors
+from engine.models.digests import digest
+from engine.models.weights import open_tensors
 from store.errors import NoModel
 
 if TYPE_CHECKING:

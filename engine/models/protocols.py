@@ -1,7 +1,8 @@
 """What pkb asks of a model; nothing here knows how one computes."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,4 +29,51 @@ class Embedder(Protocol):
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows) in batches of similar length, so that a caller can save as it goes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a model's chat template puts around a prompt, as token ids; all empty where it has no template.
+
+    `opening` begins the system segment, `turning` ends it and opens the user's turn, `closing` ends the last segment.
+    """
+
+    opening: tuple[int, ...] = ()
+    turning: tuple[int, ...] = ()
+    closing: tuple[int, ...] = ()
+
+
+class LanguageModel(Protocol):
+    """Reads a prompt segment by segment into a cache of keys and values, and continues it greedily."""
+
+    @property
+    def name(self) -> str:
+        """Give the name that people know it by."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """Give how many tokens of prompt and answer it can hold."""
+        ...
+
+    @property
+    def frame(self) -> Frame:
+        """Give what stands around a prompt."""
+        ...
+
+    def tokens(self, text: str) -> list[int]:
+        """Give the ids of a text; what looks like a special token in it is text like any other."""
+        ...
+
+    def begin(self) -> Any:
+        """Give an empty cache."""
+        ...
+
+    def prefill(self, cache: Any, ids: Sequence[int]) -> None:
+        """Read one whole segment into the cache, in sub-steps counted from the segment's start."""
+        ...
+
+    def decode(self, cache: Any, ids: Sequence[int], most: int) -> Iterator[str]:
+        """Read the last segment and yield the text of each further token, which may be empty, up to a stop."""
         ...
