@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def show_answer(answered: Answered, *, explain: bool) -> None:
-    """Print an answer with its sources; what was done to find it goes to stderr."""
-    reply, console = answered.reply, out.console()
-    console.print(_answer(reply))
-    for number, places in enumerate(_grouped(reply.sources), 1):
+def show_answer(answered: Answered, *, streamed: bool, explain: bool) -> None:
+    """Print an answer, unless it was streamed, with its sources; what was done to find it goes to stderr."""
+    reply = answered.reply
+    if reply.answer is None or not streamed:
+        out.console().print(_answer(reply))
+    read = list(enumerate(_grouped(reply.sources), 1))
+    bearing = [(number, places) for number, places in read if reply.writer == "quote" or places[0].quote]
+    for number, places in bearing:
         show_source(number, places)
+    if aside := [_titled(*one) for one in read if one not in bearing]:
+        out.console().print(Text("\nAlso read:\n", style="dim").append("\n".join(line.plain for line in aside)))
     out.console(stderr=True).print(Text(_how(answered), style="dim"))
     if explain:
         out.console(stderr=True).print(_steps(answered))
@@ -56,14 +61,18 @@ def _grouped(sources: Sequence[Source]) -> list[list[Source]]:
 
 def _source(number: int, places: Sequence[Source]) -> Text:
     source = places[0]
-    day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
-    text = Text(f"\n[{number}] ", style="bold")
-    text.append(f"{one_line(source.title, 60) or 'no subject'} · {day}", style="not bold")
+    text = Text("\n").append_text(_titled(number, places))
     for place in places:
-        text.append(f"\n    {'also ' if place.copy else ''}{_where(place)}", style="not bold dim")
+        text.append(f"\n    {'also ' if place.copy else ''}{_where(place)}", style="dim")
     if source.quote:
-        text.append(f"\n    “{one_line(source.quote, 240)}”", style="not bold italic")
+        text.append(f"\n    “{one_line(source.quote, 240)}”", style="italic")
     return text
+
+
+def _titled(number: int, places: Sequence[Source]) -> Text:
+    source = places[0]
+    day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
+    return Text.assemble((f"[{number}] ", "bold"), f"{one_line(source.title, 60) or 'no subject'} · {day}")
 
 
 def _where(source: Source) -> str:
@@ -84,10 +93,12 @@ def _how(answered: Answered) -> str:
     if reply.age_s is not None:
         parts.append(f"answered {_age(reply.age_s)} ago" + (", may be out of date" if reply.stale else ""))
     if reply.writer == "quote":
-        parts.append("no language model, so pkb quotes")
+        parts.append("quoted; for answers in words: pkb model pull")
+    elif reply.model:
+        parts.append(one_line(Path(reply.model).name, 60))
     if answered.covered is not None and answered.covered < 1:
         parts.append(f"{answered.covered:.0%} of chunks searched by meaning, all by words")
-    return "\n" + " · ".join(parts)
+    return "\n" + " · ".join([*parts, *answered.trace.notices])
 
 
 def _age(seconds: float) -> str:

@@ -55,8 +55,10 @@ _QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     os.umask(0o077)
-    # One BLAS thread, before numpy is imported: work is shared out by batches, and threads of two levels wait for
-    # each other (embedding took ten times as long).
+    # One BLAS thread for numpy, before it is imported: embedding is shared out by batches, and threads of two levels
+    # wait for each other (it took ten times as long). Language models have a BLAS of their own, with more.
+    if asked := os.environ.get("OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault("PKB_THREADS", asked)
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     os.environ.update(dict.fromkeys(_QUIET, "1"))

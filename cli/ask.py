@@ -14,7 +14,7 @@ from cli.session import Session, session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.answer import Answered, Manner
+    from engine.ask.answer import Manner
 
 
 def ask(
@@ -34,6 +34,9 @@ def ask(
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The language model to answer with; quote for none.")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Tokens that a model may write (256).")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use kept answers nor keep this one.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Make the answer anew and keep it.")] = False,
     stale_ok: Annotated[
@@ -45,44 +48,51 @@ def ask(
 
     Example: pkb ask "when is rehearsal?" --since 2024-06-01
     """
-    if model not in (None, "quote"):
-        raise NoModel(f"there is no language model {model} here", "pkb ask --model quote")
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     from engine.ask.answer import Manner
 
     with session() as opened:
+        if model is not None:
+            opened.override("model.name", model)
+            opened.override("model.revision", "")
+        if max_tokens is not None:
+            opened.override("model.max_tokens", max_tokens)
         scope = limits(opened, sender, recipient, since, until, collection)
         count = opened.settings.ask.k if k is None else k
         manner = Manner(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
-        printer = partial(_print, as_json=as_json, explain=explain)
+        ask_one = partial(_ask, opened, manner, as_json=as_json, explain=explain)
         if question == ["-"]:
-            _batch(opened, manner, printer, as_json=as_json)
+            _batch(ask_one, as_json=as_json)
         else:
-            answered = opened.asker.ask(text(" ".join(question)), manner, opened.now)
-            printer(answered)
-            raise typer.Exit(0 if answered.reply.answer is not None else 4)
+            raise typer.Exit(0 if ask_one(text(" ".join(question))) else 4)
 
 
-def _batch(opened: Session, manner: "Manner", printer: "Callable[[Answered], None]", *, as_json: bool) -> None:
+def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
     for line in sys.stdin.buffer:
         question = line.decode("utf-8", "replace").strip()
         if not question:
             continue
         try:
-            printer(opened.asker.ask(question, manner, opened.now))
-        except NoStore:
+            ask_one(question)
+        except (NoStore, NoModel):
             raise  # for every question alike
         except PkbError as error:
             out.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _print(answered: "Answered", *, as_json: bool, explain: bool) -> None:
+def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, explain: bool) -> bool:
+    """Ask one question and print what comes of it; tells whether it was answered."""
     if as_json:
+        answered = opened.asker.ask(question, manner, opened.now)
         row = answered.reply.to_json()
         out.data(row | {"explain": answered.trace.to_json()} if explain else row)
-        return
-    from cli.answers import show_answer  # and with it rich
+    else:
+        streamed = out.Stream()
+        with streamed:
+            answered = opened.asker.ask(question, manner, opened.now, streamed.say)
+        from cli.answers import show_answer  # and with it rich
 
-    show_answer(answered, explain=explain)
+        show_answer(answered, streamed=streamed.started, explain=explain)
+    return answered.reply.answer is not None

@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from cli.plain import in_json, line
+from cli.plain import in_json, line, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +34,26 @@ def data(row: dict[str, Any]) -> None:
     text = json.dumps(row, ensure_ascii=sys.stdout.encoding.lower() != "utf-8")
     sys.stdout.write(in_json(text) + "\n")
     sys.stdout.flush()
+
+
+class Stream:
+    """Text that is printed while it is made, and its line ended even if it is broken off."""
+
+    def __init__(self) -> None:
+        self.started = False
+
+    def say(self, more: str) -> None:
+        """Print more of it."""
+        self.started = True
+        sys.stdout.write(plain(more))
+        sys.stdout.flush()
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.started:
+            sys.stdout.write("\n")
 
 
 def say(message: str) -> None:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from cli.writers import Writer
     from engine.ask.answer import Asker, Manner
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
-    from engine.ask.reply import Reply
     from engine.ask.trace import Trace
     from engine.ingest.embed import Embedded
     from engine.ingest.ingest import Ingest
@@ -52,6 +52,12 @@ class Session:
         from engine.settings import load
 
         return load(self.home.config)
+
+    def override(self, key: str, value: object) -> None:
+        """Change a setting for this command alone."""
+        from engine.settings import put
+
+        self.settings = put(self.settings, key, value, "this command")
 
     def make(self) -> None:
         """Allow this command to make a home that is not there yet."""
@@ -160,7 +166,6 @@ class Session:
     def asker(self) -> "Asker":
         """Make what answers questions; the knowledge bank is opened when a question needs it."""
         from engine.ask.answer import Asker
-        from engine.ask.exact import QUOTE
 
         def gather(question: "Question", manner: "Manner", trace: "Trace") -> "Evidence":
             with trace.step("open"):
@@ -170,13 +175,14 @@ class Session:
             with self.locks.reader():
                 return gather(*parts, question, manner.scope, manner.k, trace)
 
-        def write(question: "Question", evidence: "Evidence", trace: "Trace") -> "Reply":
-            from engine.ask.write import write
+        return Asker(self.ledger, gather, self.writer.write, self.writer.fingerprint, self.settings.bank.bytes)
 
-            return write(question, evidence, trace, self.settings.ask.decline_below)
+    @cached_property
+    def writer(self) -> "Writer":
+        """Give what writes answers: the language model that the settings name, else the quotes."""
+        from cli.writers import choose
 
-        writer = f"{QUOTE}/{self.settings.ask.decline_below}"
-        return Asker(self.ledger, gather, write, writer, self.settings.bank.bytes)
+        return choose(self.home, self.settings, lambda: self.ledger, self.now, self._environ)
 
     def search(self, text: str, scope: "Scope", k: int) -> "Evidence":
         """Retrieve without answering."""

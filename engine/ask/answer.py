@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
 
+Say = Callable[[str], None]  # is given more of an answer while it is written
+
 
 @dataclass(frozen=True, slots=True)
 class Manner:
@@ -52,6 +54,7 @@ class _Ask:
     generation: int
     now: datetime
     trace: Trace
+    say: Say | None
 
 
 class Asker:
@@ -65,19 +68,22 @@ class Asker:
         self,
         ledger: Ledger,
         gather: "Callable[[Question, Manner, Trace], Evidence]",
-        write: "Callable[[Question, Evidence, Trace], Reply]",
+        write: "Callable[[Question, Evidence, Trace, Say | None], Reply]",
         writer: str,
         bank_bytes: int,
     ) -> None:
         self._ledger, self._gather, self._write, self._writer, self._bytes = ledger, gather, write, writer, bank_bytes
         self._bank, self._history = Bank(ledger), History(ledger)
 
-    def ask(self, text: str, manner: Manner, now: datetime) -> Answered:
-        """Follow the path for one question; UsageError where it is empty."""
+    def ask(self, text: str, manner: Manner, now: datetime, say: Say | None = None) -> Answered:
+        """Follow the path for one question; UsageError where it is empty.
+
+        What is made anew is given to `say` while it is written; what is kept is there at once.
+        """
         trace = Trace()
         asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=moves(text))
         # The generation is read before all else: whatever changes from here on makes this answer look again.
-        ask = _Ask(text, manner, asked, self._ledger.generation, now, trace)
+        ask = _Ask(text, manner, asked, self._ledger.generation, now, trace, say)
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
@@ -117,7 +123,7 @@ class Asker:
         return Answered(reply, ask.trace, covered)
 
     def _make(self, ask: _Ask, question: "Question", evidence: "Evidence") -> Answered:
-        reply = self._write(question, evidence, ask.trace)
+        reply = self._write(question, evidence, ask.trace, ask.say)
         if ask.manner.write_bank:
             made = (ask.generation, "full", ask.now.timestamp(), reply.ms["total"])
             about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)

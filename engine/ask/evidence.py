@@ -12,22 +12,31 @@ from engine.ask.trace import Trace
 from engine.models.protocols import Embedder
 from store.catalogue import Catalogue
 from store.hits import Hit
-from store.records import Place, Scope
+from store.records import Chunk, Place, Scope
 
 _COPIES = 3  # named beside a source
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One source as it is read: its text under its header, how well it fits, and where it stands, copies behind it."""
+    """One source as it is read: its chunks, how well it fits, and where it stands, copies behind it."""
 
-    header: str
-    text: str
+    chunks: tuple[Chunk, ...]  # neighbours, in order
     sender: str
     recipients: tuple[str, ...]
     date: datetime | None
     score: float
     sources: tuple[Source, ...]
+
+    @property
+    def header(self) -> str:
+        """Give the line that says who, when and what."""
+        return self.chunks[0].header
+
+    @property
+    def text(self) -> str:
+        """Give the text of its chunks, a line end between them."""
+        return "\n".join(chunk.text for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +73,11 @@ def _read(catalogue: Catalogue, source: Found, hits: Mapping[str, Hit]) -> Read 
     hit, places = hits[source.chunks[0].id], catalogue.places(source.document)
     if not places:
         return None
-    text = "\n".join(chunk.text for chunk in source.chunks)
     lines = (source.first, source.last)
     copies = [(p, hits[c.id], (c.first, c.last)) for c in source.copies for p in catalogue.places(c.document)[:1]]
     standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
     sources = tuple(_source(*one, source.score, copy=bool(number)) for number, one in enumerate(standing))
-    return Read(hit.chunk.header, text, hit.sender, hit.recipients, hit.date, source.score, sources)
+    return Read(source.chunks, hit.sender, hit.recipients, hit.date, source.score, sources)
 
 
 def _source(place: Place, hit: Hit, lines: tuple[int, int], score: float, *, copy: bool) -> Source:

@@ -1,4 +1,4 @@
-"""The exact tier: what makes two questions the same. Standard library alone, for a hit must not wait for imports."""
+"""The exact tier: what makes two questions the same. Light to import, for a hit must not wait."""
 
 import json
 import unicodedata
@@ -6,10 +6,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import blake2b
 
+from prompts import version
 from store.errors import UsageError
 from store.records import Scope
 
-QUOTE = "quote-1"  # the quote writer; raised when the same evidence would be quoted in another way
+_QUOTE = "quote-1"  # raised when the same evidence would be quoted in another way
+_MODEL = "model-1"  # raised when the same evidence would be put to a model in another order or form
+_PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 
 
@@ -42,3 +45,13 @@ def key(question: str, scope: Scope, writer: str, now: datetime, *, calendar: bo
         raise UsageError("the question is empty", 'pkb ask "when is rehearsal?"')
     limits = json.dumps(asdict(scope), default=datetime.isoformat)
     return Key(compared, limits, writer, now.date().isoformat() if calendar else None)
+
+
+def by_quotes(least: float) -> str:
+    """Name the quote writer."""
+    return f"{_QUOTE}/{least}"
+
+
+def by_model(fingerprint: str, most: int) -> str:
+    """Name a language model as a writer: its files, the wording of its prompt, and the tokens it may write."""
+    return f"{_MODEL}/{fingerprint}/{version(*_PROMPTS)}/{most}"

@@ -12,8 +12,6 @@ from engine.ingest.label import day
 from prompts import prompt
 from store.records import Chunk
 
-FORM = "answer-1"  # raised when the same evidence would be put to a model in another way
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:

@@ -18,9 +18,10 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """The steps of one question so far; `total` runs from its making."""
+    """The steps of one question so far, and what the asker should be told; `total` runs from its making."""
 
     steps: list[Step] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
 
     @contextmanager

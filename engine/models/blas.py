@@ -24,15 +24,18 @@ class Blas:
     threads: int
 
 
-def open_blas(named: Path | None, cache: Path) -> Blas | None:
-    """Open the named library, the wheel's or the system's, whichever is there first; None where none is."""
+def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Blas | None:
+    """Open the named library, the wheel's or the system's, whichever is there first; None where none is.
+
+    `threads` are set in this library alone, whatever another copy of it in the process was told.
+    """
     for place in _places(named, cache):
         try:
             library = ctypes.CDLL(place, mode=ctypes.RTLD_GLOBAL)
         except OSError:
             continue
         if all(hasattr(library, product) for product in PRODUCTS):
-            return _describe(library, place)
+            return _describe(library, place, threads)
     return None
 
 
@@ -73,9 +76,11 @@ def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     return done
 
 
-def _describe(library: ctypes.CDLL, place: str) -> Blas:
+def _describe(library: ctypes.CDLL, place: str, threads: int | None) -> Blas:
     for prefix in (PREFIX, ""):
         if hasattr(library, f"{prefix}openblas_get_config"):
+            if threads:
+                library[f"{prefix}openblas_set_num_threads"](threads)
             config = library[f"{prefix}openblas_get_config"]
             config.restype = ctypes.c_char_p
             return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())

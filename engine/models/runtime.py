@@ -11,12 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from store.ledger import Ledger
+
 if TYPE_CHECKING:
     from engine.models.blas import Blas
 
 Device = Literal["metal", "cuda", "cpu"]
 
 BLAS = "PKB_BLAS"  # names a library in the environment
+CHOSEN = "PKB_THREADS"  # how many threads a home that is new shall compute with
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # a driver of Linux, and of Linux inside Windows
 SIDE = 512  # of the square matrices that gflops multiplies
@@ -48,28 +51,42 @@ def device() -> Device:
     return "cuda" if wheels and any(gpu.exists() for gpu in GPUS) else "cpu"
 
 
-def load_blas(cache: Path) -> str | None:
-    """Open a fast BLAS for MLX and name it; None where none is there, where MLX was imported before, or needs none."""
-    found = _blas(cache)
+def load_blas(cache: Path, count: int | None = None) -> str | None:
+    """Open a fast BLAS for MLX and name it; None where none is there, where MLX was imported before, or needs none.
+
+    It computes with `count` threads, else with as many as the environment says.
+    """
+    found = _blas(cache, count)
     return found.name if found else None
 
 
+def threads_of(ledger: Ledger) -> int:
+    """Give the threads that language models of this home compute with: fixed at first use, for they change the digits.
+
+    They are as many as the machine has cores then, or as the environment said.
+    """
+    if kept := ledger.get("threads"):
+        return int(kept)
+    count = int(os.environ.get(CHOSEN) or 0) or os.cpu_count() or 1
+    ledger.set("threads", str(count))
+    return count
+
+
 @once
-def _blas(cache: Path) -> "Blas | None":
+def _blas(cache: Path, count: int | None) -> "Blas | None":
     if device() != "cpu" or sys.platform != "linux" or "mlx.core" in sys.modules:
         return None
     from engine.models.blas import open_blas
 
     named = os.environ.get(BLAS)
-    return open_blas(Path(named) if named else None, cache)
+    return open_blas(Path(named) if named else None, cache, count)
 
 
-def arithmetic(cache: Path) -> dict[str, str]:
+def arithmetic(cache: Path, count: int | None = None) -> dict[str, str]:
     """Name all that changes the last digits of a result: only under an equal answer are tensors bit-identical."""
     from importlib.metadata import version
 
-    load_blas(cache)
-    blas = _blas(cache)
+    blas = _blas(cache, count)
     return {
         "device": device(),
         "machine": platform.machine(),

@@ -31,7 +31,7 @@ def test_asking_nothing_is_a_mistake(fresh: Pkb) -> None:
 
 
 def test_a_model_that_is_not_there_exits_12(pkb: Pkb) -> None:
-    fails(pkb("ask", "x", "--model", "llama"), 12, "there is no language model llama here", "pkb ask --model quote")
+    fails(pkb("ask", "x", "--model", "llama"), 12, "there is no model llama here", "pkb model pull llama")
 
 
 def test_ingesting_nothing_is_a_mistake(fresh: Pkb) -> None:

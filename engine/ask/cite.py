@@ -1,0 +1,70 @@
+"""Holds a model's answer against what it was shown: which sources bear it, and the sentence of each that does.
+
+Compares words: what says the same in other words or another language it cannot see.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.ask.evidence import Read
+from engine.ask.parse import Said
+from engine.ask.sentences import sentences
+from engine.ask.words import FUNCTION_WORDS, words
+
+_VERDICTS = frozenset(words("yes no"))  # stand in no source that bears them
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """One quote a source, empty where it bears nothing of the answer; and whether the answer may stand."""
+
+    quotes: tuple[str, ...]
+    stands: bool
+
+
+def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int]) -> Cited:
+    """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
+
+    A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
+    that does, the one that holds most is taken. An answer of which no source shown holds anything stands only where
+    the model names a source all the same, and then without a quote. Where there is no answer, each source shown is
+    quoted with what comes nearest to the question.
+    """
+    if said.answer is None:
+        return Cited(_quotes(reads, shown, frozenset(), question), stands=False)
+    telling = _telling(said.answer, question)
+    named = list(dict.fromkeys(shown[number - 1] for number in said.cited if 0 < number <= len(shown)))
+    if not telling:  # "Yes"
+        bearing = named or list(shown[:1])
+        return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing))
+    held = {index: len(telling & _words(reads[index])) for index in dict.fromkeys(shown)}
+    bearing = [index for index in named if held[index]]
+    if not bearing and any(held.values()):
+        bearing = [max(held, key=lambda index: (held[index], -index))]
+    return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing or named))
+
+
+def _telling(answer: str, question: str) -> frozenset[str]:
+    """Give the words of an answer that the question does not have already; all of them where it has them all."""
+    said = frozenset(words(answer)) - FUNCTION_WORDS - _VERDICTS
+    return (said - frozenset(words(question))) or said
+
+
+def _words(read: Read) -> frozenset[str]:
+    return frozenset(words(f"{read.header}\n{read.text}"))
+
+
+def _quotes(reads: Sequence[Read], bearing: Sequence[int], telling: frozenset[str], question: str) -> tuple[str, ...]:
+    asked = frozenset(words(question)) - FUNCTION_WORDS
+    return tuple(_sentence(read, telling, asked) if i in bearing else "" for i, read in enumerate(reads))
+
+
+def _sentence(read: Read, telling: frozenset[str], asked: frozenset[str]) -> str:
+    """Give the sentence of a source that has most of the answer, then of the question."""
+    found = [read.text[span.start : span.end] for span in sentences(read.text)]
+
+    def fit(sentence: str) -> tuple[int, int]:
+        held = frozenset(words(sentence))
+        return len(held & telling), len(held & asked)
+
+    return max(found, key=fit, default="")

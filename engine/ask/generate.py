@@ -1,0 +1,156 @@
+"""Evidence becomes a reply in words: prompt -> prefill -> decode -> parse -> citations checked.
+
+Knows the model by its protocol. A question whose evidence does not fit the model's context is asked of the best of it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.ask.answer import Say
+from engine.ask.cite import cite
+from engine.ask.evidence import Evidence
+from engine.ask.parse import Said, parse, visible
+from engine.ask.prompt import Prompt, Shown, answer_prompt, chunk_segment
+from engine.ask.question import Question
+from engine.ask.reply import Reply
+from engine.ask.trace import Trace
+from engine.models.protocols import LanguageModel
+from store.errors import PkbError
+
+_ANSWER_SHARE = 4  # of the context, one in so many tokens is kept for the answer if the answer may be that long
+_ANY_NUMBER = 99  # takes as many tokens as any that a chunk will have
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """A prompt as token ids: system, chunks, question; and how many chunks there was no room for."""
+
+    prompt: Prompt
+    ids: tuple[tuple[int, ...], ...]
+    left_out: int
+
+    @property
+    def wanted(self) -> int:
+        """Give the number of chunks that were retrieved."""
+        return len(self.prompt.chunks) + self.left_out
+
+    @property
+    def count(self) -> int:
+        """Give the number of tokens."""
+        return sum(len(ids) for ids in self.ids)
+
+
+@dataclass(slots=True)
+class _Written:
+    """What the model has written so far, and how many tokens it took."""
+
+    text: str = ""
+    tokens: int = 0
+    first_ms: float = 0.0
+
+
+def generate(
+    name: str,
+    load: Callable[[], LanguageModel],
+    question: Question,
+    evidence: Evidence,
+    trace: Trace,
+    now: datetime,
+    most: int,
+    say: Say | None = None,
+) -> Reply:
+    """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
+
+    Where nothing was retrieved the model is not asked, and not even loaded.
+    """
+    if not evidence.reads:
+        ms = trace.ms()
+        return Reply(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]})
+    with trace.step("model"):
+        model = load()
+    with trace.step("prompt") as step:
+        segments = fit(model, question.text, now, evidence, most)
+        step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
+        if segments.left_out:
+            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
+    written = _write(model, segments, trace, most, say)
+    with trace.step("cite") as step:
+        said = parse(written.text)
+        cited = cite(said, question.text, evidence.reads, segments.prompt.sources)
+        step.note = _note(said, cited.stands)
+        if said.answer and cited.stands and not any(cited.quotes):
+            trace.notices.append("no word of the answer stands in its sources: check it")
+    tokens = {"prompt": segments.count, "reused": 0, "computed": segments.count, "generated": written.tokens}
+    return Reply(
+        question=question.text,
+        answer=said.answer if cited.stands else None,
+        tier="full",
+        writer="model",
+        model=name,
+        sources=evidence.sources(cited.quotes),
+        ms=trace.ms() | {"first_token": written.first_ms},
+        tokens=tokens,
+    )
+
+
+def fit(model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int) -> Segments:
+    """Make a prompt that leaves room for an answer, of the best sources first; PkbError where not one chunk fits."""
+    room = model.context - min(most, model.context // _ANSWER_SHARE)
+    shown = [Shown(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
+    held = sum(len(ids) for ids in _ids(model, answer_prompt(question, now, ())))
+    count = 0
+    for one in shown:
+        held += len(model.tokens(chunk_segment(_ANY_NUMBER, one.chunk)))
+        if held > room:
+            break
+        count += 1
+    if not count:
+        raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
+    prompt = answer_prompt(question, now, shown[:count])
+    return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - count)
+
+
+def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[tuple[int, ...]]:
+    frame = model.frame
+    yield (*frame.opening, *model.tokens(prompt.system), *frame.turning)
+    for chunk in prompt.chunks:
+        yield tuple(model.tokens(chunk))
+    yield (*model.tokens(prompt.question), *frame.closing)
+
+
+def _write(model: LanguageModel, segments: Segments, trace: Trace, most: int, say: Say | None) -> _Written:
+    """Read the prompt and write the answer; what may be shown of it is said at once."""
+    written, said = _Written(), ""
+    *before, last = segments.ids
+    with trace.step("prefill"):
+        cache = model.begin()
+        for ids in before:
+            model.prefill(cache, ids)
+        pieces = model.decode(cache, last, most)
+        first = next(pieces, None)
+    written.first_ms = trace.ms()["total"]
+    with trace.step("decode") as step:
+        while first is not None:
+            written.text, written.tokens = written.text + first, written.tokens + 1
+            said = _tell(visible(written.text), said, say)
+            first = next(pieces, None)
+        _tell(parse(written.text).answer or "", said, say)
+        step.note = f"{written.tokens} tokens"
+    if written.tokens == most:
+        trace.notices.append(f"the answer was cut at {most} tokens")
+    return written
+
+
+def _tell(shown: str, said: str, say: Say | None) -> str:
+    """Say what of the shown was not said yet; gives all that was said."""
+    if say and len(shown) > len(said):
+        say(shown[len(said) :])
+    return max(said, shown, key=len)
+
+
+def _note(said: Said, stands: bool) -> str:
+    if said.answer is None:
+        return "not found"
+    numbers = ", ".join(map(str, said.cited)) or "none"
+    return f"names {numbers}" + ("" if stands else "; no source bears the answer")

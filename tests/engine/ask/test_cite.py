@@ -1,0 +1,74 @@
+"""An answer is held against the sources that the model was shown."""
+
+from datetime import UTC, datetime
+
+from engine.ask.cite import cite
+from engine.ask.evidence import Read
+from engine.ask.parse import Said
+from store.records import Chunk
+
+QUESTION = "When is the rehearsal?"
+
+
+def read(text: str, header: str = "From: Ann, rehearsal") -> Read:
+    chunk = Chunk("c", "d", 0, header, text, 1, 1 + text.count("\n"))
+    return Read((chunk,), "Ann", (), datetime(2024, 5, 3, tzinfo=UTC), 1.0, ())
+
+
+READS = (
+    read("Dear all,\nthe rehearsal is on Friday at 6pm. Bring your folders."),
+    read("The rehearsal was nice. We sang for an hour."),
+    read("The rehearsal moves to Saturday."),
+)
+SHOWN = (1, 0, 2)  # in the prompt the second source stands first
+
+
+def test_a_number_means_the_chunk_that_stood_under_it() -> None:
+    cited = cite(Said("Friday at 6pm", (2,)), QUESTION, READS, SHOWN)
+    assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
+
+
+def test_a_source_that_holds_nothing_of_the_answer_is_not_cited() -> None:
+    cited = cite(Said("Friday at 6pm", (1, 2)), QUESTION, READS, SHOWN)
+    assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
+
+
+def test_where_the_number_is_wrong_the_source_that_holds_the_answer_is_cited() -> None:
+    for numbers in ((), (1,), (9,), (0,)):
+        cited = cite(Said("Saturday", numbers), QUESTION, READS, SHOWN)
+        assert (cited.quotes, cited.stands) == (("", "", "The rehearsal moves to Saturday."), True)
+
+
+def test_an_answer_that_stands_nowhere_and_names_no_source_does_not_stand() -> None:
+    cited = cite(Said("in Ahrenswalde", ()), QUESTION, READS, SHOWN)
+    assert (cited.quotes, cited.stands) == (("", "", ""), False)
+
+
+def test_an_answer_in_other_words_stands_on_the_source_it_names_without_a_quote() -> None:
+    cited = cite(Said("am Freitag", (2,)), QUESTION, READS, SHOWN)
+    assert (cited.quotes, cited.stands) == (("", "", ""), True)
+
+
+def test_a_source_that_was_retrieved_but_not_shown_bears_nothing() -> None:
+    cited = cite(Said("Saturday", ()), QUESTION, READS, SHOWN[:2])
+    assert not cited.stands
+
+
+def test_yes_is_quoted_from_the_source_it_names() -> None:
+    cited = cite(Said("Yes", (2,)), "Is the rehearsal on Friday?", READS, SHOWN)
+    assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
+
+
+def test_words_of_the_question_alone_bear_no_answer() -> None:
+    cited = cite(Said("The rehearsal is on Saturday", (1, 3)), QUESTION, READS, SHOWN)
+    assert cited.quotes == ("", "", "The rehearsal moves to Saturday.")
+
+
+def test_every_quote_stands_in_its_source() -> None:
+    cited = cite(Said("Friday, then Saturday, folders, an hour", (1, 2, 3)), QUESTION, READS, SHOWN)
+    assert [bool(quote) and quote in one.text for one, quote in zip(READS, cited.quotes, strict=True)] == [True] * 3
+
+
+def test_where_nothing_was_found_each_source_shown_is_quoted_with_what_is_nearest() -> None:
+    cited = cite(Said(None, ()), QUESTION, READS, SHOWN[:2])
+    assert (cited.quotes[0], cited.quotes[2], cited.stands) == ("the rehearsal is on Friday at 6pm.", "", False)

@@ -1,0 +1,109 @@
+"""From evidence to a reply in words: what the model is given, and what becomes of what it says."""
+
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from engine.ask.evidence import Evidence, Read
+from engine.ask.generate import generate
+from engine.ask.question import understand
+from engine.ask.reply import Reply, Source
+from engine.ask.trace import Trace
+from engine.models.protocols import Frame
+from store.errors import PkbError
+from store.records import Chunk
+from tests.engine.ask.parrot import Parrot
+
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+QUESTION = understand("when  is rehearsal?", NOW)
+
+
+def read(name: str, day: int, *texts: str) -> Read:
+    chunks = tuple(Chunk(f"{name}{i}", name, i, f"From: {name}", text, 1, 1) for i, text in enumerate(texts))
+    date = datetime(2024, 6, day, tzinfo=UTC)
+    return Read(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
+
+
+BEST, SECOND = read("Ben", 12, "Rehearsal is on Friday at 6pm."), read("Ann", 3, "Sing well.", "Rehearsal was nice.")
+EVIDENCE = Evidence((BEST, SECOND), ("Ben0", "Ann0", "Ann1"), 1.0)
+
+
+def ask(model: Parrot, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Reply, list[str], Trace]:
+    told: list[str] = []
+    trace = Trace()
+    reply = generate("parrot", lambda: model, QUESTION, evidence, trace, NOW, most, told.append)
+    return reply, told, trace
+
+
+def test_chunks_are_read_in_document_order_and_the_date_stands_in_the_last_segment() -> None:
+    model = Parrot([" Friday", " [3]"])
+    ask(model)
+    assert model.text()[1:] == [
+        "[1] From: Ann Sing well.",
+        "[2] From: Ann Rehearsal was nice.",
+        "[3] From: Ben Rehearsal is on Friday at 6pm.",
+        "Today is Wednesday 19 June 2024. Question: when is rehearsal? Answer:",
+    ]
+
+
+def test_the_template_stands_around_the_segments() -> None:
+    model = Parrot(["Friday"], frame=Frame((-1,), (-2, -3), (-4,)))
+    ask(model)
+    system, *_, last = model.text()
+    assert (system[:4], system[-9:], last[-5:]) == ("(-1)", "(-2) (-3)", " (-4)")
+
+
+def test_an_answer_is_told_as_it_grows_and_its_source_is_quoted() -> None:
+    reply, told, _ = ask(Parrot([" Friday", " at", " 6pm", " [", "3", "]", "\n"]))
+    assert told == ["Friday", " at", " 6pm"]
+    assert (reply.answer, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "parrot", "full")
+    assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
+
+
+def test_not_found_is_a_decline_of_which_nothing_is_told() -> None:
+    reply, told, _ = ask(Parrot([" not", " found", "\n"]))
+    assert (reply.answer, told, len(reply.sources)) == (None, [], 2)
+
+
+def test_what_no_source_bears_is_a_decline() -> None:
+    assert ask(Parrot(["in Ahrenswalde"]))[0].answer is None
+
+
+def test_tokens_and_times_are_counted() -> None:
+    model = Parrot([" Friday", " [3]"])
+    reply, _, trace = ask(model)
+    assert reply.tokens is not None
+    assert reply.tokens == {
+        "prompt": sum(map(len, model.heard)),
+        "reused": 0,
+        "computed": sum(map(len, model.heard)),
+        "generated": 2,
+    }
+    assert 0 < reply.ms["prefill"] <= reply.ms["first_token"] <= reply.ms["total"]
+    assert [step.name for step in trace.steps] == ["model", "prompt", "prefill", "decode", "cite"]
+
+
+def test_where_the_context_is_short_the_best_sources_are_kept_and_it_is_said() -> None:
+    whole = Parrot(["Friday"])
+    ask(whole)
+    room = sum(map(len, whole.heard)) - len(whole.heard[2])  # all but the worst chunk
+    model = Parrot(["Friday"], context=room + 10)
+    _, _, trace = ask(model, most=10)
+    assert [text.split()[2] for text in model.text()[1:-1]] == ["Ann", "Ben"]
+    assert trace.notices == ["1 of 3 chunks did not fit the model"]
+
+
+def test_a_context_that_holds_no_chunk_is_an_error() -> None:
+    with pytest.raises(PkbError, match="too few to ask with one source"):
+        ask(Parrot(["Friday"], context=40))
+
+
+def test_an_answer_that_is_cut_says_so() -> None:
+    reply, _, trace = ask(Parrot([" Friday", " at", " 6pm"]), most=2)
+    assert (reply.answer, trace.notices) == ("Friday at", ["the answer was cut at 2 tokens"])
+
+
+def test_without_evidence_the_model_is_not_even_loaded() -> None:
+    reply = generate("parrot", partial(pytest.fail, "loaded"), QUESTION, Evidence((), (), 1.0), Trace(), NOW, 50)
+    assert (reply.answer, reply.sources, reply.tokens) == (None, (), None)
