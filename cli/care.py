@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli import out
+from cli import deeds, out
 from cli.plain import plain
 from cli.session import session
 
@@ -21,7 +21,7 @@ def check(
     Example: pkb check --repair
     """
     with session() as opened:
-        findings, again = opened.check(read_data=read_data, repair=repair)
+        findings, again = deeds.check(opened, read_data=read_data, repair=repair)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": finding.name, "wrong": finding.wrong or None} for finding in findings]
@@ -41,11 +41,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 
     Example: pkb doctor
     """
-    from engine.health import examine
-
     with session() as opened:
         checks = []
-        for found in examine(opened.home):
+        for found in deeds.examine(opened):
             checks.append(found)
             if not as_json:
                 step = f"; try: {found.next_step}" if found.next_step else ""

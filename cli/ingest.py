@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli import out
+from cli import deeds, out
 from cli.given import place
 from cli.plain import count, line
 from cli.progress import bars
@@ -89,7 +89,7 @@ def _read(
     opened: Session, roots: "Sequence[Root]", missing: "Sequence[Root]", *, prune: bool, quiet: bool
 ) -> "tuple[Summary, list[Root]]":
     """Bring every root up to date; gives the missing ones that were not let go of."""
-    run = opened.ingest(prune=prune)
+    run = deeds.ingest(opened, prune=prune)
     with opened.locks.writer(), bars(quiet=quiet) as tick:
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]
@@ -107,7 +107,7 @@ def _was_a_file(opened: Session, root: "Root") -> bool:
 
 def _embed(opened: Session, when: When, *, quiet: bool) -> int:
     """Embed what has no vector yet, or leave it; gives how many chunks are left without."""
-    missing = opened.missing_vectors()
+    missing = deeds.missing_vectors(opened)
     if not missing or when == "later":
         return missing
     if when == "background":
@@ -118,7 +118,7 @@ def _embed(opened: Session, when: When, *, quiet: bool) -> int:
         return missing
     try:
         with bars(quiet=quiet) as tick:
-            for step in opened.embed():
+            for step in deeds.embed(opened):
                 tick("embed", step.done, step.done + step.missing)
                 missing = step.missing
     except NoModel as error:

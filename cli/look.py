@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import out
+from cli import deeds, out
 from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, place, text
 from cli.plain import line, plain
@@ -30,7 +30,7 @@ def search(
     with session() as opened:
         scope = limits(opened, sender, recipient, since, until, collection)
         query = text(" ".join(words))
-        found = opened.search(query, scope, k)
+        found = deeds.search(opened, query, scope, k)
         if as_json:
             rows = [source.to_json() for source in found.sources([read.text for read in found.reads])]
             out.data({"schema": out.SCHEMA, "query": query, "sources": rows})
@@ -52,7 +52,7 @@ def show(
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with session() as opened:
-        rows = opened.documents(place(path), message_id)
+        rows = deeds.documents(opened, place(path), message_id)
         if not rows:
             which = f" as {message_id}" if message_id else ""
             raise UsageError(f"nothing was read from {path}{which}", f"pkb ingest {path}")
@@ -98,7 +98,7 @@ def _figures(opened: Session) -> dict[str, Any]:
     from store.history import History
 
     answers, answer_bytes = Bank(opened.ledger).size()
-    chunks, missing = opened.ledger.count("chunks"), opened.missing_vectors()
+    chunks, missing = opened.ledger.count("chunks"), deeds.missing_vectors(opened)
     tiers = History(opened.ledger).by_tier()
     return {
         "schema": out.SCHEMA,

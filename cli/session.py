@@ -7,31 +7,26 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from store.errors import NoModel, UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
 
     from cli.writers import Writer
     from engine.ask.answer import Asker, Manner
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
     from engine.ask.trace import Trace
-    from engine.ingest.embed import Embedded
-    from engine.ingest.ingest import Ingest
     from engine.models.protocols import Embedder
     from engine.settings import Settings
     from store.catalogue import Catalogue
     from store.home import Home
-    from store.integrity import Finding
     from store.knowledge import Knowledge
     from store.ledger import Ledger
     from store.locks import Locks
     from store.reading import Reader
-    from store.records import Scope
     from store.tables import Tables
     from store.vectors import VectorStore
 
@@ -42,7 +37,7 @@ class Session:
     def __init__(self, environ: Mapping[str, str]) -> None:
         from store.home import locate
 
-        self._environ = environ
+        self.environ = environ
         self.home: Home = locate(environ)
         self._create = False
 
@@ -76,7 +71,7 @@ class Session:
         """Give the time that the questions of this command are asked at."""
         from engine.clock import now
 
-        return now(self._environ)
+        return now(self.environ)
 
     @cached_property
     def ledger(self) -> "Ledger":
@@ -137,20 +132,6 @@ class Session:
         workers = self.settings.embed.workers or os.cpu_count() or 1
         return MiniLM(workers=workers, notes=self.home.cache / "digests")
 
-    def missing_vectors(self) -> int:
-        """Count the chunks without a vector of the embedder in use."""
-        from store.pending import count
-
-        return count(self.ledger)
-
-    def embed(self) -> "Iterator[Embedded]":
-        """Fill in missing vectors, then tidy the tables."""
-        from engine.ingest.embed import embed
-
-        yield from embed(self.vectors, self.embedder, self.locks)
-        with self.locks.writer():
-            self.knowledge.compact()
-
     @cached_property
     def question_embedder(self) -> "Embedder | None":
         """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
@@ -182,47 +163,7 @@ class Session:
         """Give what writes answers: the language model that the settings name, else the quotes."""
         from cli.writers import choose
 
-        return choose(self.home, self.settings, lambda: self.ledger, self.now, self._environ)
-
-    def search(self, text: str, scope: "Scope", k: int) -> "Evidence":
-        """Retrieve without answering."""
-        from engine.ask.evidence import gather
-        from engine.ask.question import understand
-        from engine.ask.trace import Trace
-
-        question, catalogue = understand(text, self.now), self.catalogue  # NoStore before a lock file is made
-        with self.locks.reader():
-            return gather(self.reader, catalogue, self.question_embedder, question, scope, k, Trace())
-
-    def documents(self, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
-        """Give the documents that a file holds, as kept, with the lines that sources name."""
-        from engine.ask.shown import shown
-
-        wanted = (message_id or "").strip("<>")
-        places = [p for p in self.catalogue.standing_at(str(path)) if not wanted or p.message_id == wanted]
-        with self.locks.reader():
-            return shown(self.reader, places)
-
-    def check(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
-        """Examine the store, after mending it if asked to; gives the findings and the documents to read again."""
-        ledger = self.ledger  # NoStore before LanceDB is imported and a lock file made
-        from store import integrity
-
-        again, parts = 0, (self.home, ledger, self.tables)
-        with self.locks.writer():
-            if repair:
-                again = integrity.repair(*parts, self.knowledge)
-            return list(integrity.examine(*parts, read_data=read_data)), again
-
-    def ingest(self, *, prune: bool) -> "Ingest":
-        """Make an ingest run."""
-        from engine.ingest.ingest import Guard, Ingest
-        from engine.ingest.limits import Limits
-
-        chosen = self.settings.ingest
-        limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
-        guard = Guard(chosen.gone_share, chosen.gone_count, prune)
-        return Ingest(self.ledger, self.knowledge, limits, guard)
+        return choose(self.home, self.settings, lambda: self.ledger, self.now, self.environ)
 
 
 @contextmanager

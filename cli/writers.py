@@ -69,7 +69,7 @@ def _load(found: "Local", home: "Home", ledger: "Ledger", memory_share: float) -
     from engine.models import runtime
 
     runtime.private_tmp(home.cache)
-    runtime.load_blas(home.cache, runtime.threads_of(ledger))
+    runtime.load_blas(home.cache, runtime.fix_threads(ledger))
     from engine.models.mlx import load
 
     return load(found.folder, name=found.name, cache=home.cache, memory_share=memory_share)

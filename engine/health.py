@@ -4,12 +4,13 @@ import platform
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from engine.settings import ModelSettings
 from store.errors import NoModel
 from store.home import Home
 
@@ -31,8 +32,8 @@ class Check:
     next_step: str | None = None
 
 
-def examine(home: Home) -> Iterator[Check]:
-    """Look at this machine and this home, the quick things first."""
+def examine(home: Home, settings: ModelSettings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Look at this machine and this home, the quick things first; language models compute with so many threads."""
     yield _python()
     yield _sqlite()
     yield _home(home)
@@ -41,8 +42,8 @@ def examine(home: Home) -> Iterator[Check]:
     yield _memory()
     yield _packages()
     yield _embedder()
-    yield _arithmetic(home)
-    yield _writer()
+    yield _arithmetic(home, threads)
+    yield _writer(settings, environ)
 
 
 def _python() -> Check:
@@ -121,19 +122,35 @@ def _embedder() -> Check:
         return Check("embedder", "note", f"{error.message}: questions are matched by their words only", error.next_step)
 
 
-def _arithmetic(home: Home) -> Check:
+def _arithmetic(home: Home, threads: int) -> Check:
     """Measure MLX; on a Linux CPU a reference BLAS is fifty times slower than a fast one."""
     from engine.models import runtime
 
-    found = runtime.arithmetic(home.cache)
+    runtime.private_tmp(home.cache)
+    found = runtime.arithmetic(home.cache, threads)
     speed = runtime.gflops()
     slow = found["device"] == "cpu" and speed < 20
-    said = f"MLX {found['mlx']} on {found['device']} with {found['blas'] or 'its own BLAS'}: {speed:.0f} GFLOP/s"
+    with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
+    said = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {speed:.0f} GFLOP/s in fp32"
     return Check("arithmetic", "note" if slow else "ok", said, "apt install libopenblas0-pthread" if slow else None)
 
 
-def _writer() -> Check:
-    return Check("writer", "note", "no language model: answers are quoted")
+def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    """Look for the language model that the settings name, and whether memory holds it."""
+    from engine.models.memory import need, total
+    from engine.models.place import find
+    from engine.models.runtime import device
+
+    if settings.name in ("", "quote"):
+        return Check("writer", "note", "no language model: answers are quoted", "pkb model pull")
+    try:
+        found = find(settings.name, settings.revision or None, environ)
+    except NoModel as error:
+        return Check("writer", "bad", error.message, error.next_step)
+    wanted, most = need(found.folder, device()), total() * settings.memory_share
+    kind = "fp32" if device() == "cpu" else "as stored"
+    said = f"{found.name} in {kind}, {wanted / 1e9:.1f} GB of memory of the {most / 1e9:.1f} GB it may take"
+    return Check("writer", "ok", said) if wanted <= most else Check("writer", "bad", said, "pkb model list")
 
 
 def _existing(path: Path) -> Path:

@@ -60,14 +60,18 @@ def load_blas(cache: Path, count: int | None = None) -> str | None:
     return found.name if found else None
 
 
-def threads_of(ledger: Ledger) -> int:
-    """Give the threads that language models of this home compute with: fixed at first use, for they change the digits.
+def threads_of(ledger: Ledger | None) -> int:
+    """Give the threads that language models of a home compute with: fixed, for they change the last digits.
 
-    They are as many as the machine has cores then, or as the environment said.
+    A home that has none yet gets as many as the environment says, else as the machine has cores.
     """
-    if kept := ledger.get("threads"):
-        return int(kept)
-    count = int(os.environ.get(CHOSEN) or 0) or os.cpu_count() or 1
+    kept = ledger.get("threads") if ledger else None
+    return int(kept or os.environ.get(CHOSEN) or 0) or os.cpu_count() or 1
+
+
+def fix_threads(ledger: Ledger) -> int:
+    """Give the threads of a home and keep them for good."""
+    count = threads_of(ledger)
     ledger.set("threads", str(count))
     return count
 

@@ -1,0 +1,85 @@
+"""What commands do with an open session, one function each. Prints nothing."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from cli.session import Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.ask.evidence import Evidence
+    from engine.health import Check
+    from engine.ingest.embed import Embedded
+    from engine.ingest.ingest import Ingest
+    from store.integrity import Finding
+    from store.records import Scope
+
+
+def missing_vectors(opened: Session) -> int:
+    """Count the chunks without a vector of the embedder in use."""
+    from store.pending import count
+
+    return count(opened.ledger)
+
+
+def embed(opened: Session) -> "Iterator[Embedded]":
+    """Fill in missing vectors, then tidy the tables."""
+    from engine.ingest.embed import embed
+
+    yield from embed(opened.vectors, opened.embedder, opened.locks)
+    with opened.locks.writer():
+        opened.knowledge.compact()
+
+
+def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
+    """Retrieve without answering."""
+    from engine.ask.evidence import gather
+    from engine.ask.question import understand
+    from engine.ask.trace import Trace
+
+    question, catalogue = understand(text, opened.now), opened.catalogue  # NoStore before a lock file is made
+    with opened.locks.reader():
+        return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
+
+
+def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
+    """Give the documents that a file holds, as kept, with the lines that sources name."""
+    from engine.ask.shown import shown
+
+    wanted = (message_id or "").strip("<>")
+    places = [p for p in opened.catalogue.standing_at(str(path)) if not wanted or p.message_id == wanted]
+    with opened.locks.reader():
+        return shown(opened.reader, places)
+
+
+def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
+    """Examine the store, after mending it if asked to; gives the findings and the documents to read again."""
+    ledger = opened.ledger  # NoStore before LanceDB is imported and a lock file made
+    from store import integrity
+
+    again, parts = 0, (opened.home, ledger, opened.tables)
+    with opened.locks.writer():
+        if repair:
+            again = integrity.repair(*parts, opened.knowledge)
+        return list(integrity.examine(*parts, read_data=read_data)), again
+
+
+def examine(opened: Session) -> "Iterator[Check]":
+    """Look at this machine and this home."""
+    from engine.health import examine
+    from engine.models.runtime import threads_of
+
+    threads = threads_of(opened.ledger if opened.there else None)
+    return examine(opened.home, opened.settings.model, threads, opened.environ)
+
+
+def ingest(opened: Session, *, prune: bool) -> "Ingest":
+    """Make an ingest run."""
+    from engine.ingest.ingest import Guard, Ingest
+    from engine.ingest.limits import Limits
+
+    chosen = opened.settings.ingest
+    limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
+    guard = Guard(chosen.gone_share, chosen.gone_count, prune)
+    return Ingest(opened.ledger, opened.knowledge, limits, guard)
