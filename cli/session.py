@@ -5,7 +5,7 @@ Imports stand inside the functions: `--help` and an exact hit must not wait for 
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -149,11 +149,12 @@ class Session:
         from engine.ask.answer import Asker
 
         def gather(question: "Question", manner: "Manner", trace: "Trace") -> "Evidence":
-            with trace.step("open"):
-                from engine.ask.evidence import gather
+            with ExitStack() as held:
+                with trace.step("open"):
+                    from engine.ask.evidence import gather
 
-                parts = (self.reader, self.catalogue, self.question_embedder)
-            with self.locks.reader():
+                    parts = (self.reader, self.catalogue, self.question_embedder)
+                    held.enter_context(self.locks.reader())
                 return gather(*parts, question, manner.scope, manner.k, trace)
 
         return Asker(self.ledger, gather, self.writer.write, self.writer.fingerprint, self.settings.bank.bytes)

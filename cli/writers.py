@@ -46,7 +46,8 @@ def _quotes(least: float) -> Writer:
     from engine.ask.exact import by_quotes
 
     def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "Say | None") -> "Reply":
-        from engine.ask.write import write
+        with trace.step("import"):
+            from engine.ask.write import write
 
         return write(question, evidence, trace, least)
 
@@ -57,7 +58,8 @@ def _model(name: str, fingerprint: str, load: "Callable[[], LanguageModel]", now
     from engine.ask.exact import by_model
 
     def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Reply":
-        from engine.ask.generate import generate
+        with trace.step("import"):
+            from engine.ask.generate import generate
 
         return generate(name, load, question, evidence, trace, now, most, say)
 

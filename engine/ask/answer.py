@@ -87,9 +87,10 @@ class Asker:
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
-        from engine.ask.question import understand  # more patterns than an exact hit has time to compile
+        with trace.step("understand"):
+            from engine.ask.question import understand  # more patterns than an exact hit has time to compile
 
-        question = understand(text, now)
+            question = understand(text, now)
         evidence = self._gather(question, manner, trace)
         if kept and kept.evidence == evidence.chunks:
             return self._serve(ask, self._follow(ask, kept, evidence), ask.generation, covered=evidence.covered)

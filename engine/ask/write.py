@@ -14,8 +14,8 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         reads = [_quotable(read, number) for number, read in enumerate(evidence.reads)]
         quoted = quote(question, reads, QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+        sources = evidence.sources(_checked(evidence, quoted))
     ms = trace.ms()
-    sources = evidence.sources(_checked(evidence, quoted))
     return Reply(
         question=question.text,
         answer=quoted.answer,

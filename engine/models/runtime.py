@@ -63,10 +63,11 @@ def load_blas(cache: Path, count: int | None = None) -> str | None:
 def threads_of(ledger: Ledger | None) -> int:
     """Give the threads that language models of a home compute with: fixed, for they change the last digits.
 
-    A home that has none yet gets as many as the environment says, else as the machine has cores.
+    A home that has none yet gets as many as the environment says, else half of what the machine runs at a time: threads
+    of BLAS wait for each other, and where one of them finds its core taken, all do (on two busy cores, ten times).
     """
     kept = ledger.get("threads") if ledger else None
-    return int(kept or os.environ.get(CHOSEN) or 0) or os.cpu_count() or 1
+    return int(kept or os.environ.get(CHOSEN) or 0) or max(1, (os.cpu_count() or 1) // 2)
 
 
 def fix_threads(ledger: Ledger) -> int:
