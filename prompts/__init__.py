@@ -1,14 +1,17 @@
-"""What is said to a language model, one text file a prompt. Knows no model."""
+"""What is said to a language model, one text file a prompt. Knows no model.
+
+Read by path: importlib.resources takes longer to import than an exact hit may wait for the wording's version.
+"""
 
 from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
+from pathlib import Path
 
 
 @cache
 def prompt(name: str) -> str:
     """Give a prompt's text, without the newline that ends its file."""
-    return (files(__name__) / f"{name}.txt").read_text("utf-8").removesuffix("\n")
+    return Path(__file__).with_name(f"{name}.txt").read_text("utf-8").removesuffix("\n")
 
 
 def version(*names: str) -> str:

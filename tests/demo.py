@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data" / "demo"
+NANO = Path(__file__).parent / "data" / "nano"  # the language model that `make nano` trained
 # The bundled data ends here; questions such as "this week" are asked on this day.
 NOW = "2024-06-19T08:00"
 QUESTIONS = (
