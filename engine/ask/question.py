@@ -66,6 +66,11 @@ class Question:
         """Give the words that are no function words, or all where there is no other."""
         return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
 
+    @property
+    def quoted(self) -> tuple[str, ...]:
+        """Give the phrases in quotation marks, as written."""
+        return tuple(_quoted(self.text))
+
 
 def understand(text: str, now: datetime) -> Question:
     """Read a question asked at `now`, whose date anchors what is relative."""

@@ -3,7 +3,7 @@
 Plain values in, plain values out: knows no bank, no model, no file. `Weights` switches every part off.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
@@ -25,7 +25,9 @@ class Weights:
     asking: float = 0.3
     names: float = 2.0
     vector: float = 0.6
-    proximity: float = 0.7
+    proximity: float = 0.5
+    sequence: float = 0.4
+    title: float = 0.5  # a quoted subject means that mail, whose replies hold the same words and more
     date: float = 0.3
     recent: float = 0.2
     neighbour: float = 0.2
@@ -33,22 +35,30 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One candidate: `where` holds the places of each question word in it; `cosine` is None where it is unknown."""
+    """One candidate: `where` holds the places of each question word in it; `cosine` is None where it is unknown.
+
+    `titled` tells whether the question quotes the whole title of its document.
+    """
 
     document: str
     position: int
     where: Mapping[str, Sequence[int]]
     cosine: float | None
     day: date | None = None
+    titled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What rows are compared with: the question's content words in order, the days it names, and if news count most."""
+    """What rows are compared with: the question's content words in order, the days it names, and if news count most.
+
+    `every` holds its function words too, in order: they tell "he is set for" from "set a time for".
+    """
 
     words: Sequence[str]
     days: Sequence[Days] = ()
     newest: bool = False
+    every: Sequence[str] = ()
 
 
 def scores(
@@ -59,6 +69,8 @@ def scores(
         (1.0, of_best(bm25)),
         (weights.vector, spread([row.cosine for row in rows])),
         (weights.proximity, proximity(rows, asked.words, idf)),
+        (weights.sequence, sequence(rows, asked.every, idf)),
+        (weights.title, [float(row.titled) for row in rows]),
         (weights.date, dated(rows, asked.days)),
         (weights.recent, recent(rows) if asked.newest else [0.0] * len(rows)),
     )
@@ -84,16 +96,36 @@ def spread(values: Sequence[float | None]) -> list[float]:
 
 def proximity(rows: Sequence[Row], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Give the share, by idf, of the question's neighbouring words that stand near in each row, the nearer the more."""
+    return _shares(rows, question, idf, _closeness)
+
+
+def sequence(rows: Sequence[Row], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+    """Give the share, by idf, of the question's neighbouring words that stand side by side, in order, in each row."""
+    return _shares(rows, question, idf, _in_order)
+
+
+def _shares(
+    rows: Sequence[Row],
+    question: Sequence[str],
+    idf: Mapping[str, float],
+    meeting: Callable[[Sequence[int], Sequence[int]], float],
+) -> list[float]:
+    """Weigh how the places of each pair of neighbouring words meet (0..1) by the pair's idf."""
     pairs = {pair: idf[pair[0]] + idf[pair[1]] for pair in pairwise(question)}
     total = sum(pairs.values())
     if total <= 0:
         return [0.0] * len(rows)
-    return [sum(value * _closeness(row, *pair) for pair, value in pairs.items()) / total for row in rows]
+    places = [{word: row.where.get(word, ()) for word in question} for row in rows]
+    return [sum(value * meeting(at[a], at[b]) for (a, b), value in pairs.items()) / total for at in places]
 
 
-def _closeness(row: Row, one: str, other: str) -> float:
-    apart = [abs(a - b) for a in row.where.get(one, ()) for b in row.where.get(other, ())]
+def _closeness(one: Sequence[int], other: Sequence[int]) -> float:
+    apart = [abs(a - b) for a in one for b in other]
     return max(0.0, 1 - (min(apart) - 1) / _REACH) if apart else 0.0
+
+
+def _in_order(one: Sequence[int], other: Sequence[int]) -> float:
+    return float(any(place + 1 in other for place in one))
 
 
 def dated(rows: Sequence[Row], days: Sequence[Days]) -> list[float]:

@@ -115,9 +115,11 @@ def _ranked(
 ) -> list[Scored]:
     """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
     tokens = [hit.tokens.split(" ") for hit, _ in hits]
-    rows = [_row(hit, each, cosine, idf) for (hit, cosine), each in zip(hits, tokens, strict=True)]
+    quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
+    rows = [_row(hit, each, cosine, idf, quoted) for (hit, cosine), each in zip(hits, tokens, strict=True)]
+    asked = Asked(question.content, question.dates, question.current, question.words)
     by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
-    values = scores(rows, by_words, Asked(question.content, question.dates, question.current), idf, weights)
+    values = scores(rows, by_words, asked, idf, weights)
     ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=lambda scored: (-scored.score, scored.chunk.id))
 
@@ -130,10 +132,13 @@ def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) ->
     return {word: value * factors.get(word, 1.0) for word, value in idf.items()}
 
 
-def _row(hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float]) -> Row:
+def _row(
+    hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float], quoted: Sequence[list[str]]
+) -> Row:
     present = idf.keys() & set(tokens)
     where = {word: [place for place, token in enumerate(tokens) if token == word] for word in idf if word in present}
-    return Row(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None)
+    titled = bool(quoted) and words(hit.title) in quoted
+    return Row(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None, titled)
 
 
 def _covered(totals: Totals) -> float:

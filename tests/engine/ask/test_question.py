@@ -68,6 +68,20 @@ def test_names_are_capitalised_words_inside_a_sentence_and_quoted_phrases(text: 
 
 
 @pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("Who wrote 'Re: the plan' and \"Hall\" to Ann?", ("Re: the plan", "Hall")),
+        ("Who sent “Blue” to Ann's and Bob's friends?", ("Blue",)),
+        ("Who sent Ann's plan?", ()),
+    ],
+)
+def test_what_stands_between_quotation_marks_is_quoted_and_an_apostrophe_quotes_nothing(
+    text: str, quoted: tuple[str, ...]
+) -> None:
+    assert understand(text, NOW).quoted == quoted
+
+
+@pytest.mark.parametrize(
     ("text", "days"),
     [
         ("in May 2023", Days(date(2023, 5, 1), date(2023, 5, 31))),

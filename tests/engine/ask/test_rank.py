@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.dates import Days
-from engine.ask.rank import Asked, Row, Weights, dated, of_best, proximity, scores, spread, with_neighbours
+from engine.ask.rank import Asked, Row, Weights, dated, of_best, proximity, scores, sequence, spread, with_neighbours
 
-OFF = Weights(function=1, asking=1, names=1, vector=0, proximity=0, date=0, neighbour=0)
+OFF = Weights(function=1, asking=1, names=1, vector=0, proximity=0, sequence=0, title=0, date=0, neighbour=0)
 IDF = {"blue": 1.0, "plan": 3.0, "ann": 2.0}
 MAY = Days(date(2024, 5, 1), date(2024, 5, 31))
-ASKED = Asked(("blue", "plan"), (MAY,))
+ASKED = Asked(("blue", "plan"), (MAY,), every=("blue", "plan"))
 
 
 def row(
@@ -60,6 +60,22 @@ def test_one_word_has_no_neighbour() -> None:
     assert proximity([row("blue")], ["blue"], IDF) == [0.0]
 
 
+def test_only_neighbouring_words_side_by_side_in_the_order_of_the_question_are_its_sequence() -> None:
+    rows = [row("x blue plan"), row("plan blue"), row("blue x plan"), row("blue x blue plan"), row()]
+    assert sequence(rows, ["blue", "plan"], IDF) == [1.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_a_part_of_a_sequence_counts_by_the_idf_of_its_words() -> None:
+    assert sequence([row("blue plan"), row("x plan ann")], ["blue", "plan", "ann"], IDF) == [4 / 9, 5 / 9]
+
+
+@given(st.lists(st.lists(st.sampled_from(sorted(IDF)), max_size=8), max_size=5), st.permutations(sorted(IDF)))
+def test_what_stands_in_sequence_is_never_less_near(texts: list[list[str]], question: list[str]) -> None:
+    rows = [row(" ".join(text)) for text in texts]
+    pairs = zip(sequence(rows, question, IDF), proximity(rows, question, IDF), strict=True)
+    assert all(0 <= in_order <= near + 1e-9 for in_order, near in pairs)
+
+
 def test_a_document_from_a_day_that_is_asked_about_counts() -> None:
     rows = [row(day=date(2024, 5, 31)), row(day=date(2024, 6, 1)), row()]
     assert dated(rows, [MAY]) == [1.0, 0.0, 0.0]
@@ -80,6 +96,8 @@ def test_with_every_part_off_the_order_is_that_of_bm25() -> None:
     [
         ("vector", row("plan blue", "a", 3, 0.2)),
         ("proximity", row("blue plan", "a", 3, 0.1)),
+        ("sequence", row("x blue plan", "a", 3, 0.1)),
+        ("title", replace(row("plan blue", "a", 3, 0.1), titled=True)),
         ("date", row("plan blue", "a", 3, 0.1, date(2024, 5, 3))),
         ("neighbour", row("plan blue", "b", 21, 0.1)),
     ],

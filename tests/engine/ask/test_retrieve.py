@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from math import log
 from pathlib import Path
@@ -99,6 +99,29 @@ def test_a_scope_filters_before_k(scope: Scope, expected: list[str]) -> None:
     assert titles(asked("the rehearsal, the hall", scope=scope, k=1)) == expected
 
 
+def test_function_words_in_the_order_of_the_question_tell_mails_of_equal_words_apart() -> None:
+    bank = MemoryBank(hits([mail("One", "For now he is set."), mail("Two", "Now he is set for.")]))
+    first, second = asked("What is he set for?", bank).ranked
+    assert first.chunk.document == "Two"
+    assert first.score > second.score
+
+
+def test_a_mail_whose_whole_subject_is_quoted_comes_before_a_reply_that_holds_more_of_the_words() -> None:
+    bank = MemoryBank(hits([*ITEMS, mail("Plan", "Here it is."), mail("Re: Plan", "I sent the plan to Ann.")]))
+    assert titles(asked("Who sent the mail with the subject 'Plan' to Ann?", bank))[0] == "Plan"
+    assert titles(asked("Who sent the mail with the subject 'Re: Plan' to Ann?", bank))[0] == "Re: Plan"
+    assert titles(asked("Who sent the mail with the subject Plan to Ann?", bank))[0] == "Re: Plan"
+
+
+def test_quotation_marks_around_no_word_do_not_quote_the_title_of_a_mail_without_one() -> None:
+    bank = MemoryBank(hits([mail("", "The hall is free."), mail("Hall", "The hall is taken.")]))
+    untitled = Retrieval(weights=replace(Weights(), title=0))
+    question = understand('Is the hall "..." free?', NOW)
+    found = [retrieve(bank, None, question, ANYWHERE, 5, each).ranked for each in (DEFAULT, untitled)]
+    assert question.quoted == ("...",)
+    assert found[0] == found[1]
+
+
 def test_without_words_in_common_the_vectors_find() -> None:
     embedder = LetterEmbedder()
     found = hits(ITEMS)
@@ -155,9 +178,8 @@ def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared:
         assert document is not None
         items.append(Item(document, tuple(chunk(document, document.passages))))
     bank = MemoryBank(hits(items))
-    plain = Retrieval(
-        weights=Weights(function=1, asking=1, names=1, vector=0, proximity=0, date=0, recent=0, neighbour=0)
-    )
+    off = dict.fromkeys((field.name for field in fields(Weights)), 0.0)
+    plain = Retrieval(weights=Weights(**off | {"function": 1, "asking": 1, "names": 1}))
     for text in ("When did Jon lose his job?", "What does Gina sell in her store?", "Where is the dance studio?"):
         found = retrieve(bank, None, understand(text, NOW), ANYWHERE, 10, plain).ranked[:10]
         wanted = list(dict.fromkeys(words(text)))
