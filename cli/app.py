@@ -18,6 +18,7 @@ from cli.care import check, doctor
 from cli.config import config
 from cli.ingest import ingest
 from cli.look import search, show, stats
+from cli.model import model
 from store.errors import PkbError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
 for command in (ingest, ask, search, show, stats, check, doctor):
     app.command()(command)
 app.add_typer(config, name="config")
+app.add_typer(model, name="model")
 
 
 def _version(wanted: bool) -> None:

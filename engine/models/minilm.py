@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.models.arrays import mlx_arrays, numpy_arrays
+from engine.models.batches import Tokens, batches, in_order
 from engine.models.bert import Bert, encode, from_tensors
-from engine.models.protocols import Vectors
+from engine.models.catalog import EMBEDDER
 from engine.models.digests import digest
+from engine.models.place import find
+from engine.models.protocols import Vectors
 from engine.models.weights import open_tensors
 from store.errors import NoModel
 
@@ -26,24 +29,28 @@ LONGEST = 256  # tokens of one text that are read, as the model's own settings s
 HEADS = 12
 POOLING = "mean-unit-256-v1"  # changes when the same text would get another vector
 BATCH = 1024  # tokens: from 512 up the matrix products run at full speed
-WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly kept
-
-Tokens = list[list[int]]
 
 
 def find_weights(folder: Path | None = None) -> Path:
-    """Give the folder of weights and tokenizer: as named here, in the environment, or installed; raises NoModel."""
+    """Give the folder of weights and tokenizer: named here or in the environment, installed or fetched; or NoModel."""
     named = folder or (Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None)
-    for place in [named] if named else _packaged():
+    for place in [named] if named else [*_packaged(), *_fetched()]:
         if all((place / name).is_file() for name in (WEIGHTS, TOKENS)):
             return place
-    where = f"in {named}" if named else "installed"
-    raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", "make setup")
+    where, step = (f"in {named}", "make setup") if named else ("here", f"pkb model pull {EMBEDDER}")
+    raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
 
 
 def _packaged() -> list[Path]:
     spec = find_spec(PACKAGE)
     return [Path(root, "model") for root in (spec.submodule_search_locations if spec else None) or ()]
+
+
+def _fetched() -> list[Path]:
+    try:
+        return [find(EMBEDDER, None, os.environ).folder]
+    except NoModel:
+        return []
 
 
 class MiniLM:
@@ -72,10 +79,12 @@ class MiniLM:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Give one unit row per text, in order; what is past 256 tokens of a text is not read."""
-        rows = np.empty((len(texts), self.width), np.float32)
-        for indices, vectors in self.embed_batches(texts):
-            rows[indices] = vectors
-        return rows
+        return in_order(len(texts), self.width, self.embed_batches(texts))
+
+    def embed_question(self, text: str) -> Vectors:
+        """Give the unit row of a question, the same as that of any text: (width,)."""
+        row: Vectors = self.embed([text])[0]
+        return row
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
@@ -103,11 +112,10 @@ class MiniLM:
         return np.asarray(encode(self._xp, bert, tokens), np.float32)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Tokens]]:
-        for first in range(0, len(texts), WINDOW):
-            window = list(texts[first : first + WINDOW])
-            tokens = [found.ids for found in self._tokenizer.encode_batch_fast(window)]
-            for indices in _pack([len(ids) for ids in tokens], BATCH):
-                yield [first + i for i in indices], [tokens[i] for i in indices]
+        def tokens(window: list[str]) -> Tokens:
+            return [found.ids for found in self._tokenizer.encode_batch_fast(window)]
+
+        return batches(texts, tokens, BATCH)
 
     @cached_property
     def _bert(self) -> Bert:
@@ -122,17 +130,3 @@ class MiniLM:
         tokenizer.enable_truncation(LONGEST)
         tokenizer.encode_special_tokens = True  # "[SEP]" in a mail is mail
         return tokenizer
-
-
-def _pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield the indices, shortest first, in groups of at most `budget` tokens or one text."""
-    group: list[int] = []
-    held = 0
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if group and held + lengths[i] > budget:
-            yield group
-            group, held = [], 0
-        group.append(i)
-        held += lengths[i]
-    if group:
-        yield group

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_model import FILES
 from tests.demo import DATA, environment
+from tests.engine.models.hubserver import serve
+from tests.engine.models.test_place import OLD, cached
 
 # Read by every Python that starts with it: Python's own ways out raise and are noted down, and on Linux the kernel ends
 # the process that asks for a socket of the internet, whatever language the library is written in.
@@ -56,7 +59,23 @@ COMMANDS = [
     ["stats", "--json"],
     ["check", "--read-data", "--json"],
     ["doctor", "--json"],
+    ["model", "list", "--json"],
+    ["model", "use", "org/name"],
+    ["model", "rm", "org/name", "--yes", "--json"],
 ]
+# Read the same way: every place that Python asks for, or asks the name of, is noted down.
+WATCH = """
+import os, socket
+def watch(owner, name):
+    real = getattr(owner, name)
+    def noted(*given, **named):
+        with open(os.environ["SEEN"], "a") as seen: seen.write(f"{given[-1] if name == 'connect' else given[0]}\\n")
+        return real(*given, **named)
+    setattr(owner, name, noted)
+watch(socket, "getaddrinfo")
+watch(socket, "gethostbyname")
+watch(socket.socket, "connect")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +85,11 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
     (folder / "python").mkdir()
     (folder / "python" / "sitecustomize.py").write_text(GUARD)
     path = {"PYTHONPATH": f"{folder}/python{os.pathsep}{Path.cwd()}", "SEEN": f"{folder}/seen"}
+    cached({"HF_HOME": f"{folder}/hf"}, "org/name", OLD)
     own = {"PKB_HOME": f"{folder}/own/home", "PKB_CACHE": f"{folder}/own/cache", "PKB_CONFIG": f"{folder}/own/c.toml"}
     plain = {name: value for name, value in environment(folder).items() if not name.startswith(("HF_", "DO_NOT"))}
     code = PROGRAM.format(commands=COMMANDS)
-    env = {**plain, **path, **own}
+    env = {**plain, **path, **own, "HF_HOME": f"{folder}/hf"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, umask=0o022
     )
@@ -81,6 +101,21 @@ def test_no_command_touches_the_network(used: tuple[Path, subprocess.CompletedPr
     codes = [line for line in done.stdout.splitlines() if line.isdigit()]
     assert codes == ["0"] * len(COMMANDS)
     assert not (folder / "seen").exists()
+
+
+def test_pulling_a_model_touches_the_hub_alone(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WATCH)
+    plain = {name: value for name, value in environment(tmp_path).items() if not name.startswith(("HF_", "DO_NOT"))}
+    with serve() as hub:
+        hub.add("org/name", FILES)
+        path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}", "SEEN": f"{tmp_path}/seen"}
+        env = {**plain, **path, "HF_HOME": f"{tmp_path}/hf", "HF_ENDPOINT": hub.endpoint, "NO_PROXY": "*"}
+        command = [sys.executable, "-m", "cli.app", "model", "pull", "org/name", "--yes"]
+        subprocess.run(command, env=env, capture_output=True, check=True)
+        ours = {"127.0.0.1", "localhost", f"('127.0.0.1', {hub.port})", f"('::1', {hub.port}, 0, 0)"}
+    seen = set((tmp_path / "seen").read_text().splitlines())
+    assert f"('127.0.0.1', {hub.port})" in seen
+    assert seen - ours == set()
 
 
 def guarded(folder: Path, code: str) -> int:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.models.minilm import BATCH, LONGEST, MiniLM, _pack, find_weights
+from engine.models.batches import pack
+from engine.models.minilm import BATCH, LONGEST, MiniLM, find_weights
 from engine.models.protocols import Embedder
 from store.errors import NoModel
 
@@ -62,6 +63,10 @@ def test_batches_side_by_side_give_what_batches_in_turn_give(minilm: MiniLM) -> 
     assert np.array_equal(MiniLM(workers=2).embed(many), minilm.embed(many))
 
 
+def test_a_question_is_embedded_like_any_text(minilm: MiniLM) -> None:
+    assert np.array_equal(minilm.embed_question(TEXTS[0]), minilm.embed(TEXTS[:1])[0])
+
+
 def test_no_text_gives_no_rows(minilm: MiniLM) -> None:
     assert minilm.embed([]).shape == (0, 384)
 
@@ -87,13 +92,13 @@ def test_every_text_is_in_exactly_one_batch(texts: list[str]) -> None:
 
 @given(st.lists(st.integers(2, LONGEST), max_size=200))
 def test_batches_hold_every_text_once_and_keep_their_budget(lengths: list[int]) -> None:
-    groups = list(_pack(lengths, BATCH))
+    groups = list(pack(lengths, BATCH))
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     assert all(sum(lengths[i] for i in group) <= BATCH for group in groups)
 
 
 def test_a_text_above_the_budget_is_a_batch_of_its_own() -> None:
-    assert list(_pack([9, 2, 9], 4)) == [[1], [0], [2]]
+    assert list(pack([9, 2, 9], 4)) == [[1], [0], [2]]
 
 
 def test_the_fingerprint_names_weights_tokenizer_and_pooling(minilm: MiniLM, tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""The models on this machine as `pkb model list` shows them: what each is for, what it takes, which is in use."""
+
+import os
+from dataclasses import dataclass
+
+from cli.choice import room_for, room_of
+from cli.figures import size
+from cli.plain import plain
+from cli.session import Session
+from engine.models.catalog import EMBEDDER, Role, architecture, role
+from engine.models.place import Local, find, installed
+from store.errors import NoModel
+
+QUOTE, USUAL = "quote", "minilm"  # what the settings call the writer and the embedder that are no names of the hub
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model; the sizes are bytes, `room` what pkb may take of the memory."""
+
+    name: str
+    revision: str | None
+    folder: str | None
+    role: Role
+    architecture: str | None
+    bytes: int
+    needs: int
+    room: int
+    fits: bool
+    in_use: bool
+
+    def line(self, width: int) -> str:
+        """Say it in a line, the name in so many letters."""
+        name = plain(self.name) + (f"@{self.revision[:8]}" if self.revision else "")
+        what = "answers" if self.role == "writer" else "embeds"
+        fit = f"{'fits' if self.fits else 'does not fit'}: {size(self.needs)} of {size(self.room)}"
+        took = f"{size(self.bytes):>8}  {fit}" if self.folder else "always there"
+        return f"{'*' if self.in_use else ' '} {name:<{width}}  {what:<7}  {took}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything that is here, and what is wrong with the model in use, if something is."""
+
+    rows: tuple[Row, ...]
+    problem: NoModel | None
+
+
+def take(opened: Session) -> Inventory:
+    """Look at what is here."""
+    used, problem = _used(opened)
+    embedder = _embedder(opened)
+    found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
+    rows = [_row(opened, local, used, embedder) for local in sorted(found, key=lambda local: local.name)]
+    room = room_for(opened, 0)
+    quotes = Row(QUOTE, None, None, "writer", None, 0, 0, room.most, room.fits, used is None and problem is None)
+    return Inventory((quotes, *rows), problem)
+
+
+def _used(opened: Session) -> tuple[Local | None, NoModel | None]:
+    chosen = opened.settings.model
+    if chosen.name in ("", QUOTE):
+        return None, None
+    try:
+        return find(chosen.name, chosen.revision or None, os.environ), None
+    except NoModel as error:
+        return None, error
+
+
+def _embedder(opened: Session) -> Local | None:
+    """Give the embedder in use; the usual one may have been installed instead of fetched."""
+    from engine.models.minilm import find_weights
+
+    name = opened.settings.embed.model
+    try:
+        if name != USUAL:
+            return find(name, None, os.environ)
+        folder = find_weights()
+    except NoModel:
+        return None
+    return Local(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
+
+
+def _row(opened: Session, local: Local, used: Local | None, embedder: Local | None) -> Row:
+    config, room = local.config, room_of(opened, local)
+    use = "embedder" if local == embedder else role(local.name, config) or "writer"
+    return Row(
+        local.name, local.revision, str(local.folder), use, architecture(config) or None, local.bytes,
+        room.needs, room.most, room.fits, local in (used, embedder),
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""`pkb model`: which models are here, which one answers, fetching and removing them."""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import out
+from cli.given import place
+from cli.session import session
+from store.errors import NoModel, PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.models.place import Local
+
+model = typer.Typer(help="Fetch, choose and remove language models.", rich_markup_mode=None)
+
+_QUOTE = "quote"
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
+
+
+@model.command("pull")
+def pull(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="ORG/NAME or ORG/NAME@COMMIT; none for what fits this machine.")
+    ] = None,
+    yes: Yes = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
+    no_use: Annotated[bool, typer.Option("--no-use", help="Do not answer with it yet.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Fetch a model from the hub, the only command that uses the network.
+
+    Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
+    """
+    from cli.pull import pull
+
+    with session() as opened:
+        pull(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
+
+
+@model.command("list")
+def show(as_json: Json = False) -> None:
+    """Show the models on this machine, and which of them are in use.
+
+    Example: pkb model list
+    """
+    from cli.inventory import take
+
+    with session() as opened:
+        found = take(opened)
+    if as_json:
+        problem = found.problem.message if found.problem else None
+        out.data({"schema": out.SCHEMA, "models": [asdict(row) for row in found.rows], "problem": problem})
+        return
+    width = max(len(row.name) for row in found.rows) + len("@01234567")
+    for row in found.rows:
+        print(row.line(width))
+    if found.problem:
+        out.say(f"pkb: {found.problem.message}; try: {found.problem.next_step}")
+
+
+@model.command("use")
+def use(name: Name, as_json: Json = False) -> None:
+    """Answer with a model that is here, or with quote for none.
+
+    Example: pkb model use quote
+    """
+    from cli.choice import choose, room_of
+
+    with session() as opened:
+        found = None if name == _QUOTE else _usable(name)
+        choose(opened, found.name if found else "", (found and found.revision) or "")
+        if found and not (room := room_of(opened, found)).fits:
+            out.say(f"pkb: {found.name} does not fit: it needs {room}; try: pkb config set model.memory_share 1")
+    shown, revision = (found.name, found.revision) if found else (_QUOTE, None)
+    if as_json:
+        out.data({"schema": out.SCHEMA, "name": shown, "revision": revision})
+    else:
+        print(f"{shown} answers from now on")
+
+
+@model.command("rm")
+def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
+    """Remove a model that was fetched, with all its revisions.
+
+    Example: pkb model rm mlx-community/Llama-3.2-3B-Instruct-4bit --yes
+    """
+    from cli.choice import choose
+    from cli.consent import agreed
+    from cli.figures import size
+    from engine.models.blobs import Shelf
+
+    with session() as opened:
+        folder = _removable(name)
+        if opened.settings.embed.model == name:
+            raise UsageError(f"{name} embeds passages and questions", "pkb config set embed.model minilm")
+        step = f"pkb model rm {name} --yes"
+        if not agreed(f"remove {name} from {folder}?", yes=yes, usual=False, step=step):
+            raise PkbError("nothing was removed", "pkb model list")
+        freed = Shelf(folder).remove()
+        if chosen := opened.settings.model.name == name:
+            choose(opened, "", "")
+    if as_json:
+        out.data({"schema": out.SCHEMA, "name": name, "bytes": freed, "was_in_use": chosen})
+    else:
+        print(f"{name} is gone, {size(freed)}" + ("; pkb quotes from now on" if chosen else ""))
+
+
+def _usable(name: str) -> "Local":
+    """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
+    from cli.choice import why_not
+    from engine.models.catalog import role
+    from engine.models.place import find
+
+    found = find(name, None, os.environ)
+    if (use := role(found.name, found.config)) is None:
+        raise PkbError(why_not(found.name, found.config), "pkb model list")
+    if use == "embedder":
+        raise UsageError(f"{found.name} embeds and cannot answer; it is used as it is", "pkb model list")
+    return found
+
+
+def _removable(name: str) -> Path:
+    """Give the folder of a fetched model; UsageError for what is not for pkb to remove."""
+    from engine.models.place import repository, split
+
+    named = split(name)
+    if named and not named[1] and (folder := repository(name, os.environ)).is_dir():
+        return folder
+    if name == _QUOTE:
+        raise UsageError("quote is a part of pkb", "pkb model list")
+    if place(Path(name)).is_dir():
+        raise UsageError(f"{place(Path(name))} is a folder of yours, which pkb does not remove", "pkb model list")
+    if named and named[1]:
+        raise UsageError(f"all revisions of {named[0]} are removed, or none", f"pkb model rm {named[0]}")
+    raise NoModel(f"there is no model {name} here", "pkb model list")

@@ -1,0 +1,107 @@
+"""`pkb model pull`: what a model would take, consent, the download, the choice of it. The one way to the network."""
+
+import os
+
+from cli import out
+from cli.choice import Room, choose, needs, room_for, why_not
+from cli.consent import agreed
+from cli.figures import size
+from cli.progress import bars
+from cli.session import Session
+from engine.models import catalog, memory
+from engine.models.hub import Hub
+from engine.models.place import Local, split
+from engine.models.plan import Plan
+from engine.models.runtime import device
+from store.errors import PkbError, UsageError
+
+_NAMED = "pkb model pull ORG/NAME"
+
+
+def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bool, as_json: bool) -> None:
+    """Fetch a model, after saying what it takes and asking; then use it."""
+    named = split(_default(opened) if given is None else given)
+    if named is None:
+        raise UsageError(f"{given} is no name like org/name" if given else "a name like org/name is needed", _NAMED)
+    hub = Hub(os.environ)
+    plan = hub.plan(*named)
+    role = _role(plan)
+    room = room_for(opened, needs(plan.name, plan.weights, plan.config))
+    missing = hub.missing(plan)
+    _show(plan, missing, hub.free(), room)
+    _demand(plan, missing, hub.free(), room, force=force)
+    again = f"pkb model pull {given or plan.name}"
+    if missing and not agreed("fetch it?", yes=yes, usual=room.fits, step=f"{again} --yes"):
+        raise PkbError("nothing was fetched", "pkb model list")
+    local = _fetch(hub, plan, again, quiet=as_json)
+    if chosen := use and role == "writer":
+        choose(opened, local.name, local.revision or "")
+    _tell(local, role, missing, room, chosen=chosen, as_json=as_json)
+
+
+def _default(opened: Session) -> str:
+    room = room_for(opened, 0)
+    name = catalog.default(room.total, room.most, lambda weights: memory.needed(weights, 4, device()))
+    if name is None:
+        here = f"{size(room.total)} of memory, and computes on its {device()}"
+        raise PkbError(f"pkb recommends no model for this machine, which has {here}; it quotes, or name one", _NAMED)
+    return name
+
+
+def _role(plan: Plan) -> catalog.Role:
+    """Say what the model is for; PkbError where pkb cannot use it, before its weights are fetched."""
+    role = catalog.role(plan.name, plan.config)
+    if role is None:
+        raise PkbError(why_not(plan.name, plan.config), _NAMED)
+    return role
+
+
+def _show(plan: Plan, missing: int, free: int, room: Room) -> None:
+    out.say(f"{plan.name}, commit {plan.commit}")
+    out.say(f"to fetch: {size(missing)} of {size(plan.bytes)}; free on disk: {size(free)}")
+    out.say(f"{'fits' if room.fits else 'does not fit'}: it needs {room}")
+
+
+def _demand(plan: Plan, missing: int, free: int, room: Room, *, force: bool) -> None:
+    """Raise PkbError where a model fits neither on the disk nor, unless forced, in memory."""
+    if not room.fits and not force:
+        raise PkbError(f"{plan.name} does not fit: it would need {room}", f"pkb model pull {plan.name} --force")
+    if missing > free:
+        message = f"{plan.name} does not fit on the disk: it takes {size(missing)}, and {size(free)} are free"
+        raise PkbError(message, f"free some disk space, then: pkb model pull {plan.name}")
+
+
+def _fetch(hub: Hub, plan: Plan, again: str, *, quiet: bool) -> Local:
+    try:
+        with bars(quiet=quiet) as tick:
+            return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
+    except KeyboardInterrupt:
+        out.say(f"pkb: interrupted; what was fetched is kept; try: {again}")
+        raise
+
+
+def _tell(local: Local, role: catalog.Role, fetched: int, room: Room, *, chosen: bool, as_json: bool) -> None:
+    if as_json:
+        out.data({
+            "schema": out.SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
+            "role": role, "bytes": local.bytes, "fetched": fetched, "needs": room.needs, "room": room.most,
+            "fits": room.fits, "in_use": chosen,
+        })  # fmt: skip
+        return
+    print(f"{local.name} is here: {local.folder}")
+    if role == "embedder":
+        print(_embeds(local))
+    elif chosen:
+        print('it answers from now on; next: pkb ask "when is rehearsal?"')
+    else:
+        print(f"to let it answer: pkb model use {local.name}")
+
+
+def _embeds(local: Local) -> str:
+    if local.name != catalog.EMBEDDER:
+        return f"to embed with it: pkb config set embed.model {local.name}"
+    from engine.models.minilm import find_weights
+
+    if (used := find_weights()) != local.folder:
+        return f"passages and questions are embedded by the one in {used}, and would be by this one without it"
+    return "it embeds passages and questions; next: pkb ingest"

@@ -1,0 +1,433 @@
+"""`pkb model`: fetching from a hub on this machine, with consent; choosing; removing; and nothing of it by accident."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from engine import settings
+from engine.models import catalog, memory, minilm
+from engine.models.catalog import EMBEDDER
+from engine.models.place import find
+from engine.models.runtime import device
+from store.errors import NoModel
+from tests.cli.conftest import Pkb
+from tests.cli.test_errors import fails
+from tests.cli.test_json import compare
+from tests.demo import environment
+from tests.engine.models.hubserver import Hub, serve
+from tests.engine.models.test_place import OLD, cached, model
+
+NAME, NEW = "org/name", "b" * 40
+CHUNK = 10 << 20  # bytes that the hub's library writes at a time
+FILES = {
+    "config.json": json.dumps({"model_type": "llama", "quantization": {"bits": 4}}).encode(),
+    "tokenizer.json": b"{}",
+    "tokenizer_config.json": b"{}",
+    "model.safetensors": bytes(range(256)) * 4000,
+    "pytorch_model.bin": b"could run code",
+}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Hub]:
+    with serve() as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(endpoint: Hub, fresh: Pkb, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """Give a hub with one model, which pkb is told of by the environment."""
+    for name in [name for name in os.environ if name.startswith("HF_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_ENDPOINT", endpoint.endpoint)
+    monkeypatch.setenv("HF_HOME", str(fresh.folder / "hf"))
+    endpoint.repositories, endpoint.hold = {}, None
+    endpoint.seen.clear()
+    endpoint.go.clear()
+    endpoint.add(NAME, FILES)
+    return endpoint
+
+
+@pytest.fixture
+def here(fresh: Pkb, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the folder of a model that was fetched."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(fresh.folder / "hub"))
+    return cached(os.environ, NAME, OLD)
+
+
+Done = subprocess.CompletedProcess[str]
+
+
+def process(fresh: Pkb, *words: str) -> Done:
+    """Run `pkb model` in a process of its own, for the library of the hub reads its settings when it is imported."""
+    command = [sys.executable, "-m", "cli.app", "model", *words]
+    env = environment(fresh.folder)
+    return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def typing(fresh: Pkb, typed: str, *words: str) -> tuple[int, str]:
+    """Run `pkb model` at a terminal at which something is typed; gives the exit code and what was written there."""
+    ours, theirs = os.openpty()
+    os.write(ours, typed.encode())
+    command = [sys.executable, "-m", "cli.app", "model", *words]
+    env = {**environment(fresh.folder), "TERM": "xterm", "NO_COLOR": "1"}
+    with subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        written = b""
+        try:
+            while part := os.read(ours, 4096):
+                written += part
+        except OSError:  # how Linux says that the other side has closed
+            pass
+    os.close(ours)
+    return running.returncode, written.decode()
+
+
+def chosen(fresh: Pkb) -> tuple[str, str]:
+    """Give the model that the config names, and its revision."""
+    found = settings.load(fresh.folder / "config.toml").model
+    return found.name, found.revision
+
+
+def fetched(hub: Hub) -> Sequence[str]:
+    """Give the files that were asked for."""
+    return [path.rsplit("/")[-1] for path in hub.paths() if "/resolve/" in path]
+
+
+def failed(done: Done, code: int, message: str, step: str) -> None:
+    """Say that a command ended in one line, whatever it had said of its plan before."""
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1] == f"pkb: {message}; try: {step}"
+    assert "Traceback" not in done.stderr
+
+
+def test_pulling_fetches_a_model_and_answers_with_it(fresh: Pkb, hub: Hub) -> None:
+    done = process(fresh, "pull", NAME, "--yes")
+    local = find(NAME, None, os.environ)
+    assert (done.returncode, chosen(fresh)) == (0, (NAME, OLD))
+    assert done.stdout.splitlines()[0] == f"org/name is here: {local.folder}"
+    plan = done.stderr.splitlines()
+    assert plan[0] == f"org/name, commit {OLD}"
+    assert plan[1].startswith("to fetch: 1.0 MB of 1.0 MB; free on disk: ")
+    assert plan[2].startswith("fits: it needs ")
+    assert sorted(fetched(hub)) == sorted(FILES.keys() - {"pytorch_model.bin"})
+
+
+def test_pulling_again_fetches_nothing_and_needs_no_consent(fresh: Pkb, hub: Hub) -> None:
+    process(fresh, "pull", NAME, "--yes")
+    hub.seen.clear()
+    again = process(fresh, "pull", NAME, "--json")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["fetched"] == 0
+    assert fetched(hub) == ["config.json"]
+
+
+def test_a_pinned_revision_is_the_one_in_use(fresh: Pkb, hub: Hub) -> None:
+    hub.repositories[NAME].commits[NEW] = {**FILES, "model.safetensors": b"better"}
+    hub.repositories[NAME].main = NEW
+    assert process(fresh, "pull", f"{NAME}@{OLD}", "--yes").returncode == 0
+    assert chosen(fresh) == (NAME, OLD)
+    assert (find(NAME, OLD, os.environ).folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
+
+
+def test_with_no_use_the_choice_stays(fresh: Pkb, hub: Hub) -> None:
+    done = process(fresh, "pull", NAME, "--yes", "--no-use")
+    assert (done.returncode, chosen(fresh)) == (0, ("", ""))
+    assert done.stdout.endswith("to let it answer: pkb model use org/name\n")
+
+
+def test_without_a_terminal_nothing_is_fetched_unasked(fresh: Pkb, hub: Hub) -> None:
+    failed(process(fresh, "pull", NAME), 2, "nobody is there to agree", "pkb model pull org/name --yes")
+    assert fetched(hub) == ["config.json"]
+    assert not (fresh.folder / "hf").exists()
+
+
+def test_a_person_agrees_by_pressing_return(fresh: Pkb, hub: Hub) -> None:
+    code, written = typing(fresh, "\n", "pull", NAME)
+    assert (code, chosen(fresh)) == (0, (NAME, OLD))
+    assert "fetch it? [Y/n]" in written
+
+
+@pytest.mark.parametrize("typed", ["n\n", "nay\n", "\x04"])
+def test_a_person_who_does_not_agree_gets_nothing(fresh: Pkb, hub: Hub, typed: str) -> None:
+    code, written = typing(fresh, typed, "pull", NAME)
+    assert code == 1
+    assert written.endswith("pkb: nothing was fetched; try: pkb model list\r\n")
+    assert fetched(hub) == ["config.json"]
+
+
+def test_what_does_not_fit_in_memory_is_refused_unless_forced(fresh: Pkb, hub: Hub) -> None:
+    fresh("config", "set", "model.memory_share", "0.00001")
+    refused = process(fresh, "pull", NAME, "--yes")
+    assert (refused.returncode, refused.stdout, fetched(hub)) == (1, "", ["config.json"])
+    assert "pkb: org/name does not fit: it would need " in refused.stderr
+    assert refused.stderr.endswith("; try: pkb model pull org/name --force\n")
+    assert process(fresh, "pull", NAME, "--yes", "--force").returncode == 0
+
+
+def test_what_does_not_fit_on_the_disk_is_refused_before_it_starts(fresh: Pkb, hub: Hub) -> None:
+    hub.repositories[NAME].announced = {"model.safetensors": 10**18}
+    done = process(fresh, "pull", NAME, "--yes", "--force")
+    assert (done.returncode, done.stdout, fetched(hub)) == (1, "", ["config.json"])
+    assert "pkb: org/name does not fit on the disk: it takes 1000000.0 TB, and " in done.stderr
+    assert done.stderr.endswith("; try: free some disk space, then: pkb model pull org/name\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "vit"}, "pkb cannot use org/name: mlx-lm has no architecture vit"),
+        ({"model_type": "bert"}, "pkb cannot use org/name: mlx-lm has no architecture bert"),
+        ({}, "pkb cannot use org/name: mlx-lm has no architecture none"),
+        ({"model_type": "llama", "model_file": "m.py"}, "org/name brings code of its own, and pkb runs none"),
+    ],
+)
+def test_what_pkb_cannot_use_is_said_before_it_is_fetched(
+    fresh: Pkb, hub: Hub, config: dict[str, str], message: str
+) -> None:
+    hub.add(NAME, {**FILES, "config.json": json.dumps(config).encode()})
+    failed(process(fresh, "pull", NAME, "--yes"), 1, message, "pkb model pull ORG/NAME")
+    assert fetched(hub) == ["config.json"]
+
+
+def test_without_a_name_the_default_for_this_machine_is_fetched(fresh: Pkb, hub: Hub) -> None:
+    room = int(memory.total() * 0.75)
+    name = catalog.default(memory.total(), room, lambda weights: memory.needed(weights, 4, device()))
+    for one in catalog.DEFAULTS:
+        hub.add(one.name, FILES)
+    done = process(fresh, "pull", "--yes")
+    assert chosen(fresh)[0] == (name or "")
+    assert done.returncode == (0 if name else 1)
+
+
+def test_where_no_model_fits_none_is_recommended(fresh: Pkb, hub: Hub) -> None:
+    fresh("config", "set", "model.memory_share", "0.001")
+    done = process(fresh, "pull", "--yes")
+    assert (done.returncode, done.stdout, hub.seen) == (1, "", [])
+    assert done.stderr.startswith("pkb: pkb recommends no model for this machine, which has ")
+    assert done.stderr.endswith("; try: pkb model pull ORG/NAME\n")
+
+
+def test_the_embedder_is_fetched_but_does_not_answer(fresh: Pkb, hub: Hub) -> None:
+    hub.add(EMBEDDER, {**FILES, "config.json": b'{"model_type": "bert"}', "1_Pooling/config.json": b"{}"})
+    done = process(fresh, "pull", EMBEDDER, "--yes")
+    assert (done.returncode, chosen(fresh)) == (0, ("", ""))
+    (said,) = done.stdout.splitlines()[1:]
+    installed = minilm.find_weights() != find(EMBEDDER, None, os.environ).folder
+    assert said.startswith("passages and questions are embedded by" if installed else "it embeds passages")
+
+
+def test_what_an_embedder_takes_is_its_file_and_not_twice_that(fresh: Pkb, here: Path) -> None:
+    cached(os.environ, EMBEDDER, OLD)
+    rows = {row["folder"]: row["needs"] for row in fresh("model", "list", "--json").row["models"]}
+    weights = len("model.safetensors")
+    twice = weights if device() == "cpu" else 0  # half precision becomes single on a CPU
+    embedder = str(find(EMBEDDER, None, os.environ).folder)
+    assert (rows[str(here)], rows[embedder]) == (memory.BESIDE + weights + twice, memory.BESIDE + weights)
+
+
+def test_another_embedder_is_fetched_and_chosen_apart(fresh: Pkb, hub: Hub) -> None:
+    hub.add("org/qwen3-embedding", {**FILES, "config.json": b'{"model_type": "qwen3"}'})
+    done = process(fresh, "pull", "org/qwen3-embedding", "--yes")
+    assert (done.returncode, chosen(fresh)) == (0, ("", ""))
+    assert done.stdout.endswith("to embed with it: pkb config set embed.model org/qwen3-embedding\n")
+
+
+def test_the_embedder_that_was_chosen_is_listed_as_such_and_stays(fresh: Pkb, here: Path, tmp_path: Path) -> None:
+    folder = model(tmp_path / "mine", {"model_type": "qwen3"})
+    fresh("config", "set", "embed.model", str(folder))
+    rows = fresh("model", "list", "--json").row["models"]
+    assert [(row["name"], row["role"]) for row in rows if row["in_use"]] == [
+        ("quote", "writer"), (str(folder), "embedder"),
+    ]  # fmt: skip
+    fresh("config", "set", "embed.model", NAME)
+    step = "pkb config set embed.model minilm"
+    fails(fresh("model", "rm", NAME, "--yes"), 2, "org/name embeds passages and questions", step)
+    assert here.exists()
+
+
+class Hides:
+    """An importer that knows of no embedder that was installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object, target: object = None) -> object:
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, None) if name == minilm.PACKAGE else None
+
+
+def test_the_embedder_that_was_fetched_is_found_where_none_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [Hides, *sys.meta_path])
+    monkeypatch.delenv(minilm.FOLDER, raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    with pytest.raises(NoModel) as caught:
+        minilm.find_weights()
+    assert caught.value.next_step == f"pkb model pull {EMBEDDER}"
+    folder = cached(os.environ, EMBEDDER, OLD)
+    assert minilm.find_weights() == folder
+
+
+def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub) -> None:
+    content = os.urandom(CHUNK + 1_000_000)
+    hub.add(NAME, {**FILES, "model.safetensors": content})
+    hub.hold = CHUNK + 500_000
+    command = [sys.executable, "-m", "cli.app", "model", "pull", NAME, "--yes"]
+    blobs = fresh.folder / "hf" / "hub" / "models--org--name" / "blobs"
+    growing = blobs / f"{hashlib.sha256(content).hexdigest()}.incomplete"
+    with subprocess.Popen(command, env=environment(fresh.folder), stderr=subprocess.PIPE, text=True) as running:
+        while not (growing.exists() and growing.stat().st_size >= CHUNK):
+            assert running.poll() is None
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate()
+    hub.go.set()
+    assert running.returncode == 130
+    assert said.endswith("pkb: interrupted; what was fetched is kept; try: pkb model pull org/name\n")
+    assert chosen(fresh) == ("", "")
+    hub.hold = None
+    assert process(fresh, "pull", NAME, "--yes").returncode == 0
+    assert (hub.large()[-1].headers["range"], hub.large()[-1].sent) == (f"bytes={CHUNK}-", 1_000_000)
+    assert (find(NAME, OLD, os.environ).folder / "model.safetensors").read_bytes() == content
+
+
+def test_a_hub_that_is_away_is_one_line(fresh: Pkb, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    message = "the hub at http://127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"
+    done = process(fresh, "pull", NAME, "--yes")
+    if sys.platform == "linux":
+        assert done.stderr == f"pkb: {message}; try: pkb model pull org/name\n"
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+def test_an_error_of_the_hub_is_an_object_with_json(fresh: Pkb, hub: Hub) -> None:
+    done = process(fresh, "pull", "org/none", "--yes", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, done.stderr) == (12, "")
+    assert (error["code"], error["next"]) == (12, "pkb model pull org/none")
+
+
+@pytest.mark.parametrize("name", ["/a/folder", "a b", "org/name/file", "", "https://example.org/org/name"])
+def test_a_name_that_cannot_be_is_a_mistake(fresh: Pkb, name: str) -> None:
+    message = f"{name} is no name like org/name" if name else "a name like org/name is needed"
+    fails(fresh("model", "pull", name), 2, message, "pkb model pull ORG/NAME")
+
+
+def test_a_list_shows_what_is_here_and_what_is_in_use(fresh: Pkb, here: Path) -> None:
+    before = {row["name"]: row for row in fresh("model", "list", "--json").row["models"]}
+    assert (before["quote"]["in_use"], before[NAME]["in_use"]) == (True, False)
+    fresh("model", "use", NAME)
+    after = {row["name"]: row for row in fresh("model", "list", "--json").row["models"]}
+    assert (after["quote"]["in_use"], after[NAME]["in_use"]) == (False, True)
+    assert (after[NAME]["architecture"], after[NAME]["folder"]) == ("llama", str(here))
+    lines = fresh("model", "list").out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["quote", "*"]
+    assert lines[0].endswith("always there")
+    assert lines[1].startswith("* org/name@aaaaaaaa")
+
+
+def test_a_list_says_when_the_model_in_use_is_gone(fresh: Pkb, here: Path) -> None:
+    fresh("model", "use", NAME)
+    (here / "model.safetensors").unlink()
+    ran = fresh("model", "list")
+    assert ran.err == (
+        f"pkb: the model org/name is not whole: 1 of 1 weight files are missing; try: pkb model pull org/name@{OLD}\n"
+    )
+    assert fresh("model", "list", "--json").row["problem"].startswith("the model org/name is not whole")
+
+
+def test_a_model_in_use_is_used_with_its_revision_until_quote_is(fresh: Pkb, here: Path) -> None:
+    assert fresh("model", "use", NAME).out == "org/name answers from now on\n"
+    assert chosen(fresh) == (NAME, OLD)
+    assert fresh("model", "use", "quote").out == "quote answers from now on\n"
+    assert chosen(fresh) == ("", "")
+
+
+def test_a_folder_is_used_by_its_whole_path(fresh: Pkb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = model(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    assert fresh("model", "use", "./mine").code == 0
+    assert chosen(fresh) == (str(folder), "")
+    assert str(folder) in [row["name"] for row in fresh("model", "list", "--json").row["models"] if row["in_use"]]
+
+
+def test_a_model_that_does_not_fit_is_used_with_a_warning(fresh: Pkb, here: Path) -> None:
+    fresh("config", "set", "model.memory_share", "0.00001")
+    ran = fresh("model", "use", NAME)
+    assert (ran.code, chosen(fresh)) == (0, (NAME, OLD))
+    assert ran.err.startswith("pkb: org/name does not fit: it needs ")
+
+
+def test_what_cannot_be_used_leaves_the_choice_as_it_is(fresh: Pkb, here: Path, tmp_path: Path) -> None:
+    fresh("model", "use", NAME)
+    folder = model(tmp_path / "eyes", {"model_type": "vit"})
+    cached(os.environ, EMBEDDER, OLD)
+    missing, step = "there is no model org/none here", "pkb model pull org/none"
+    fails(fresh("model", "use", "org/none"), 12, missing, step)
+    message = f"pkb cannot use {folder}: mlx-lm has no architecture vit"
+    fails(fresh("model", "use", str(folder)), 1, message, "pkb model list")
+    message = f"{EMBEDDER} embeds and cannot answer; it is used as it is"
+    fails(fresh("model", "use", EMBEDDER), 2, message, "pkb model list")
+    assert chosen(fresh) == (NAME, OLD)
+
+
+def test_removing_takes_the_model_and_the_choice_of_it(fresh: Pkb, here: Path) -> None:
+    fresh("model", "use", NAME)
+    other = cached(os.environ, "org/other", OLD)
+    ran = fresh("model", "rm", NAME, "--yes")
+    assert ran.code == 0
+    assert ran.out.startswith("org/name is gone, ")
+    assert (here.exists(), other.exists(), chosen(fresh)) == (False, True, ("", ""))
+    assert fresh("model", "rm", "org/other", "--yes").out.count("quotes") == 0
+
+
+def test_removing_needs_consent(fresh: Pkb, here: Path) -> None:
+    fails(fresh("model", "rm", NAME), 2, "nobody is there to agree", "pkb model rm org/name --yes")
+    code, written = typing(fresh, "\n", "rm", NAME)
+    assert code == 1
+    assert written.endswith("pkb: nothing was removed; try: pkb model list\r\n")
+    assert here.exists()
+    assert typing(fresh, "y\n", "rm", NAME)[0] == 0
+    assert not here.exists()
+
+
+def test_a_part_of_a_model_can_be_removed(fresh: Pkb, here: Path) -> None:
+    (here / "config.json").unlink()
+    assert fresh("model", "rm", NAME, "--yes").code == 0
+    assert not here.exists()
+
+
+def test_what_is_not_for_pkb_to_remove_stays(fresh: Pkb, here: Path, tmp_path: Path) -> None:
+    folder = model(tmp_path / "mine")
+    message = f"{folder} is a folder of yours, which pkb does not remove"
+    fails(fresh("model", "rm", str(folder), "--yes"), 2, message, "pkb model list")
+    assert folder.exists()
+    message = "all revisions of org/name are removed, or none"
+    fails(fresh("model", "rm", f"{NAME}@{OLD}", "--yes"), 2, message, "pkb model rm org/name")
+    fails(fresh("model", "rm", "quote", "--yes"), 2, "quote is a part of pkb", "pkb model list")
+    fails(fresh("model", "rm", "org/none", "--yes"), 12, "there is no model org/none here", "pkb model list")
+    fails(fresh("model", "rm", "../..", "--yes"), 2, f"{Path.cwd().parents[1]} is a folder of yours, "
+          "which pkb does not remove", "pkb model list")  # fmt: skip
+    assert here.exists()
+
+
+def test_what_pulling_prints_is_as_documented(fresh: Pkb, hub: Hub) -> None:
+    compare("pkb model pull", [json.loads(process(fresh, "pull", NAME, "--yes", "--json").stdout)])
+
+
+def test_what_listing_choosing_and_removing_print_is_as_documented(fresh: Pkb, here: Path) -> None:
+    empty = fresh("model", "list", "--json").row
+    rows = [fresh("model", "use", name, "--json").row for name in (NAME, "quote", NAME)]
+    compare("pkb model use", rows)
+    (here / "tokenizer.json").unlink()
+    compare("pkb model list", [empty, fresh("model", "list", "--json").row])
+    compare("pkb model rm", [fresh("model", "rm", NAME, "--yes", "--json").row])
