@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def missing_vectors(opened: Session) -> int:
-    """Count the chunks without a vector of the embedder in use."""
+    """Count the chunks without a vector of the embedder in use, which may be another than made those there are."""
     from store.pending import count
 
-    return count(opened.ledger)
+    changed = opened.ledger.get("vectors") and opened.question_embedder is None
+    return opened.ledger.count("chunks") if changed else count(opened.ledger)
 
 
 def embed(opened: Session) -> "Iterator[Embedded]":
@@ -71,7 +72,7 @@ def examine(opened: Session) -> "Iterator[Check]":
     from engine.models.runtime import threads_of
 
     threads = threads_of(opened.ledger if opened.there else None)
-    return examine(opened.home, opened.settings.model, threads, opened.environ)
+    return examine(opened.home, opened.settings, threads, opened.environ)
 
 
 def ingest(opened: Session, *, prune: bool) -> "Ingest":

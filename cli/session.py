@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store.errors import NoModel, UsageError
+from store.errors import NoModel
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -124,15 +124,12 @@ class Session:
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """Load the embedder that the settings name; NoModel where its weights are not here."""
-        from engine.models.minilm import MiniLM
+        """Give the embedder that the settings name; NoModel where its weights are not here."""
+        from cli.embedders import choose
 
-        if self.settings.embed.model != "minilm":
-            raise UsageError(f"no such embedder: {self.settings.embed.model}", "pkb config set embed.model minilm")
-        workers = self.settings.embed.workers or os.cpu_count() or 1
-        return MiniLM(workers=workers, notes=self.home.cache / "digests")
+        return choose(self.home, self.settings, lambda: self.ledger, self.environ)
 
-    @cached_property
+    @property
     def question_embedder(self) -> "Embedder | None":
         """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
         from store.vectors import table_of

@@ -67,11 +67,9 @@ def _model(name: str, fingerprint: str, load: "Callable[[], LanguageModel]", now
 
 
 def _load(found: "Local", home: "Home", ledger: "Ledger", memory_share: float) -> "LanguageModel":
-    """Load a language model, with BLAS set up for it first."""
-    from engine.models import runtime
+    """Load a language model."""
+    from engine.models.loading import load
+    from engine.models.runtime import fix_threads
 
-    runtime.private_tmp(home.cache)
-    runtime.load_blas(home.cache, runtime.fix_threads(ledger))
-    from engine.models.mlx import load
-
-    return load(found.folder, name=found.name, cache=home.cache, memory_share=memory_share)
+    threads = fix_threads(ledger)
+    return load(found.folder, name=found.name, cache=home.cache, memory_share=memory_share, threads=threads)

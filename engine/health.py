@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from engine.settings import ModelSettings
-from store.errors import NoModel
+from engine.settings import ModelSettings, Settings
+from store.errors import NoModel, UsageError
 from store.home import Home
 
 State = Literal["ok", "note", "bad"]
@@ -32,7 +32,7 @@ class Check:
     next_step: str | None = None
 
 
-def examine(home: Home, settings: ModelSettings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
+def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
     """Look at this machine and this home, the quick things first; language models compute with so many threads."""
     yield _python()
     yield _sqlite()
@@ -41,9 +41,9 @@ def examine(home: Home, settings: ModelSettings, threads: int, environ: Mapping[
     yield _room(home)
     yield _memory()
     yield _packages()
-    yield _embedder()
+    yield _embedder(settings.embed.model, environ)
     yield _arithmetic(home, threads)
-    yield _writer(settings, environ)
+    yield _writer(settings.model, environ)
 
 
 def _python() -> Check:
@@ -113,13 +113,17 @@ def _packages() -> Check:
         return Check("packages", "bad", f"{error.name} is not installed", "make setup")
 
 
-def _embedder() -> Check:
-    from engine.models.minilm import find_weights
+def _embedder(name: str, environ: Mapping[str, str]) -> Check:
+    from engine.models import minilm, qwen3
 
     try:
-        return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {find_weights()}")
+        if name == "minilm":
+            return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {minilm.find_weights()}")
+        return Check("embedder", "ok", f"{name} in {qwen3.find_model(name, environ).folder}")
     except NoModel as error:
         return Check("embedder", "note", f"{error.message}: questions are matched by their words only", error.next_step)
+    except UsageError as error:
+        return Check("embedder", "bad", error.message, error.next_step)
 
 
 def _arithmetic(home: Home, threads: int) -> Check:

@@ -42,7 +42,7 @@ class IngestSettings:
 class EmbedSettings:
     """Which embedder, and how many batches it computes at a time."""
 
-    model: str = field(default="minilm", metadata={"among": ("minilm",)})
+    model: str = "minilm"  # or a Qwen3 of the hub's local cache, or a folder of one
     workers: int = field(default=0, metadata={"most": 256})  # 0: one for each core
 
 
@@ -57,6 +57,21 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class KvSettings:
+    """What is kept of what the model has read (PerCache 4.1.1: the tree of tensors), and what of it goes first."""
+
+    reuse: str = field(default="prefix", metadata={"among": ("prefix", "off")})
+    bytes: int = 4_000_000_000  # of the whole cache folder, at every instant
+    score: str = field(default="value", metadata={"among": ("value", "lfu", "recency")})
+    daily_bytes: int = 20_000_000_000  # written on one day, to spare the disk
+
+
+RECENCY_WEIGHT = 0.6  # the prefix-caching article, weighted eviction: .6 recency + .4 frequency
+FREQUENCY_WEIGHT = 0.4
+HALF_LIFE_S = 7 * 86_400.0  # of recency: our own, since the article's recency, as printed, grows with age
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of it, by section."""
 
@@ -65,6 +80,7 @@ class Settings:
     ingest: IngestSettings = field(default_factory=IngestSettings)
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    kv: KvSettings = field(default_factory=KvSettings)
 
 
 def find(settings: Settings, key: str) -> Any:

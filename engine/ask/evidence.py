@@ -60,13 +60,13 @@ def gather(
     vector = None
     if embedder is not None and bank.totals().embedded:
         with trace.step("embed"):
-            vector = embedder.embed([question.text])[0]
+            vector = embedder.embed_question(question.text)
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, Retrieval())
         reads = tuple(read for source in found.sources if (read := _read(catalogue, source, found.hits)))
         step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
     chunks = tuple(chunk.id for source in found.sources for chunk in source.chunks)
-    return Evidence(reads, chunks, found.covered)
+    return Evidence(reads, chunks, found.covered if vector is not None else 0.0)
 
 
 def _read(catalogue: Catalogue, source: Found, hits: Mapping[str, Hit]) -> Read | None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from store.kv_files import Tensor
 
 Vectors = NDArray[np.float32]
 
@@ -27,6 +30,10 @@ class Embedder(Protocol):
         """Give one unit row per text, in order: (len(texts), width) float32."""
         ...
 
+    def embed_question(self, text: str) -> Vectors:
+        """Give the unit row that a question is searched with, which may differ from the same text's: (width,)."""
+        ...
+
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows) in batches of similar length, so that a caller can save as it goes."""
         ...
@@ -42,6 +49,10 @@ class Frame:
     opening: tuple[int, ...] = ()
     turning: tuple[int, ...] = ()
     closing: tuple[int, ...] = ()
+
+
+class Unreadable(Exception):
+    """Kept tensors that cannot be read back: gone, damaged, or another model's."""
 
 
 class LanguageModel(Protocol):
@@ -76,4 +87,16 @@ class LanguageModel(Protocol):
 
     def decode(self, cache: Any, ids: Sequence[int], most: int) -> Iterator[str]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop."""
+        ...
+
+
+class Sliceable(Protocol):
+    """A language model whose cache can be kept and put back in pieces."""
+
+    def cut(self, cache: Any, start: int, stop: int) -> list[Tensor]:
+        """Copy what the cache holds of some tokens: the keys and the values of each layer."""
+        ...
+
+    def restore(self, paths: Sequence[Path], lent: int | None = None) -> Any:
+        """Give a cache that has read what these files hold in turn, of the last one only `lent` tokens; Unreadable."""
         ...

@@ -114,7 +114,7 @@ def measured(user: User, embedder: Embedder | None, settings: Retrieval) -> Iter
     """
     for row in user.questions:
         question = understand(row["question"], datetime.now(UTC))
-        vector = embedder.embed([question.text])[0] if embedder else None
+        vector = embedder.embed_question(question.text) if embedder else None
         found = retrieve(user.bank, vector, question, Scope(), max(KS), settings)
         chunks = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
         sources = [(user.paths[source.document][0], source.first, source.last) for source in found.sources]

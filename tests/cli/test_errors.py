@@ -68,7 +68,7 @@ def test_a_time_that_cannot_be_is_named(pkb: Pkb, now: str) -> None:
         ("[ask]\nk = 1.5", "ask.k must be a whole number"),
         ("[ask]\nk = -1", "ask.k must be a whole number"),
         ("[ask]\nk = true", "ask.k must be a whole number"),
-        ("[embed]\nmodel = 5", "embed.model must be minilm"),
+        ("[embed]\nmodel = 5", "embed.model must be text"),
     ],
 )
 def test_a_config_file_that_cannot_be_is_named_with_its_fault(pkb: Pkb, text: str, message: str) -> None:

@@ -1,0 +1,107 @@
+"""Reads a prompt into a model's cache: what of it was read before is loaded, the rest is computed, and kept later.
+
+match -> load -> compute -> (answer) -> keep. Knows segments as token ids, and the model and the tree by what they do.
+Loaded or computed, the tensors are the same to the last bit: both ways go in the same sub-steps of each segment.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from engine.ask.trace import Trace
+from engine.models.protocols import LanguageModel, Sliceable, Unreadable
+from store.kv_match import Match
+from store.kv_store import KvStore
+from store.kv_tree import Node, Root
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the model's tensors are kept: a store, and the root that stands for all that changes them."""
+
+    store: KvStore
+    root: Root
+    model: Sliceable
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """A cache that has read all segments but the last; `reused` tokens and `seconds` of computing, by segment."""
+
+    cache: Any
+    nodes: tuple[Node, ...]
+    reused: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+
+def prefill(
+    model: LanguageModel, kept: Kept | None, segments: Sequence[Ids], trace: Trace, held: ExitStack
+) -> Prefilled:
+    """Read the segments in front of the last one; what is matched stays in the store until `held` is closed."""
+    if kept is None:
+        return _compute(model, model.begin(), (), [0] * len(segments), segments, trace)
+    with trace.step("match") as step:
+        match = held.enter_context(kept.store.match(kept.root, segments))
+        step.note = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
+    begun = time.perf_counter()
+    with trace.step("load") as step:
+        cache = _load(kept, match)
+        step.note = f"{match.tokens} tokens" if cache is not None else "nothing"
+    if cache is None:
+        return _compute(model, model.begin(), (), [0] * len(segments), segments, trace)
+    kept.store.used(match, max(0.0, _worth(match) - (time.perf_counter() - begun)))
+    reused = [len(node.ids) for node in match.nodes] + ([match.partial.tokens] if match.partial else [])
+    reused += [0] * (len(segments) - len(reused))
+    return _compute(model, cache, match.nodes, reused, segments, trace)
+
+
+def keep(kept: Kept, segments: Sequence[Ids], read: Prefilled) -> int:
+    """Keep what was computed, each segment under the one before it; gives the number of segments kept."""
+    nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
+    for ids, seconds in list(zip(segments, read.seconds, strict=True))[len(nodes) :]:
+        tensors = kept.model.cut(read.cache, at, at + len(ids))
+        node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors)
+        if node is None:
+            break  # nothing can stand below it
+        nodes.append(node)
+        at, count = at + len(ids), count + 1
+    return count
+
+
+def _load(kept: Kept, match: Match) -> Any:
+    """Give a cache that holds what was matched; None where nothing was, or where a file is gone or damaged."""
+    if not match.found:
+        return None
+    lent = match.partial.tokens if match.partial else None
+    try:
+        return kept.model.restore([kept.store.path_of(node) for node in match.found], lent)
+    except Unreadable:
+        for node in match.found:
+            kept.store.check(node, read_data=True)
+        return None
+
+
+def _worth(match: Match) -> float:
+    """Give the seconds that computing what was matched took once; of a part, its share."""
+    part = match.partial
+    share = part.node.seconds * part.tokens / len(part.node.ids) if part else 0.0
+    return sum(node.seconds for node in match.nodes) + share
+
+
+def _compute(
+    model: LanguageModel, cache: Any, nodes: tuple[Node, ...], reused: list[int], segments: Sequence[Ids], trace: Trace
+) -> Prefilled:
+    seconds = []
+    with trace.step("prefill") as step:
+        for ids, there in zip(segments, reused, strict=True):
+            begun = time.perf_counter()
+            if there < len(ids):
+                model.prefill(cache, ids[there:])
+            # What a part of a segment took stands for the whole of it.
+            seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
+        step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
+    return Prefilled(cache, nodes, tuple(reused), tuple(seconds))

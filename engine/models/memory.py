@@ -1,0 +1,54 @@
+"""How much memory a language model takes here, and how much it may take. It reads no weights.
+
+On a CPU weights become fp32, the one width that is fast there, so that 4-bit ones take eight times their file.
+"""
+
+from pathlib import Path
+
+from engine.models.catalog import bits
+from engine.models.place import WEIGHTS, read_config
+from engine.models.runtime import Device
+from store.errors import PkbError
+
+BESIDE = 300_000_000  # bytes for all but the weights: libraries, tokenizer, one prompt's keys and values
+BUFFERS = 256 << 20  # bytes of freed arrays that MLX keeps for the next ones
+WIDE, HALF = 32, 16  # bits
+
+
+def total() -> int:
+    """Give this machine's memory in bytes."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def needed(weights: int, stored: int | None, device: Device) -> int:
+    """Give the bytes that weights take in use, from their bytes on disk and bits per weight (None: half precision)."""
+    held = weights * WIDE // (stored or HALF) if device == "cpu" else weights
+    return held + BESIDE
+
+
+def need(folder: Path, device: Device) -> int:
+    """Give the bytes that the model in a folder takes in use; NoModel where its config cannot be read."""
+    config = read_config(folder)
+    return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(config), device)
+
+
+def demand(folder: Path, name: str, device: Device, share: float) -> None:
+    """Raise PkbError where a model takes more than its share of this machine's memory."""
+    wanted, most = need(folder, device), int(total() * share)
+    if wanted > most:
+        raise PkbError(
+            f"{name} takes {wanted / 1e9:.1f} GB of memory here; model.memory_share leaves it {most / 1e9:.1f} GB",
+            "pkb model list",
+        )
+
+
+def limit(share: float) -> None:
+    """Hold MLX to a share of this machine's memory; on Metal, keep what it holds from being paged out."""
+    import mlx.core as mx
+
+    mx.set_memory_limit(int(total() * share))
+    mx.set_cache_limit(BUFFERS)
+    if working_set := mx.device_info().get("max_recommended_working_set_size"):
+        mx.set_wired_limit(int(working_set))

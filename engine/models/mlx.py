@@ -1,0 +1,200 @@
+"""A language model on MLX, of any architecture that mlx-lm knows: reads segments into a cache and goes on greedily.
+
+The one module that imports mlx_lm and touches its caches. It knows no prompts, and no small file of a model's folder.
+MLX is imported inside functions, because BLAS must be there before it.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.models.protocols import Frame, Unreadable
+from engine.models.runtime import Device
+from engine.models.tokens import Spelling, Tokens, first_line
+from store.kv_files import Tensor
+
+# Tokens read at a time, counted from a segment's start: what is computed of a token must not depend on how much of its
+# segment was there already, and another number of rows is multiplied by another kernel.
+SUB_STEP: Mapping[Device, int] = {"cpu": 64, "metal": 512, "cuda": 512}
+WORDS = {"float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16")}  # safetensors' own
+
+Cache = list[Any]  # one of mlx-lm's caches a layer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mlx:
+    """A loaded model. `one_line` says that its answers end with their line, since it knows no other end."""
+
+    name: str
+    context: int
+    frame: Frame
+    sub_step: int
+    stops: frozenset[int]
+    one_line: bool
+    vocabulary: Tokens = field(repr=False)
+    model: Any = field(repr=False)
+
+    def tokens(self, text: str) -> list[int]:
+        """Give the ids of a text; what looks like a special token in it is text like any other."""
+        return self.vocabulary.text(text)
+
+    def begin(self) -> Cache:
+        """Give an empty cache."""
+        from mlx_lm.models.cache import make_prompt_cache
+
+        cache: Cache = make_prompt_cache(self.model)
+        return cache
+
+    def prefill(self, cache: Cache, ids: Sequence[int]) -> None:
+        """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two."""
+        import mlx.core as mx
+
+        assert _length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
+        for start in range(0, len(ids), self.sub_step):
+            self._rows(cache, mx.array(list(ids[start : start + self.sub_step])))
+            mx.eval([layer.state for layer in cache])  # and no logits, which nobody asked for
+            mx.clear_cache()
+
+    def decode(self, cache: Cache, ids: Sequence[int], most: int) -> Generator[str, None, None]:
+        """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
+
+        The cache then holds the segment and those tokens of the answer that were read to find the next.
+        """
+        pieces = self._write(cache, ids, most)
+        return first_line(pieces) if self.one_line else pieces
+
+    def sliceable(self) -> bool:
+        """Tell whether a cache is keys and values of every token, so that some of it can be kept and put back."""
+        from mlx_lm.models.cache import KVCache
+
+        return all(type(layer) is KVCache for layer in self.begin())
+
+    def cut(self, cache: Cache, start: int, stop: int) -> list[Tensor]:
+        """Copy the keys and values of some tokens: a tensor a layer and kind, (1, heads, tokens, width)."""
+        return [
+            _tensor(f"{number}.{kind}", array[..., start:stop, :])
+            for number, layer in enumerate(cache)
+            for kind, array in zip("kv", layer.keys_and_values(), strict=True)
+        ]
+
+    def restore(self, paths: Sequence[Path], lent: int | None = None) -> Cache:
+        """Give a cache that has read what the files hold, one behind the other, of the last `lent` tokens.
+
+        Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks.
+        """
+        import mlx.core as mx
+
+        cache = self.begin()
+        try:
+            parts: list[Any] = [mx.load(str(path)) for path in paths]
+            for number, layer in enumerate(cache):
+                found = [[part[f"{number}.{kind}"] for part in parts] for kind in "kv"]
+                cut = [[*each[:-1], each[-1][..., :lent, :]] for each in found]
+                keys, values = (each[0] if len(each) == 1 else mx.concatenate(each, axis=2) for each in cut)
+                layer.state = (keys, values, keys.shape[2])
+            mx.eval([layer.state for layer in cache])
+        except (RuntimeError, ValueError, LookupError) as error:
+            raise Unreadable(type(error).__name__) from error
+        return cache
+
+    def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Read the last segment and give the logits of what follows: (vocabulary,)."""
+        import mlx.core as mx
+
+        return np.array(self._last(cache, ids)[0].astype(mx.float32))
+
+    def _write(self, cache: Cache, ids: Sequence[int], most: int) -> Generator[str, None, None]:
+        import mlx.core as mx
+
+        spelling = Spelling(self.vocabulary)
+        token = _likeliest(self._last(cache, ids))
+        try:
+            for left in range(min(most, self.context - _length(cache)), 0, -1):
+                shown = token
+                if left > 1:  # the next token is computed while this one is shown
+                    token = _likeliest(self._rows(cache, shown)[:, -1])
+                if (id := int(shown.item())) in self.stops:
+                    return
+                yield spelling.add(id)
+        finally:
+            mx.eval(token)
+
+    def _last(self, cache: Cache, ids: Sequence[int]) -> Any:
+        import mlx.core as mx
+
+        assert ids, "the last segment of a prompt is empty"
+        begun = (len(ids) - 1) // self.sub_step * self.sub_step
+        self.prefill(cache, ids[:begun])
+        return self._rows(cache, mx.array(list(ids[begun:])))[:, -1]
+
+    def _rows(self, cache: Cache, ids: Any) -> Any:
+        return self.model(ids[None], cache=cache)
+
+
+def _tensor(name: str, array: Any) -> Tensor:
+    """Copy an array's bytes out of MLX."""
+    import mlx.core as mx
+
+    dtype, same_width = WORDS[str(array.dtype).removeprefix("mlx.core.")]
+    copy = mx.contiguous(array)
+    raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # which its stub has no buffer for
+    return Tensor(name, dtype, tuple(array.shape), memoryview(raw))
+
+
+def _likeliest(logits: Any) -> Any:
+    """Begin to compute the token that comes next."""
+    import mlx.core as mx
+
+    begin: Any = mx.async_eval  # which its stub has no types for
+    token = mx.argmax(logits, axis=-1)
+    begin(token)
+    return token
+
+
+def _length(cache: Cache) -> int:
+    """Give how many tokens a cache has read; 0 for a model that keeps no count, and so has no end either."""
+    layers = [part for layer in cache for part in getattr(layer, "caches", (layer,))]
+    return max((int(layer.offset) for layer in layers if hasattr(layer, "offset")), default=0)
+
+
+def weights(folder: Path, device: Device) -> Any:
+    """Load a language model."""
+    from mlx_lm.utils import load_model
+
+    return _widened(load_model(folder, lazy=True)[0], device)
+
+
+def qwen3_layers(folder: Path, device: Device) -> Any:
+    """Load a Qwen3 without its head: token ids to hidden states, (texts, tokens, width) after the final norm.
+
+    An embedder's weights may have no head, and bare names of layers, whatever its config says.
+    """
+    from mlx_lm.models.qwen3 import Model, ModelArgs
+    from mlx_lm.utils import load_model
+
+    def named(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {name: array for name, array in arrays.items() if not name.startswith("lm_head.")}
+        return {f"model.{name.removeprefix('model.')}": array for name, array in kept.items()}
+
+    headless = type("Headless", (Model,), {"sanitize": staticmethod(named)})
+    tied = {"tie_word_embeddings": True}  # then it makes no head
+    model, _ = load_model(folder, lazy=True, model_config=tied, get_model_classes=lambda config: (headless, ModelArgs))
+    return _widened(model, device).model
+
+
+def _widened(model: Any, device: Device) -> Any:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+    from mlx_lm.utils import dequantize_model
+
+    if device == "cpu":  # no other width is fast there
+        model.set_dtype(mx.float32)
+        dequantize_model(model)
+        model.set_dtype(mx.float32)
+    for array in dict(tree_flatten(model.parameters())).values():
+        mx.eval(array)  # one by one, so that only one is held in two widths
+    return model

@@ -1,0 +1,120 @@
+"""Qwen3-Embedding as an Embedder, over mlx-lm: makes tokens, batches, and takes each text's last hidden state.
+
+It knows nothing of mail. Nothing is loaded and MLX is not imported before the first text.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.models import runtime
+from engine.models.batches import Tokens, batches, in_order
+from engine.models.catalog import architecture
+from engine.models.place import Local, find, fingerprint
+from engine.models.protocols import Vectors
+from store.errors import NoModel, PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.models.tokens import Tokens as Vocabulary
+
+KIND = "qwen3"
+BACK = "pkb config set embed.model minilm"
+TASK = "Given a question about somebody's own mail and meetings, retrieve the passages that answer it"
+END = "<|endoftext|>"  # whose hidden state is the vector
+LONGEST = 512  # tokens of one text that are read, its end among them
+POOLING = "last-unit-512-v1"  # changes when the same text would get another vector
+BATCH: Mapping[runtime.Device, int] = {"cpu": 512, "metal": 8192, "cuda": 16384}  # tokens
+
+
+def find_model(name: str, environ: Mapping[str, str]) -> Local:
+    """Find an embedder by its name or folder; NoModel where it is not here, whole, UsageError where it is another."""
+    try:
+        found = find(name, None, environ)
+    except NoModel as error:
+        raise NoModel(error.message, error.next_step if "pull" in (error.next_step or "") else BACK) from None
+    if (kind := architecture(found.config)) != KIND:
+        raise UsageError(f"{name} cannot embed: its architecture is {kind or 'unknown'}, not {KIND}", BACK)
+    return found
+
+
+class Qwen3:
+    """The embedder; `cache` is the home's and `notes` a folder that remembers the digest of the weights."""
+
+    def __init__(self, local: Local, *, cache: Path, notes: Path, threads: int, memory_share: float) -> None:
+        self._local, self._cache, self._notes = local, cache, notes
+        self._threads, self._share = threads, memory_share
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Name the weights, tokenizer and pooling by digest."""
+        return f"{KIND}:{fingerprint(self._local, self._notes)}:{POOLING}"
+
+    @cached_property
+    def width(self) -> int:
+        """Give the number of dimensions."""
+        return int(self._local.config["hidden_size"])
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Give one unit row per text, in order; what is past 511 tokens of a text is not read."""
+        return in_order(len(texts), self.width, self.embed_batches(texts))
+
+    def embed_question(self, text: str) -> Vectors:
+        """Give the unit row of a question, which is read behind an instruction: (width,)."""
+        row: Vectors = self.embed([f"Instruct: {TASK}\nQuery:{text}"])[0]
+        return row
+
+    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        """Yield (indices into texts, their rows), a batch of similar length at a time."""
+        for indices, tokens in batches(texts, self._loaded.tokens, BATCH[runtime.device()]):
+            yield indices, self._loaded.rows(tokens)
+
+    @cached_property
+    def _loaded(self) -> "_Loaded":
+        from engine.models.loading import read
+        from engine.models.mlx import qwen3_layers
+        from engine.models.tokens import Tokens as Vocabulary
+
+        local = self._local
+        tokenizer, layers = read(
+            local.folder,
+            qwen3_layers,
+            name=local.name,
+            cache=self._cache,
+            threads=self._threads,
+            memory_share=self._share,
+        )
+        vocabulary, end = Vocabulary(tokenizer), tokenizer.token_to_id(END)
+        closing = vocabulary.closing() or ((end,) if end is not None else ())
+        if not closing:
+            raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END}", BACK)
+        return _Loaded(vocabulary, vocabulary.opening(), closing, layers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The model in memory, and what stands around each text, as token ids."""
+
+    vocabulary: "Vocabulary"
+    opening: tuple[int, ...]
+    closing: tuple[int, ...]
+    layers: Any
+
+    def tokens(self, texts: Sequence[str]) -> Tokens:
+        room = LONGEST - len(self.opening) - len(self.closing)
+        return [[*self.opening, *self.vocabulary.text(text)[:room], *self.closing] for text in texts]
+
+    def rows(self, batch: Tokens) -> Vectors:
+        """Give the unit rows of some texts; attention is causal, so that what pads a text on the right is not seen."""
+        import mlx.core as mx
+
+        ids = np.zeros((len(batch), max(map(len, batch))), np.int32)
+        for row, each in zip(ids, batch, strict=True):
+            row[: len(each)] = each
+        last = mx.array([len(each) - 1 for each in batch])
+        states = self.layers(mx.array(ids))[mx.arange(len(batch)), last].astype(mx.float32)
+        rows: Vectors = np.array(states / mx.linalg.norm(states, axis=1, keepdims=True))
+        return rows
