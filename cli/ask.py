@@ -56,6 +56,8 @@ def ask(
         if model is not None:
             opened.override("model.name", model)
             opened.override("model.revision", "")
+        if no_cache:
+            opened.override("kv.reuse", "off")
         if max_tokens is not None:
             opened.override("model.max_tokens", max_tokens)
         scope = limits(opened, sender, recipient, since, until, collection)
@@ -95,4 +97,5 @@ def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, exp
         from cli.answers import show_answer  # and with it rich
 
         show_answer(answered, streamed=streamed.started, explain=explain)
+    answered.keep()
     return answered.reply.answer is not None

@@ -22,9 +22,19 @@ def show_figures(row: dict[str, Any]) -> None:
     if kept["problems"]:
         console.print(f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest --json")
     console.print(f"{count(row['bank']['answers'], 'answer')} kept in {size(row['bank']['bytes'])}")
+    if row["tensors"]["nodes"] or row["tensors"]["hits"]:
+        console.print(_tensors(row["tensors"]))
     console.print("on disk: " + ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items()))
     if row["asked"]:
         console.print(_tiers(row))
+
+
+def _tensors(row: dict[str, Any]) -> str:
+    """Say what is kept of what a model has read, what that saved, and what more room would have."""
+    kept = f"{count(row['nodes'], 'message')} read and kept in {size(row['bytes'])} of {size(row['budget'])}"
+    saved = f"reused in {count(row['hits'], 'answer')}: {row['tokens']:,} tokens, {row['saved_s']:.1f} s saved"
+    more = [f"{times} the room, {seconds:.1f} s more" for times, seconds in row["more_would_save_s"].items() if seconds]
+    return "; ".join([kept, saved, *more])
 
 
 def size(used: float) -> str:

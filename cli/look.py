@@ -93,6 +93,29 @@ def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the figure
     show_figures(row)
 
 
+def _tensors(opened: Session) -> dict[str, Any]:
+    """Give what is kept of what a model has read, and what that did."""
+    from cli.tensors import open_store
+
+    store = open_store(opened.home, opened.ledger, opened.settings.kv)
+    found = store.stats()
+    store.close()
+    hits = found.hits.values()
+    return {
+        "nodes": found.nodes,
+        "bytes": found.bytes,
+        "budget": opened.settings.kv.bytes,
+        "written_today": found.written_today,
+        "hits": sum(tally.count for tally in hits),
+        "tokens": sum(tally.tokens for tally in hits),
+        "saved_s": round(sum(tally.seconds for tally in hits), 3),
+        "hits_by_depth": {str(depth): tally.count for depth, tally in found.hits.items()},
+        "removed": {reason: tally.count for reason, tally in found.removed.items()},
+        "refused": {reason: tally.count for reason, tally in found.refused.items()},
+        "more_would_save_s": {f"{times}x": round(float(tally.seconds), 3) for times, tally in found.would_save.items()},
+    }
+
+
 def _figures(opened: Session) -> dict[str, Any]:
     from store.bank import Bank
     from store.history import History
@@ -106,6 +129,7 @@ def _figures(opened: Session) -> dict[str, Any]:
         "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
         "bank": {"answers": answers, "bytes": answer_bytes, "budget": opened.settings.bank.bytes},
+        "tensors": _tensors(opened),
         "bytes": opened.home.sizes(),
         "asked": [
             {"tier": t.tier, "questions": t.questions, "answered": t.answered, "median_ms": round(t.median_ms, 3),

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from engine.ask.answer import Say
+    from engine.ask.answer import Say, Written
     from engine.ask.evidence import Evidence
+    from engine.ask.prefill import Reading
     from engine.ask.question import Question
-    from engine.ask.reply import Reply
     from engine.ask.trace import Trace
     from engine.models.place import Local
-    from engine.models.protocols import LanguageModel
     from engine.settings import Settings
     from store.home import Home
     from store.ledger import Ledger
@@ -25,7 +24,7 @@ class Writer:
     """What writes a reply, and all that its words depend on beside the evidence."""
 
     fingerprint: str
-    write: "Callable[[Question, Evidence, Trace, Say | None], Reply]"
+    write: "Callable[[Question, Evidence, Trace, Say | None], Written]"
 
 
 def choose(
@@ -38,14 +37,15 @@ def choose(
     from engine.models.place import find, fingerprint
 
     found = find(chosen.name, chosen.revision or None, environ)
-    load = cache(lambda: _load(found, home, ledger(), chosen.memory_share))
-    return _model(found.name, fingerprint(found, home.cache / "digests"), load, now, chosen.max_tokens)
+    print_of = fingerprint(found, home.cache / "digests")
+    load = cache(lambda: _load(found, print_of, home, ledger(), settings))
+    return _model(found.name, print_of, load, now, chosen.max_tokens)
 
 
 def _quotes(least: float) -> Writer:
     from engine.ask.exact import by_quotes
 
-    def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "Say | None") -> "Reply":
+    def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "Say | None") -> "Written":
         with trace.step("import"):
             from engine.ask.write import write
 
@@ -54,10 +54,10 @@ def _quotes(least: float) -> Writer:
     return Writer(by_quotes(least), write)
 
 
-def _model(name: str, fingerprint: str, load: "Callable[[], LanguageModel]", now: "datetime", most: int) -> Writer:
+def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "datetime", most: int) -> Writer:
     from engine.ask.exact import by_model
 
-    def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Reply":
+    def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
         with trace.step("import"):
             from engine.ask.generate import generate
 
@@ -66,10 +66,16 @@ def _model(name: str, fingerprint: str, load: "Callable[[], LanguageModel]", now
     return Writer(by_model(fingerprint, most), write)
 
 
-def _load(found: "Local", home: "Home", ledger: "Ledger", memory_share: float) -> "LanguageModel":
-    """Load a language model."""
+def _load(found: "Local", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings") -> "Reading":
+    """Load a language model, and open what is kept of what it has read."""
+    from engine.ask.prefill import Reading
     from engine.models.loading import load
     from engine.models.runtime import fix_threads
 
-    threads = fix_threads(ledger)
-    return load(found.folder, name=found.name, cache=home.cache, memory_share=memory_share, threads=threads)
+    threads, share = fix_threads(ledger), settings.model.memory_share
+    model = load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
+    if settings.kv.reuse == "off" or not model.sliceable():
+        return Reading(model)
+    from cli.tensors import kept
+
+    return Reading(model, kept(model, fingerprint, home, ledger, settings.kv, threads))

@@ -32,6 +32,19 @@ class Home:
         """Give the folder of lock files."""
         return self.data / "locks"
 
+    @property
+    def tensors(self) -> Path:
+        """Give the folder of kept KV tensors."""
+        return self.cache / "kv"
+
+    def beside_tensors(self) -> int:
+        """Give the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""
+        found = 0
+        for inner, folders, names in os.walk(self.cache):
+            folders[:] = [name for name in folders if Path(inner, name) != self.tensors]
+            found += os.lstat(inner).st_size + sum(_size(Path(inner, name)) for name in names)
+        return found
+
     def create(self) -> None:
         """Make the folders, readable by their owner alone; PkbError where the disk does not allow it."""
         try:

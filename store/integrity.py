@@ -1,4 +1,4 @@
-"""Whether the ledger and the tables agree, and how to bring them back together. Knows no files' content."""
+"""Whether the ledger, the tables and the kept KV files agree, and how to bring them back together. Knows no content."""
 
 import sqlite3
 import stat
@@ -13,6 +13,7 @@ from store.catalogue import Catalogue
 from store.frequencies import Tally
 from store.home import Home
 from store.knowledge import Knowledge
+from store.kv_shelf import FOLDER, Shelf
 from store.ledger import Ledger
 from store.tables import Tables
 
@@ -38,6 +39,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield _chunks(ledger, tables)
     yield _places(ledger)
     yield _vectors(ledger, tables)
+    yield _kv(home, ledger, read_data=read_data)
     if read_data:
         yield _words(ledger, tables)
         yield _collections(ledger, tables)
@@ -59,6 +61,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     if torn:
         knowledge.commit((), lambda: None, removes=sorted(torn))
     _recount(ledger, tables)
+    _mend_kv(home, ledger)
     return len(torn | unread)
 
 
@@ -121,6 +124,24 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
     missing, stray = chunks - waiting - set(found), len(found) - len(chunks & set(found))
     return Finding("vectors", f"{len(missing)} are missing, {stray} are too many" if missing or stray else "")
+
+
+def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
+    """Find kept KV nodes whose file is not whole (looked at, or read if it changed or `read_data`), and stray files."""
+    shelf = Shelf(ledger, home.cache / FOLDER)
+    bad = [entry.node.key for entry in shelf.index.entries() if shelf.wrong_with(entry.node, read_data=read_data)]
+    still = sum((entry := shelf.index.find(key)) is not None and entry.state == "whole" for key in bad)
+    with ledger.transaction():
+        stray = len(shelf.strays())
+    return Finding("kv", f"{still} kept prefixes are damaged, {stray} files are too many" if still or stray else "")
+
+
+def _mend_kv(home: Home, ledger: Ledger) -> None:
+    shelf = Shelf(ledger, home.cache / FOLDER)
+    for entry in shelf.index.entries():
+        shelf.check(entry.node, read_data=True)
+    shelf.collect()
+    shelf.owner.close()
 
 
 def _words(ledger: Ledger, tables: Tables) -> Finding:

@@ -51,4 +51,28 @@ _FIRST = (
         total_ms REAL NOT NULL, saved_ms REAL NOT NULL)""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+_KV = (
+    # A node of the tree of KV tensors. `state`: reserved (`owner` is writing its file), whole, or dying (`owner` is
+    # removing it). `first`: the digest of its first sub-step. The last four: its file when it was last read whole.
+    """CREATE TABLE kv_nodes (
+        key BLOB PRIMARY KEY, root BLOB NOT NULL, parent BLOB NOT NULL, path BLOB NOT NULL, depth INTEGER NOT NULL,
+        ids BLOB NOT NULL, first BLOB, bytes INTEGER NOT NULL, seconds REAL NOT NULL, created REAL NOT NULL,
+        last_used REAL NOT NULL, uses INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL, owner TEXT,
+        size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER)""",
+    "CREATE INDEX kv_nodes_parent ON kv_nodes (parent, first)",
+    "CREATE INDEX kv_nodes_path ON kv_nodes (path)",
+    "CREATE INDEX kv_nodes_unfinished ON kv_nodes (state) WHERE state != 'whole'",
+    # Nodes that somebody is loading, until they are done or the time has come.
+    "CREATE TABLE kv_pins (id INTEGER PRIMARY KEY, key BLOB NOT NULL, owner TEXT NOT NULL, until REAL NOT NULL)",
+    # Nodes that went for lack of room; `freed` is what had been evicted in all when one went, in bytes.
+    """CREATE TABLE kv_ghosts (
+        key BLOB PRIMARY KEY, tokens INTEGER NOT NULL, bytes INTEGER NOT NULL, seconds REAL NOT NULL,
+        uses INTEGER NOT NULL, evicted REAL NOT NULL, freed INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX kv_ghosts_evicted ON kv_ghosts (evicted)",
+    "CREATE TABLE kv_written (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL)",
+    """CREATE TABLE kv_counts (
+        kind TEXT NOT NULL, name TEXT NOT NULL, count INTEGER NOT NULL, tokens INTEGER NOT NULL, bytes INTEGER NOT NULL,
+        seconds REAL NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV)

@@ -35,13 +35,29 @@ class Manner:
     stale_ok: bool = False
 
 
+def _nothing() -> None:
+    """Keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A reply as its writer gives it; `keep` does what the writer wants to do when nobody waits any more."""
+
+    reply: Reply
+    keep: Callable[[], None] = _nothing
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None where none was read)."""
+    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None where none was read).
+
+    `keep` is to be called when the reply has been shown: it saves what was read, for the next question.
+    """
 
     reply: Reply
     trace: Trace
     covered: float | None = None
+    keep: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ class Asker:
         self,
         ledger: Ledger,
         gather: "Callable[[Question, Manner, Trace], Evidence]",
-        write: "Callable[[Question, Evidence, Trace, Say | None], Reply]",
+        write: "Callable[[Question, Evidence, Trace, Say | None], Written]",
         writer: str,
         bank_bytes: int,
     ) -> None:
@@ -124,14 +140,15 @@ class Asker:
         return Answered(reply, ask.trace, covered)
 
     def _make(self, ask: _Ask, question: "Question", evidence: "Evidence") -> Answered:
-        reply = self._write(question, evidence, ask.trace, ask.say)
+        written = self._write(question, evidence, ask.trace, ask.say)
+        reply = written.reply
         if ask.manner.write_bank:
-            made = (ask.generation, "full", ask.now.timestamp(), reply.ms["total"])
+            made = (ask.generation, reply.tier, ask.now.timestamp(), reply.ms["total"])
             about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)
             kept = Kept(*about, freeze(reply), evidence.chunks, *made)
             self._bank.keep(ask.key.digest, kept, self._bytes)
         self._remember(ask, reply, 0.0)
-        return Answered(reply, ask.trace, evidence.covered)
+        return Answered(reply, ask.trace, evidence.covered, written.keep)
 
     def _remember(self, ask: _Ask, reply: Reply, saved_ms: float) -> None:
         answered = reply.answer is not None

@@ -1,16 +1,20 @@
 """Evidence becomes a reply in words: prompt -> prefill -> decode -> parse -> citations checked.
 
-Knows the model by its protocol. A question whose evidence does not fit the model's context is asked of the best of it.
+What was read is kept when nobody waits any more. Knows the model by its protocol. A question whose evidence does not
+fit the model's context is asked of the best of it.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
-from engine.ask.answer import Say
+from engine.ask.answer import Say, Written
 from engine.ask.cite import cite
 from engine.ask.evidence import Evidence
 from engine.ask.parse import Said, parse, visible
+from engine.ask.prefill import Prefilled, Reading, keep, prefill
 from engine.ask.prompt import Prompt, Shown, answer_prompt, chunk_segment
 from engine.ask.question import Question
 from engine.ask.reply import Reply
@@ -42,9 +46,10 @@ class Segments:
 
 
 @dataclass(slots=True)
-class _Written:
-    """What the model has written so far, and how many tokens it took."""
+class _Answer:
+    """What the model has read, what it has written so far, and how many tokens that took."""
 
+    read: Prefilled
     text: str = ""
     tokens: int = 0
     first_ms: float = 0.0
@@ -52,46 +57,49 @@ class _Written:
 
 def generate(
     name: str,
-    load: Callable[[], LanguageModel],
+    load: Callable[[], Reading],
     question: Question,
     evidence: Evidence,
     trace: Trace,
     now: datetime,
     most: int,
     say: Say | None = None,
-) -> Reply:
+) -> Written:
     """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
 
     Where nothing was retrieved the model is not asked, and not even loaded.
     """
     if not evidence.reads:
         ms = trace.ms()
-        return Reply(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]})
+        return Written(Reply(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]}))
     with trace.step("model"):
-        model = load()
+        reading = load()
+        model = reading.model
     with trace.step("prompt") as step:
         segments = fit(model, question.text, now, evidence, most)
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
-    written = _write(model, segments, trace, most, say)
+    held = ExitStack()
+    written = _write(reading, segments, trace, most, say, held)
     with trace.step("cite") as step:
         said = parse(written.text)
         cited = cite(said, question.text, evidence.reads, segments.prompt.sources)
         step.note = _note(said, cited.stands)
         if said.answer and cited.stands and not any(cited.quotes):
             trace.notices.append("no word of the answer stands in its sources: check it")
-    tokens = {"prompt": segments.count, "reused": 0, "computed": segments.count, "generated": written.tokens}
-    return Reply(
+    reused, count = sum(written.read.reused), segments.count
+    reply = Reply(
         question=question.text,
         answer=said.answer if cited.stands else None,
-        tier="full",
+        tier="prefix" if reused else "full",
         writer="model",
         model=name,
         sources=evidence.sources(cited.quotes),
         ms=trace.ms() | {"first_token": written.first_ms},
-        tokens=tokens,
+        tokens={"prompt": count, "reused": reused, "computed": count - reused, "generated": written.tokens},
     )
+    return Written(reply, partial(_keep, reading, segments, written.read, held))
 
 
 def fit(model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int) -> Segments:
@@ -119,27 +127,31 @@ def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[tuple[int, ...]]:
     yield (*model.tokens(prompt.question), *frame.closing)
 
 
-def _write(model: LanguageModel, segments: Segments, trace: Trace, most: int, say: Say | None) -> _Written:
+def _write(reading: Reading, segments: Segments, trace: Trace, most: int, say: Say | None, held: ExitStack) -> _Answer:
     """Read the prompt and write the answer; what may be shown of it is said at once."""
-    written, said = _Written(), ""
     *before, last = segments.ids
+    written, said = _Answer(prefill(reading, before, trace, held)), ""
     with trace.step("prefill"):
-        cache = model.begin()
-        for ids in before:
-            model.prefill(cache, ids)
-        pieces = model.decode(cache, last, most)
-        first = next(pieces, None)
+        pieces = reading.model.decode(written.read.cache, last, most)
+        piece = next(pieces, None)
     written.first_ms = trace.ms()["total"]
     with trace.step("decode") as step:
-        while first is not None:
-            written.text, written.tokens = written.text + first, written.tokens + 1
+        while piece is not None:
+            written.text, written.tokens = written.text + piece, written.tokens + 1
             said = _tell(visible(written.text), said, say)
-            first = next(pieces, None)
+            piece = next(pieces, None)
         _tell(parse(written.text).answer or "", said, say)
         step.note = f"{written.tokens} tokens"
     if written.tokens == most:
         trace.notices.append(f"the answer was cut at {most} tokens")
     return written
+
+
+def _keep(reading: Reading, segments: Segments, read: Prefilled, held: ExitStack) -> None:
+    """Keep what was computed, and let go of what was used; nobody waits for an answer any more."""
+    with held:
+        if reading.kept:
+            keep(reading.kept, segments.ids[:-1], read)
 
 
 def _tell(shown: str, said: str, say: Say | None) -> str:

@@ -29,6 +29,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """A model that reads prompts, and where what it has read is kept, None where nothing is."""
+
+    model: LanguageModel
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Prefilled:
     """A cache that has read all segments but the last; `reused` tokens and `seconds` of computing, by segment."""
 
@@ -38,10 +46,9 @@ class Prefilled:
     seconds: tuple[float, ...]
 
 
-def prefill(
-    model: LanguageModel, kept: Kept | None, segments: Sequence[Ids], trace: Trace, held: ExitStack
-) -> Prefilled:
+def prefill(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
     """Read the segments in front of the last one; what is matched stays in the store until `held` is closed."""
+    model, kept = reading.model, reading.kept
     if kept is None:
         return _compute(model, model.begin(), (), [0] * len(segments), segments, trace)
     with trace.step("match") as step:

@@ -1,5 +1,6 @@
 """Evidence becomes a reply: the quote writer's words, and every source with a sentence that really stands in it."""
 
+from engine.ask.answer import Written
 from engine.ask.evidence import Evidence, Read
 from engine.ask.question import Question
 from engine.ask.quote import Quote, QuoteSettings, quote
@@ -8,7 +9,7 @@ from engine.ask.support import Read as Quotable
 from engine.ask.trace import Trace
 
 
-def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> Reply:
+def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> Written:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
         reads = [_quotable(read, number) for number, read in enumerate(evidence.reads)]
@@ -16,7 +17,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
         sources = evidence.sources(_checked(evidence, quoted))
     ms = trace.ms()
-    return Reply(
+    reply = Reply(
         question=question.text,
         answer=quoted.answer,
         tier="full",
@@ -26,6 +27,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         ms=ms | {"first_token": ms["total"]},
         highlight=quoted.highlight,
     )
+    return Written(reply)
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:

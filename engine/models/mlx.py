@@ -6,6 +6,7 @@ MLX is imported inside functions, because BLAS must be there before it.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from engine.models.protocols import Frame, Unreadable
 from engine.models.runtime import Device
 from engine.models.tokens import Spelling, Tokens, first_line
 from store.kv_files import Tensor
+from store.kv_tree import borders
 
 # Tokens read at a time, counted from a segment's start: what is computed of a token must not depend on how much of its
 # segment was there already, and another number of rows is multiplied by another kernel.
-SUB_STEP: Mapping[Device, int] = {"cpu": 64, "metal": 512, "cuda": 512}
+SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
 WORDS = {"float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16")}  # safetensors' own
 
 Cache = list[Any]  # one of mlx-lm's caches a layer
@@ -42,6 +44,15 @@ class Mlx:
         """Give the ids of a text; what looks like a special token in it is text like any other."""
         return self.vocabulary.text(text)
 
+    @property
+    def dtype(self) -> str:
+        """Name the width that it computes in."""
+        from mlx.core import floating, issubdtype
+        from mlx.utils import tree_flatten
+
+        arrays = dict(tree_flatten(self.model.parameters())).values()
+        return next(str(array.dtype) for array in arrays if issubdtype(array.dtype, floating))
+
     def begin(self) -> Cache:
         """Give an empty cache."""
         from mlx_lm.models.cache import make_prompt_cache
@@ -54,8 +65,8 @@ class Mlx:
         import mlx.core as mx
 
         assert _length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
-        for start in range(0, len(ids), self.sub_step):
-            self._rows(cache, mx.array(list(ids[start : start + self.sub_step])))
+        for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
+            self._rows(cache, mx.array(list(ids[start:end])))
             mx.eval([layer.state for layer in cache])  # and no logits, which nobody asked for
             mx.clear_cache()
 
@@ -127,7 +138,7 @@ class Mlx:
         import mlx.core as mx
 
         assert ids, "the last segment of a prompt is empty"
-        begun = (len(ids) - 1) // self.sub_step * self.sub_step
+        begun = (0, *borders(len(ids), self.sub_step))[-2]
         self.prefill(cache, ids[:begun])
         return self._rows(cache, mx.array(list(ids[begun:])))[:, -1]
 

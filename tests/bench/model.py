@@ -27,9 +27,7 @@ RUNS = {"135M": 5, "0.5B": 3, "1.2B": 2}
 SEGMENTS = (90, 130, 130, 130, 130, 45)  # tokens: system, chunks, question
 ANSWER = 32  # tokens
 STEP = 2048  # tokens that mlx-lm reads at a time, by default
-
-
-LARGER = 256  # tokens read at a time, for comparison: a chunk at once
+OTHER = 64  # tokens read at a time, for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def speeds(model: Mlx, folder: Path) -> None:
     ways: dict[str, Callable[[], Speed]] = {
         "mlx-lm": lambda: by_mlx_lm(model.model, folder),
         f"pkb, {model.sub_step} at a time": lambda: ours(model),
-        f"pkb, {LARGER} at a time": lambda: ours(replace(model, sub_step=LARGER)),
+        f"pkb, {OTHER} at a time": lambda: ours(replace(model, sub_step=OTHER)),
     }
     runs = [{way: work() for way, work in ways.items()} for _ in range(RUNS[model.name] + 1)][1:]
     print(

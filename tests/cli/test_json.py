@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Pkb, commands
-from tests.demo import DATA
+from tests.demo import DATA, NANO
 
 PAGE = Path(__file__).parents[2] / "docs" / "json.md"
 ROW = re.compile(r"\| (\S+) \| ([^|]+) \| [^|]*\|")
@@ -64,6 +64,7 @@ def test_answers_are_as_documented(pkb: Pkb) -> None:
     asked = ["Who has the spare key to the workshop?", "Which quorv blimmers the zant?"]
     rows = [pkb("ask", question, "--json").row for question in asked * 2]
     assert [row["answered"] for row in rows] == [True, False, True, False]
+    rows.append(pkb("ask", asked[0], "--model", str(NANO), "--json").row)
     compare("pkb ask", [*rows, pkb("ask", asked[0], "--json", "--explain").row])
 
 
@@ -77,7 +78,15 @@ def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
 def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb ingest", [pkb("ingest", "--json").row])
     pkb("ask", "when is rehearsal?")
-    compare("pkb stats", [pkb("stats", "--json").row])
+    pkb("config", "set", "model.name", str(NANO))
+    for key, value in (("kv.score", "lfu"), ("kv.daily_bytes", "1"), ("kv.bytes", "1")):
+        pkb("ask", "When is the concert?", "--fresh")  # kept, reused, refused, removed
+        pkb("config", "set", key, value)
+    pkb("ask", "When is the concert?", "--fresh")
+    pkb("ask", "Who keeps the key?")
+    row = pkb("stats", "--json").row
+    assert row["tensors"]["removed"]
+    compare("pkb stats", [row])
 
 
 def test_what_check_finds_is_as_documented(pkb: Pkb) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.kit import Fuse, Opened, home_in
+from tests.store.kv_kit import Kept
 
 Open = Callable[..., Opened]
 
@@ -22,6 +23,13 @@ def open_home(tmp_path: Path) -> Iterator[Open]:
             return opened
 
         yield open_one
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    """Give a new store of KV nodes with plenty of room."""
+    with closing(Kept(tmp_path)) as one:
+        yield one
 
 
 @pytest.fixture

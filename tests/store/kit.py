@@ -175,6 +175,10 @@ class HashEmbedder:
         unit: Vectors = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
         return unit
 
+    def embed_question(self, text: str) -> Vectors:
+        row: Vectors = self.embed([text])[0]
+        return row
+
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(order), 8):

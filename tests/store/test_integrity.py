@@ -33,7 +33,7 @@ def test_a_sound_home_has_no_findings(sound: Opened) -> None:
 
 def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) -> None:
     names = [one.name for one in examine(sound.home, sound.ledger, sound.tables, read_data=False)]
-    assert names == ["ledger", "journal", "privacy", "documents", "chunks", "places", "vectors"]
+    assert names == ["ledger", "journal", "privacy", "documents", "chunks", "places", "vectors", "kv"]
 
 
 def test_a_lost_chunk_is_found_and_its_document_named(sound: Opened) -> None:

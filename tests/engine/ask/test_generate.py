@@ -7,6 +7,7 @@ import pytest
 
 from engine.ask.evidence import Evidence, Read
 from engine.ask.generate import generate
+from engine.ask.prefill import Reading
 from engine.ask.question import understand
 from engine.ask.reply import Reply, Source
 from engine.ask.trace import Trace
@@ -32,8 +33,8 @@ EVIDENCE = Evidence((BEST, SECOND), ("Ben0", "Ann0", "Ann1"), 1.0)
 def ask(model: Parrot, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Reply, list[str], Trace]:
     told: list[str] = []
     trace = Trace()
-    reply = generate("parrot", lambda: model, QUESTION, evidence, trace, NOW, most, told.append)
-    return reply, told, trace
+    written = generate("parrot", lambda: Reading(model), QUESTION, evidence, trace, NOW, most, told.append)
+    return written.reply, told, trace
 
 
 def test_chunks_are_read_in_document_order_and_the_date_stands_in_the_last_segment() -> None:
@@ -81,7 +82,7 @@ def test_tokens_and_times_are_counted() -> None:
         "generated": 2,
     }
     assert 0 < reply.ms["prefill"] <= reply.ms["first_token"] <= reply.ms["total"]
-    assert [step.name for step in trace.steps] == ["model", "prompt", "prefill", "decode", "cite"]
+    assert [step.name for step in trace.steps] == ["model", "prompt", "prefill", "prefill", "decode", "cite"]
 
 
 def test_where_the_context_is_short_the_best_sources_are_kept_and_it_is_said() -> None:
@@ -105,5 +106,6 @@ def test_an_answer_that_is_cut_says_so() -> None:
 
 
 def test_without_evidence_the_model_is_not_even_loaded() -> None:
-    reply = generate("parrot", partial(pytest.fail, "loaded"), QUESTION, Evidence((), (), 1.0), Trace(), NOW, 50)
+    nothing = Evidence((), (), 1.0)
+    reply = generate("parrot", partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), NOW, 50).reply
     assert (reply.answer, reply.sources, reply.tokens) == (None, (), None)

@@ -198,7 +198,7 @@ def test_prompt_and_answer_end_with_the_context(llama: Mlx) -> None:
 
 
 def test_an_answer_that_is_broken_off_leaves_a_cache_to_go_on_with(llama: Mlx) -> None:
-    prompt, more = long(llama, 90), long(llama, 30)
+    prompt, more = long(llama, 100), long(llama, 30)
     found, _ = one_by_one(llama, llama.begin(), prompt, 3)
     cache = llama.begin()
     pieces = llama.decode(cache, prompt, 50)

@@ -1,0 +1,44 @@
+"""The kept tensors of a home: opens their store, for a model's prompts or for `pkb stats`."""
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.ask.prefill import Kept
+    from engine.models.mlx import Mlx
+    from engine.settings import KvSettings
+    from store.home import Home
+    from store.kv_store import KvStore
+    from store.ledger import Ledger
+
+
+def kept(
+    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "KvSettings", threads: int
+) -> "Kept":
+    """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
+    from engine.ask.prefill import Kept
+    from engine.models.runtime import arithmetic
+    from store.kv_tree import root_of
+
+    store = open_store(home, ledger, settings, model.sub_step)
+    store.collect()
+    parts = {"model": fingerprint, "dtype": model.dtype, "sub_step": str(model.sub_step), "adapter": ""}
+    return Kept(store, root_of(parts | arithmetic(home.cache, threads)), model)
+
+
+def open_store(home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1) -> "KvStore":
+    """Open the store; only who matches prompts needs to name the sub-step."""
+    from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
+    from store.eviction import Weights, scores
+    from store.kv_room import Limits
+    from store.kv_store import KvStore
+
+    return KvStore(
+        ledger,
+        home.tensors,
+        limits=Limits(settings.bytes, settings.daily_bytes),
+        score=scores(Weights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[settings.score],
+        sub_step=sub_step,
+        now=time.time,
+        others=home.beside_tensors,
+    )

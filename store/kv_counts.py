@@ -1,0 +1,110 @@
+"""What the KV tree saved, lost and wrote, and what more room would have saved: counters and ghosts in the ledger.
+
+A ghost is a node that went for lack of room. When it is asked for again, the bytes that were evicted since tell how
+much more room would have kept it. Every method is for a transaction of the caller's.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from store.kv_tree import Key, Node
+from store.ledger import Ledger
+
+GHOSTS = 20_000  # kept at most, about 3 MB of ledger
+TIMES = (2, 4, 8)  # the budgets that ghosts are counted for, as multiples of the one there is
+_DAY_S = 86_400
+_DAYS = 60  # that bytes written are remembered for
+_FREED = "kv.freed"  # the counter of all bytes ever evicted for lack of room
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often, and how much in all."""
+
+    count: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+class KvCounts:
+    """Counters by kind and name, bytes written by day, and ghosts."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._rows = ledger, ledger.rows
+
+    def add(self, kind: str, name: str, *, tokens: int = 0, size: int = 0, seconds: float = 0.0) -> None:
+        """Count one event."""
+        sql = """INSERT INTO kv_counts VALUES (?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET
+                 count = count + 1, tokens = tokens + excluded.tokens, bytes = bytes + excluded.bytes,
+                 seconds = seconds + excluded.seconds"""
+        self._rows.execute(sql, (kind, name, tokens, size, seconds))
+
+    def of(self, kind: str) -> dict[str, Tally]:
+        """Give the counters of a kind, by name."""
+        sql = "SELECT name, count, tokens, bytes, seconds FROM kv_counts WHERE kind = ?"
+        return {name: Tally(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
+
+    def written(self, now: float) -> int:
+        """Give the bytes written since midnight, UTC."""
+        row = self._rows.execute("SELECT bytes FROM kv_written WHERE day = ?", (_day(now),)).fetchone()
+        return int(row[0]) if row else 0
+
+    def write(self, size: int, now: float) -> None:
+        """Count bytes that are about to be written."""
+        sql = "INSERT INTO kv_written VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
+        self._rows.execute(sql, (_day(now), size))
+        self._rows.execute("DELETE FROM kv_written WHERE day < ?", (_day(now) - _DAYS,))
+
+    def removed(self, nodes: Iterable[Node], reason: str) -> None:
+        """Count nodes that go."""
+        for node in nodes:
+            self.add("removed", reason, tokens=len(node.ids), size=node.bytes, seconds=node.seconds)
+
+    def bury(self, nodes: Iterable[Node], now: float) -> None:
+        """Remember nodes that go for lack of room, the latest ones of them all."""
+        for node in nodes:
+            freed = self._ledger.count(_FREED)
+            row = (node.key, len(node.ids), node.bytes, node.seconds, node.uses, now, freed)
+            self._rows.execute("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            self._ledger.add(_FREED, node.bytes)
+        sql = "DELETE FROM kv_ghosts WHERE key IN (SELECT key FROM kv_ghosts ORDER BY evicted DESC LIMIT -1 OFFSET ?)"
+        self._rows.execute(sql, (GHOSTS,))
+
+    def missed(self, keys: Iterable[Key], budget: int) -> None:
+        """Count the ghosts at the head of a path that was asked for, by how many budgets would have kept them."""
+        freed = self._ledger.count(_FREED)
+        sql = "SELECT tokens, bytes, seconds, freed FROM kv_ghosts WHERE key = ?"
+        for key in keys:
+            row = self._rows.execute(sql, (key,)).fetchone()
+            if row is None:
+                return
+            tokens, size, seconds, before = row
+            enough = [times for times in TIMES if budget + freed - before <= times * budget]
+            self.add("ghost", str(min(enough)) if enough else "more", tokens=tokens, size=size, seconds=seconds)
+
+    def exhume(self, key: Key) -> None:
+        """Forget the ghost of a node that is back."""
+        self._rows.execute("DELETE FROM kv_ghosts WHERE key = ?", (key,))
+
+    def forget_ghosts(self) -> None:
+        """Forget all ghosts."""
+        self._rows.execute("DELETE FROM kv_ghosts")
+
+    def ghosts(self) -> int:
+        """Give the number of ghosts."""
+        return int(self._rows.execute("SELECT count(*) FROM kv_ghosts").fetchone()[0])
+
+    def saved_by(self, times: int) -> Tally:
+        """Give what so many times the budget would have saved beyond what was saved."""
+        found = [tally for name, tally in self.of("ghost").items() if name != "more" and int(name) <= times]
+        return Tally(
+            sum(one.count for one in found),
+            sum(one.tokens for one in found),
+            sum(one.bytes for one in found),
+            sum(one.seconds for one in found),
+        )
+
+
+def _day(now: float) -> int:
+    return int(now // _DAY_S)

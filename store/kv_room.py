@@ -1,0 +1,140 @@
+"""The bytes of the cache folder, which never exceed a budget: reserved before they are written, freed by eviction.
+
+One function says how many there are, as `du -sb` would see them once every reserved file is written, and every
+reservation is made in the transaction that asked it. Knows no tensors and no prompts.
+"""
+
+import os
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.eviction import Score, victims
+from store.kv_files import PARTIAL
+from store.kv_owner import is_alive
+from store.kv_shelf import Shelf
+from store.kv_tree import Key, Node, Root
+
+_SLACK = 16 << 10  # for each file that is coming, and once more: what folders grow by, a block or two of names
+_ROUNDS = 20  # a reservation tries, when others take the room that it has made
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be kept, and written on one day (UTC): both in bytes."""
+
+    budget: int
+    daily: int
+
+
+class Room:
+    """What there is room for."""
+
+    def __init__(
+        self, shelf: Shelf, limits: Limits, score: Score, now: Callable[[], float], others: Callable[[], int]
+    ) -> None:
+        self._shelf, self._limits, self._score, self._now, self._others = shelf, limits, score, now, others
+        self._index, self._counts = shelf.index, shelf.counts
+        self.budget = limits.budget
+
+    def reserve(self, node: Node, root: Root, sub_step: int) -> str:
+        """Take the bytes of a node before its file is written, evicting others; gives why not, if that cannot be."""
+        self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for _ in range(_ROUNDS):
+            with self._shelf.ledger.transaction():
+                self._shelf.finish()
+                excess = self._excess(node.bytes + _SLACK)
+                chosen = self._choose(excess, {node.parent}) if excess > 0 else []
+                refused = self._refusal(node, root) or ("room" if sum(one.bytes for one in chosen) < excess else "")
+                if refused:
+                    return refused
+                if excess <= 0:
+                    self._take(node, root, sub_step)
+                    return ""
+                self._doom(chosen)
+            self._shelf.discard(one.key for one in chosen)
+        return "room"
+
+    def shrink(self, budget: int) -> int:
+        """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
+        self.budget = budget
+        self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            with self._shelf.ledger.transaction():
+                self._shelf.finish()
+                excess = self._excess(0)
+                chosen = self._choose(excess, ()) if excess > 0 else []
+                self._doom(chosen)
+            if not chosen:
+                return budget + excess
+            self._shelf.discard(one.key for one in chosen)
+
+    def _refusal(self, node: Node, root: Root) -> str:
+        """Say why a node may not be written even if there is room."""
+        parent = self._index.find(node.parent)
+        if node.parent != root.key and (parent is None or parent.state != "whole"):
+            return "parent"
+        if self._index.find(node.key):
+            return "coming"  # another process is writing it
+        return "day" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""
+
+    def _take(self, node: Node, root: Root, sub_step: int) -> None:
+        self._shelf.writing = node.key
+        self._index.reserve(node, root, sub_step, self._shelf.owner.name)
+        self._counts.write(node.bytes, self._now())
+        self._counts.exhume(node.key)
+
+    def _excess(self, need: int) -> int:
+        """Give the bytes that must go before `need` more may come."""
+        excess = self._held() + need - self.budget
+        if excess > 0 and self._shelf.clear_quarantine():
+            excess = self._held() + need - self.budget
+        return excess
+
+    def _held(self) -> int:
+        """Give the bytes of all that is or will be in the cache folder."""
+        files, unfinished = _sizes(self._shelf.folder), 0
+        total = self._shelf.folder.lstat().st_size + self._others()
+        for key, size, state in self._index.sizes():
+            path = self._shelf.path_of(key)
+            total += max(size, files.pop(path.name, 0), files.pop(path.with_suffix(PARTIAL).name, 0))
+            unfinished += state != "whole"
+        return total + sum(files.values()) + _SLACK * (1 + unfinished)
+
+    def _choose(self, excess: int, keep: Container[Key]) -> list[Node]:
+        """Choose what goes: never what is pinned, being written, or in `keep`."""
+        now = self._now()
+        held = {key for key, owner, until in self._index.pins() if until > now and is_alive(self._shelf.folder, owner)}
+        entries = self._index.entries()
+        held |= {entry.node.key for entry in entries if entry.state != "whole" or entry.node.key in keep}
+        return victims((entry.node for entry in entries), excess, self._score, now, held)
+
+    def _doom(self, nodes: list[Node]) -> None:
+        if nodes:
+            self._index.doom([node.key for node in nodes], self._shelf.owner.name)
+            self._counts.removed(nodes, "room")
+            self._counts.bury(nodes, self._now())
+
+
+def size_on_disk(path: Path, without: Path | None = None) -> int:
+    """Give the bytes of a folder and of all in it but one folder, as `du -sb` counts them; 0 where there is none."""
+    try:
+        return path.lstat().st_size + sum(_sizes(path, without).values())
+    except FileNotFoundError:
+        return 0
+
+
+def _sizes(folder: Path, without: Path | None = None) -> dict[str, int]:
+    """Give the bytes of what is in a folder, by name."""
+    with os.scandir(folder) as entries:
+        return {entry.name: _size(entry, without) for entry in entries}
+
+
+def _size(entry: "os.DirEntry[str]", without: Path | None) -> int:
+    path = Path(entry.path)
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return 0 if path == without else size_on_disk(path, without)
+        return entry.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0  # gone meanwhile

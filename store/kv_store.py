@@ -1,0 +1,182 @@
+"""The tree of kept KV tensors: what of a prompt is there, and keeping what was computed. One object a thread.
+
+It compares token ids, not only keys, and gives out nothing whose file is not whole. Knows no models: tensors come in
+as buffers, and go out as paths.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.eviction import Score
+from store.kv_counts import TIMES, Tally
+from store.kv_files import Tensor, identity, size_of, verify, write
+from store.kv_header import BadNode, Header
+from store.kv_match import Match, best_partial, path_keys, whole
+from store.kv_room import Limits, Room
+from store.kv_shelf import Shelf
+from store.kv_tree import Key, Node, Root, child_key
+from store.ledger import Ledger
+
+_PINNED_S = 600.0  # how long a match that nobody lets go of holds on to its nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What is kept and what it did: `hits` and `partial` by the number of whole nodes, `removed` by reason.
+
+    `would_save` is by multiples of the budget: what that much room would have saved besides, at least.
+    """
+
+    nodes: int
+    bytes: int
+    hits: dict[int, Tally]
+    partial: dict[int, Tally]
+    removed: dict[str, Tally]
+    refused: dict[str, Tally]
+    written_today: int
+    ghosts: int
+    would_save: dict[int, Tally]
+
+
+class KvStore:
+    """The nodes of one cache folder, shared with other processes; call `collect` when it is opened."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        folder: Path,
+        *,
+        limits: Limits,
+        score: Score,
+        sub_step: int,
+        now: Callable[[], float],
+        others: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`others` gives the bytes of the rest of the cache folder, which count towards the budget."""
+        self._ledger, self._sub_step, self._now = ledger, sub_step, now
+        self._shelf = Shelf(ledger, folder)
+        self._room = Room(self._shelf, limits, score, now, others)
+        self._index, self._counts = self._shelf.index, self._shelf.counts
+
+    def match(self, root: Root, segments: Sequence[Sequence[int]]) -> Match:
+        """Find what is kept of a prompt, and hold on to it; what turns out to be damaged on the way is removed."""
+        keys = path_keys(root, segments)
+        while True:
+            with self._ledger.transaction():
+                match = self._follow(keys, segments)
+            if self._is_sound(match, segments):
+                self._counts.missed(keys[len(match.nodes) + 1 :], self._room.budget)
+                return match
+            match.release()
+
+    def used(self, match: Match, seconds_saved: float) -> None:
+        """Count a match that was put to use, and what it saved beyond what loading it took."""
+        depth, size = str(len(match.nodes)), sum(node.bytes for node in match.found)
+        with self._ledger.transaction():
+            self._index.used([node.key for node in match.found], self._now())
+            if match.partial:
+                self._counts.add("partial", depth, tokens=match.partial.tokens, size=match.partial.node.bytes)
+            if match.tokens:
+                self._counts.add("hit", depth, tokens=match.tokens, size=size, seconds=seconds_saved)
+
+    def keep(
+        self, root: Root, parent: Node | None, ids: Sequence[int], seconds: float, tensors: Sequence[Tensor]
+    ) -> Node | None:
+        """Keep a segment's tensors below `parent` (None: the root); None where there is no room or no parent left."""
+        above = Root(parent.key, parent.path) if parent else root
+        header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
+        known, size, now = self._index.find(header.key), size_of(header, tensors), self._now()
+        if known and known.state == "whole":
+            return known.node
+        depth = parent.depth + 1 if parent else 1
+        node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0)
+        try:
+            refused = self._room.reserve(node, root, self._sub_step) or self._write(node, header, tensors)
+            if refused:
+                self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
+        finally:
+            self._shelf.writing = None
+            self.shrink(self._room.budget)
+        return None if refused else node
+
+    def path_of(self, node: Node) -> Path:
+        """Give the file that holds a node's tensors, in the safetensors format."""
+        return self._shelf.path_of(node.key)
+
+    def check(self, node: Node, *, read_data: bool = False) -> bool:
+        """Tell whether a node's file is whole, removing the node if not; `read_data` reads it even if untouched."""
+        return self._shelf.check(node, read_data=read_data)
+
+    def lost(self, node: Node, reason: str) -> None:
+        """Say that a node could not be loaded: it is removed with all below it, its file set aside."""
+        self._shelf.lost(node, reason)
+
+    def forget(self, keys: Collection[Key]) -> int:
+        """Remove nodes, all below them, and what is remembered of any that went before; gives their number."""
+        gone = self._shelf.remove(keys, "forgotten")
+        self._shelf.clear_quarantine()
+        self._counts.forget_ghosts()
+        return gone
+
+    def shrink(self, budget: int) -> int:
+        """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
+        return self._room.shrink(budget)
+
+    def collect(self) -> int:
+        """Tidy up after processes that died, and keep within the budget; gives the bytes there are."""
+        self._shelf.collect()
+        return self.shrink(self._room.budget)
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        self._shelf.owner.close()
+
+    def stats(self) -> Stats:
+        """Give what is kept and what it did."""
+        sizes = [size for _, size, state in self._index.sizes() if state == "whole"]
+        return Stats(
+            nodes=len(sizes),
+            bytes=sum(sizes),
+            hits={int(depth): tally for depth, tally in self._counts.of("hit").items()},
+            partial={int(depth): tally for depth, tally in self._counts.of("partial").items()},
+            removed=self._counts.of("removed"),
+            refused=self._counts.of("refused"),
+            written_today=self._counts.written(self._now()),
+            ghosts=self._counts.ghosts(),
+            would_save={times: self._counts.saved_by(times) for times in TIMES},
+        )
+
+    def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]]) -> Match:
+        """Find and pin what there is, inside a transaction."""
+        nodes = whole(self._index, keys[1:])
+        rest = segments[len(nodes) :]
+        partial = best_partial(self._index, keys[len(nodes)], rest[0], self._sub_step) if rest else None
+        found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
+        pins = self._index.pin(found, self._shelf.owner.name, self._now() + _PINNED_S) if found else ()
+        return Match(nodes, partial, lambda: self._index.unpin(pins))
+
+    def _is_sound(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
+        """Compare ids and look at files, up to the first that is not what was asked for: it is removed."""
+        wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
+        lender = match.partial.node if match.partial else None
+        if lender and child_key(lender.parent, lender.ids) != lender.key:
+            wrong.append(lender)
+        for node in wrong:
+            self.lost(node, "ids")
+        return not wrong and all(self.check(node) for node in match.found)
+
+    def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
+        """Write a reserved node's file and read it back; gives why it is not kept, if it is not."""
+        path = self.path_of(node)
+        try:
+            write(path, header, tensors)
+            found = identity(path)
+            verify(path)
+        except (OSError, BadNode):
+            return "disk"  # full or failing: what is not kept is computed again
+        with self._ledger.transaction():
+            if found is None or not self._index.settle(node.key, self._shelf.owner.name):
+                return "forgotten"
+            self._index.verified(node.key, found)
+        return ""

@@ -1,0 +1,98 @@
+"""The keys and nodes of the tree of kept KV tensors: a path from a root is a prompt prefix, a node one segment of it.
+
+Pure: it knows token ids and digests, nothing of tensors, files or rows.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import takewhile
+
+Key = bytes  # 16 bytes of BLAKE2b
+KEY_BYTES = 16
+_ADAPTER = "adapter"  # the one part of a root that path keys leave out
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where prefixes begin: `key` stands for all that changes the tensors, `path` for all of it but the adapter."""
+
+    key: Key
+    path: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The kept K and V of one segment under one exact prefix."""
+
+    key: Key
+    parent: Key  # a root's where depth is 1
+    path: Key  # the same chain from the root's path: equal for the same prefix under another adapter
+    depth: int
+    ids: tuple[int, ...]
+    bytes: int  # of its file
+    seconds: float  # what computing it took
+    created: float  # seconds since the epoch, like `last_used`
+    last_used: float
+    uses: int
+
+
+def root_key(parts: Mapping[str, str]) -> Key:
+    """Give the digest of what a root stands for, whatever the order of its parts."""
+    text = json.dumps(dict(parts), sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"pkb kv root").digest()
+
+
+def root_of(parts: Mapping[str, str]) -> Root:
+    """Give the root for everything that changes the tensors: weights, "adapter", dtype, arithmetic, sub-step."""
+    plain = {name: value for name, value in parts.items() if name != _ADAPTER}
+    return Root(root_key(parts), root_key(plain))
+
+
+def child_key(parent: Key, ids: Sequence[int]) -> Key:
+    """Give the key of a segment behind the prefix that ends at `parent`; ids are 0 to 2**32 - 1."""
+    return blake2b(parent + pack(ids), digest_size=KEY_BYTES, person=b"pkb kv node").digest()
+
+
+def first_key(ids: Sequence[int], sub_step: int) -> Key | None:
+    """Give the digest of the first sub-step, which two segments must have in common to share any; None if shorter."""
+    if len(ids) < sub_step:
+        return None
+    return blake2b(pack(ids[:sub_step]), digest_size=KEY_BYTES, person=b"pkb kv first").digest()
+
+
+def borders(length: int, sub_step: int) -> list[int]:
+    """Give where the sub-steps end in which a segment is read: counted from its start, a short rest joins the last one.
+
+    Every call of a model reads all of its weights, which a rest of a few tokens is not worth.
+    """
+    if length <= 0:
+        return []
+    ends = list(range(sub_step, length, sub_step))
+    if ends and (length - ends[-1]) * 2 < sub_step:
+        ends.pop()
+    return [*ends, length]
+
+
+def shared(ids_a: Sequence[int], ids_b: Sequence[int], sub_step: int) -> int:
+    """Count the first tokens that one segment can lend the other: up to a border of both, or all where both are equal.
+
+    Anything else would be computed in another grouping than the cold path's, and differ in the last digits.
+    """
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ids_a, ids_b, strict=False)))
+    if common == len(ids_a) == len(ids_b):
+        return common
+    of_both = set(borders(len(ids_a), sub_step)) & set(borders(len(ids_b), sub_step))
+    return max((end for end in of_both if end <= common and end % sub_step == 0), default=0)
+
+
+def pack(ids: Sequence[int]) -> bytes:
+    """Give token ids as bytes, four each."""
+    return struct.pack(f"<{len(ids)}I", *ids)
+
+
+def unpack(packed: bytes) -> tuple[int, ...]:
+    """Give the token ids of bytes that `pack` made."""
+    return struct.unpack(f"<{len(packed) // 4}I", packed)

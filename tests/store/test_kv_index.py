@@ -1,0 +1,247 @@
+"""The rows of KV nodes, their owners, pins, counters and ghosts."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store import kv_counts
+from store.kv_counts import KvCounts, Tally
+from store.kv_files import Identity
+from store.kv_index import KvIndex
+from store.kv_owner import Owner, is_alive, sweep
+from store.kv_tree import Node, child_key
+from store.ledger import Ledger, open_ledger
+from store.schema import MIGRATIONS
+from tests.store.kv_kit import ROOT, SUB_STEP, run_python
+
+FILE = Identity(1, 2, 3, 4)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """Give a new ledger."""
+    opened = open_ledger(tmp_path / "ledger.db", create=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def index(ledger: Ledger) -> KvIndex:
+    """Give its nodes."""
+    return KvIndex(ledger)
+
+
+@pytest.fixture
+def counts(ledger: Ledger) -> KvCounts:
+    """Give its counters."""
+    return KvCounts(ledger)
+
+
+def node(*ids: int, parent: Node | None = None, size: int = 100) -> Node:
+    above = parent.key if parent else ROOT.key
+    key, depth = child_key(above, ids), parent.depth + 1 if parent else 1
+    return Node(key, above, key, depth, ids, size, 2.0, 5.0, 5.0, 0)
+
+
+def put(index: KvIndex, *nodes: Node) -> None:
+    for one in nodes:
+        index.reserve(one, ROOT, SUB_STEP, "me")
+        assert index.settle(one.key, "me")
+
+
+def test_a_ledger_from_before_there_were_nodes_gets_their_tables_and_keeps_its_rows(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "old.db")
+    for statement in (*MIGRATIONS[0], "INSERT INTO meta VALUES ('generation', '7')", "PRAGMA user_version = 1"):
+        old.execute(statement)
+    old.execute(f"PRAGMA application_id = {int.from_bytes(b'pkb1', 'big')}")
+    old.commit()
+    old.close()
+    opened = open_ledger(tmp_path / "old.db")
+    put(KvIndex(opened), node(1))
+    assert (opened.generation, len(KvIndex(opened).entries())) == (7, 1)
+    opened.close()
+
+
+def test_a_reserved_node_is_not_whole_until_it_is_settled(index: KvIndex) -> None:
+    one, states = node(1, 2), []
+    index.reserve(one, ROOT, SUB_STEP, "me")
+    states.append(index.find(one.key))
+    index.settle(one.key, "me")
+    states.append(index.find(one.key))
+    assert [(entry.state, entry.owner, entry.node) for entry in states if entry] == [
+        ("reserved", "me", one),
+        ("whole", None, one),
+    ]
+
+
+def test_another_owners_reservation_cannot_be_settled(index: KvIndex) -> None:
+    index.reserve(node(1), ROOT, SUB_STEP, "me")
+    assert not index.settle(node(1).key, "you")
+
+
+def test_a_node_given_up_while_it_was_written_is_not_settled_and_stays_its_writers(index: KvIndex) -> None:
+    index.reserve(node(1), ROOT, SUB_STEP, "me")
+    index.doom([node(1).key], "you")
+    assert (index.settle(node(1).key, "me"), index.unfinished()) == (False, [(node(1).key, "me")])
+
+
+def test_a_whole_node_that_is_given_up_belongs_to_who_removes_it(index: KvIndex) -> None:
+    put(index, node(1))
+    index.doom([node(1).key], "you")
+    assert index.unfinished() == [(node(1).key, "you")]
+
+
+def test_below_a_node_are_all_its_descendants_and_itself(index: KvIndex) -> None:
+    top, other = node(1), node(9)
+    child = node(2, parent=top)
+    leaf = node(3, parent=child)
+    put(index, top, other, child, leaf)
+    assert index.below([top.key]) == {top.key, child.key, leaf.key}
+
+
+def test_below_a_node_that_is_not_there_is_nothing(index: KvIndex) -> None:
+    assert index.below([node(1).key]) == set()
+
+
+def test_children_that_begin_alike_are_found_by_their_first_sub_step(index: KvIndex) -> None:
+    alike, other, short = node(1, 2, 3, 4, 5), node(1, 2, 3, 9, 5), node(1, 2)
+    put(index, alike, other, short)
+    assert index.beginning_alike(ROOT.key, [1, 2, 3, 4, 7, 8], SUB_STEP) == [alike]
+
+
+def test_a_segment_shorter_than_a_sub_step_begins_like_none(index: KvIndex) -> None:
+    put(index, node(1, 2, 3))
+    assert index.beginning_alike(ROOT.key, [1, 2, 3], SUB_STEP) == []
+
+
+def test_a_use_is_counted_and_time_never_goes_back(index: KvIndex) -> None:
+    put(index, node(1))
+    for now in (30.0, 20.0):
+        index.used([node(1).key], now)
+    entry = index.find(node(1).key)
+    assert entry is not None
+    assert (entry.node.uses, entry.node.last_used) == (2, 30.0)
+
+
+def test_the_file_last_read_whole_is_remembered(index: KvIndex) -> None:
+    put(index, node(1))
+    index.verified(node(1).key, FILE)
+    assert [entry.verified for entry in index.entries()] == [FILE]
+
+
+def test_dropping_a_node_drops_its_pins(index: KvIndex) -> None:
+    put(index, node(1))
+    index.pin([node(1).key], "me", 9.0)
+    index.drop([node(1).key])
+    assert (index.entries(), index.pins()) == ([], [])
+
+
+def test_two_pins_on_a_node_are_let_go_one_by_one(index: KvIndex) -> None:
+    put(index, node(1))
+    first = index.pin([node(1).key], "me", 9.0)
+    index.pin([node(1).key], "me", 8.0)
+    index.unpin(first)
+    assert index.pins() == [(node(1).key, "me", 8.0)]
+
+
+def test_counters_add_up_by_kind_and_name(counts: KvCounts) -> None:
+    counts.add("hit", "2", tokens=3, size=5, seconds=0.5)
+    counts.add("hit", "2", tokens=4)
+    counts.add("miss", "2")
+    assert counts.of("hit") == {"2": Tally(2, 7, 5, 0.5)}
+
+
+def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
+    day = 86_400.0
+    for size, now in ((5, 10 * day), (6, 11 * day - 1), (7, 11 * day)):
+        counts.write(size, now)
+    assert (counts.written(10.5 * day), counts.written(11 * day), counts.written(12 * day)) == (11, 7, 0)
+
+
+def test_a_ghost_says_how_much_more_room_would_have_kept_it(counts: KvCounts) -> None:
+    counts.bury([node(n) for n in range(8)], 1.0)  # 100 bytes each, the first one gone first
+    for n in range(8):
+        counts.missed([node(n).key], budget=200)
+    names = {name: tally.count for name, tally in counts.of("ghost").items()}
+    assert names == {"2": 2, "4": 4, "8": 2}  # 100-200 bytes were missing, 300-600, 700-800
+
+
+def test_what_more_room_would_have_saved_includes_what_less_would_have(counts: KvCounts) -> None:
+    counts.bury([node(n) for n in range(8)], 1.0)
+    for n in range(8):
+        counts.missed([node(n).key], budget=200)
+    assert [counts.saved_by(times).seconds for times in (2, 4, 8)] == [4.0, 12.0, 16.0]
+
+
+def test_what_is_further_away_than_all_budgets_counts_for_none(counts: KvCounts) -> None:
+    counts.bury([node(1), node(2, size=10_000)], 1.0)
+    counts.missed([node(1).key], budget=100)
+    assert ([*counts.of("ghost")], counts.saved_by(8)) == (["more"], Tally())
+
+
+def test_a_path_of_ghosts_counts_up_to_its_first_gap(counts: KvCounts) -> None:
+    counts.bury([node(1), node(3)], 1.0)
+    counts.missed([node(1).key, node(2).key, node(3).key], budget=1000)
+    assert counts.of("ghost")["2"].count == 1
+
+
+def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
+    counts.bury([node(1)], 1.0)
+    counts.exhume(node(1).key)
+    assert counts.ghosts() == 0
+
+
+def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_counts, "GHOSTS", 2)
+    for n in range(4):
+        counts.bury([replace(node(n))], float(n))
+    for n in range(4):
+        counts.missed([node(n).key], budget=1000)
+    assert (counts.ghosts(), counts.of("ghost")["2"].count) == (2, 2)
+
+
+def test_a_holder_is_alive_until_it_lets_go(tmp_path: Path) -> None:
+    owner = Owner(tmp_path)
+    name = owner.name
+    alive = is_alive(tmp_path, name)
+    owner.close()
+    assert (alive, is_alive(tmp_path, name), list(tmp_path.iterdir())) == (True, False, [])
+
+
+def test_two_holders_in_one_process_are_two(tmp_path: Path) -> None:
+    one, other = Owner(tmp_path), Owner(tmp_path)
+    assert one.name != other.name
+    one.close()
+    assert is_alive(tmp_path, other.name)
+    other.close()
+
+
+def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) -> None:
+    code = """if True:
+        import sys, pathlib
+        from store.kv_owner import Owner
+        print(Owner(pathlib.Path(sys.argv[1])).name, flush=True)
+        sys.stdin.read()"""
+    with run_python(code, str(tmp_path)) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip()
+        alive = is_alive(tmp_path, name)
+        sweep(tmp_path)
+        still = is_alive(tmp_path, name)
+        process.kill()
+        process.wait()
+    dead = not is_alive(tmp_path, name)
+    sweep(tmp_path)
+    assert (alive, still, dead, list(tmp_path.iterdir())) == (True, True, True, [])
+
+
+def test_a_holder_whose_file_was_removed_takes_another_name(tmp_path: Path) -> None:
+    owner = Owner(tmp_path / "new")
+    first = owner.name
+    (tmp_path / "new" / f"{first}.owner").unlink()
+    second = owner.name
+    assert (first == second, is_alive(tmp_path / "new", second)) == (False, True)
+    owner.close()

@@ -1,0 +1,359 @@
+"""The budget: never exceeded, whoever writes what; and what goes to keep it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.kv_room import size_on_disk
+from store.kv_tree import Node
+from tests.store.kv_budget import BUDGET, du, watch
+from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept
+
+SIZE = 400_000  # bytes of a node
+ROOM = 1_300_000  # for three of them, with folders and what is set aside for their growth
+Open = Callable[..., Kept]
+
+
+@pytest.fixture
+def open_kept(tmp_path: Path) -> Iterator[Open]:
+    """Give what opens the test's store, each time as another process would."""
+    with ExitStack() as stack:
+
+        def open_one(budget: int = ROOM, daily: int = PLENTY) -> Kept:
+            return stack.enter_context(closing(Kept(tmp_path, budget=budget, daily=daily)))
+
+        yield open_one
+
+
+def keep(kept: Kept, *segments: tuple[int, ...], seconds: float = 1.0) -> Node | None:
+    kept.clock.at += 1
+    return kept.keep(*segments, size=SIZE, seconds=seconds)
+
+
+def test_the_size_of_a_folder_is_what_du_says(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "one").write_bytes(b"x" * 5000)
+    (tmp_path / "two").write_bytes(b"x" * 7)
+    (tmp_path / "link").symlink_to("two")
+    if (seen := du(tmp_path)) is None:
+        pytest.skip("no du that counts bytes on this machine")
+    assert size_on_disk(tmp_path) == seen
+
+
+def test_a_folder_can_be_left_out_of_the_size(tmp_path: Path) -> None:
+    before = size_on_disk(tmp_path)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "one").write_bytes(b"x" * 5000)
+    assert size_on_disk(tmp_path, without=tmp_path / "inner") == before
+
+
+def test_a_folder_that_is_not_there_has_no_size(tmp_path: Path) -> None:
+    assert size_on_disk(tmp_path / "none") == 0
+
+
+def test_what_scores_least_goes_when_there_is_no_room(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment, seconds in ((A, 5.0), (B, 1.0), (C, 5.0), ((1,), 5.0)):
+        keep(kept, segment, seconds=seconds)
+    there = [kept.has(segment) for segment in (A, B, C, (1,))]
+    assert (there, kept.used() <= ROOM) == ([True, False, True, True], True)
+
+
+def test_the_parent_of_a_new_node_does_not_go_for_it(open_kept: Open) -> None:
+    kept = open_kept()
+    keep(kept, A, seconds=0.1)
+    keep(kept, B, seconds=5.0)
+    keep(kept, C, seconds=5.0)
+    assert keep(kept, A, B, seconds=0.1) is not None
+    assert (kept.has(A, B), kept.orphans()) == (True, [])
+
+
+def test_what_is_larger_than_the_budget_is_refused_and_nothing_goes_for_it(open_kept: Open) -> None:
+    kept = open_kept()
+    keep(kept, A)
+    assert kept.keep(B, size=ROOM) is None
+    assert (kept.has(A), [*kept.store.stats().refused]) == (True, ["room"])
+
+
+def test_a_day_has_an_end(open_kept: Open) -> None:
+    kept = open_kept(daily=2 * SIZE + 50_000)
+    for segment in (A, B, C):
+        keep(kept, segment)
+    today = [kept.has(segment) for segment in (A, B, C)]
+    kept.clock.at += 86_400
+    assert (today, keep(kept, C) is not None) == ([True, True, False], True)
+
+
+def test_other_files_of_the_cache_folder_count(tmp_path: Path) -> None:
+    other = tmp_path / "cache" / "compiled"
+    other.parent.mkdir()
+    other.write_bytes(bytes(600_000))
+    kept = Kept(tmp_path, budget=ROOM, others=lambda: size_on_disk(other.parent, without=tmp_path / "cache" / "kv"))
+    for segment in (A, B, C):
+        keep(kept, segment)
+    assert (kept.used() <= ROOM, len(kept.files())) == (True, 1)
+    kept.close()
+
+
+def test_other_files_that_grow_while_a_node_is_written_take_room_behind_it(tmp_path: Path) -> None:
+    grown = [0]
+    kept = Kept(tmp_path, budget=ROOM, others=lambda: sum(grown))
+    keep(kept, A, seconds=0.1)
+    keep(kept, B)
+    kept.meanwhile = lambda: grown.append(200_000)
+    keep(kept, C)
+    assert (kept.used() + sum(grown) <= ROOM, kept.has(A), kept.has(C)) == (True, False, True)
+    kept.close()
+
+
+def test_a_foreign_file_in_the_folder_counts(open_kept: Open) -> None:
+    kept = open_kept()
+    keep(kept, A)
+    (kept.folder / "notes.txt").write_bytes(bytes(600_000))
+    keep(kept, B)
+    assert (kept.has(A), kept.has(B), kept.used() <= ROOM) == (False, True, True)
+
+
+def test_a_match_holds_on_to_its_nodes(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    keep(kept, A, seconds=0.1)
+    keep(kept, A, B, seconds=0.1)
+    with other.store.match(ROOT, [A, B]):
+        keep(kept, C, seconds=5.0)
+        keep(kept, (1,), seconds=5.0)
+        held = kept.has(A, B)
+    keep(kept, (2,), seconds=5.0)
+    assert (held, kept.has(A, B)) == (True, False)
+
+
+def test_a_node_that_lends_its_beginning_is_held_too(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    keep(kept, A, seconds=0.1)
+    with other.store.match(ROOT, [(1, 2, 3, 4, 9)]):
+        for n in range(3):
+            keep(kept, (n,), seconds=5.0)
+        assert kept.has(A)
+
+
+def test_where_all_is_held_a_new_node_is_refused(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment in (A, B, C):
+        keep(kept, segment)
+    held = [kept.store.match(ROOT, [segment]) for segment in (A, B, C)]
+    refused = keep(kept, (1,))
+    for match in held:
+        match.release()
+    assert (refused, keep(kept, (1,)) is None) == (None, False)
+
+
+def test_what_nobody_lets_go_of_is_let_go_in_time(open_kept: Open) -> None:
+    kept = open_kept()
+    keep(kept, A, seconds=0.1)
+    kept.store.match(ROOT, [A])
+    kept.clock.at += 3600
+    for n in range(3):
+        keep(kept, (n,), seconds=5.0)
+    assert not kept.has(A)
+
+
+def test_a_dead_process_holds_nothing(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    keep(kept, A, seconds=0.1)
+    other.store.match(ROOT, [A])
+    other.store.close()
+    for n in range(3):
+        keep(kept, (n,), seconds=5.0)
+    assert not kept.has(A)
+
+
+def test_shrinking_takes_what_scores_least_at_once(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment, seconds in ((A, 5.0), (B, 1.0), (C, 3.0)):
+        keep(kept, segment, seconds=seconds)
+    held = kept.store.shrink(ROOM // 2)
+    there = [kept.has(segment) for segment in (A, B, C)]
+    assert (there, kept.used() <= held <= ROOM // 2) == ([True, False, False], True)
+
+
+def test_shrinking_to_nothing_leaves_what_is_held(open_kept: Open) -> None:
+    kept = open_kept()
+    keep(kept, A)
+    keep(kept, B)
+    with kept.store.match(ROOT, [B]):
+        held = kept.store.shrink(0)
+    assert (kept.has(A), kept.has(B), held >= kept.used()) == (False, True, True)
+
+
+def test_a_smaller_budget_holds_from_the_opening_on(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment in (A, B, C):
+        keep(kept, segment)
+    later = open_kept(budget=ROOM // 2)
+    later.store.collect()
+    assert (kept.used() <= ROOM // 2, len(kept.files())) == (True, 1)
+
+
+def test_damaged_files_that_were_set_aside_go_first(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment in (A, B, C):
+        keep(kept, segment)
+    path = kept.path_of(A)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert not kept.has(A)
+    keep(kept, (1,))
+    assert (len(kept.files()), list((kept.folder / "quarantine").iterdir())) == (3, [])
+
+
+def test_what_went_for_lack_of_room_and_is_asked_for_again_shows_what_more_would_save(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment in (A, B, C, (1,)):
+        keep(kept, segment, seconds=7.0)
+    gone = next(segment for segment in (A, B, C) if not kept.has(segment))
+    stats = kept.store.stats()
+    assert (stats.ghosts, stats.removed["room"].count) == (1, 1)
+    assert (stats.would_save[2].tokens, stats.would_save[2].seconds) == (len(gone), 7.0)
+
+
+def test_a_ghost_that_is_kept_again_is_none(open_kept: Open) -> None:
+    kept = open_kept()
+    for segment in (A, B, C, (1,), A):
+        keep(kept, segment)
+    assert (kept.has(A), kept.store.stats().ghosts, kept.store.stats().removed["room"].count) == (True, 1, 2)
+
+
+def test_stats_count_what_is_there(open_kept: Open) -> None:
+    kept = open_kept()
+    sizes = [node.bytes for node in (keep(kept, A), keep(kept, A, B)) if node]
+    stats = kept.store.stats()
+    assert (stats.nodes, stats.bytes, stats.written_today) == (2, sum(sizes), sum(sizes))
+
+
+# Two at once: each a connection and an owner of its own, as two processes have.
+
+
+def test_a_node_that_is_being_written_is_neither_found_nor_lends_anything(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    kept.meanwhile = lambda: shapes.extend([other.shape(A), other.shape((*A, 9))])
+    shapes: list[object] = []
+    assert (keep(kept, A) is None, shapes) == (False, [(0, (), 0), (0, (), 0)])
+
+
+def test_two_that_write_the_same_node_write_it_once(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    kept.meanwhile = lambda: results.append(keep(other, A))
+    results: list[Node | None] = []
+    results.append(keep(kept, A))
+    assert ([one is None for one in results], [*other.store.stats().refused]) == ([True, False], ["coming"])
+
+
+def test_a_reservation_counts_while_its_file_is_half_written(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    keep(kept, A)
+    keep(kept, B)
+    coming: list[int] = []
+
+    def write_another() -> None:
+        other.keep((1,), size=SIZE // 2, seconds=9.0)
+        coming.append(kept.used() + SIZE // 2)  # once this half is written too
+
+    kept.meanwhile = write_another
+    keep(kept, C, seconds=9.0)
+    assert (coming[0] <= ROOM, kept.has(C), kept.has((1,))) == (True, True, True)
+
+
+def test_tidying_up_leaves_alone_what_a_living_process_is_writing(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    kept.meanwhile = other.store.collect
+    assert (keep(kept, A) is None, other.has(A)) == (False, True)
+
+
+def test_a_node_forgotten_while_it_is_written_is_not_kept_and_leaves_nothing(open_kept: Open) -> None:
+    kept, other = open_kept(), open_kept()
+    parent = keep(kept, A)
+    assert parent is not None
+    kept.meanwhile = lambda: other.store.forget([parent.key])
+    assert keep(kept, A, B) is None
+    assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["forgotten"])
+
+
+def test_a_write_that_is_interrupted_leaves_nothing(open_kept: Open) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    kept = open_kept()
+    kept.meanwhile = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        keep(kept, A)
+    assert (kept.states(), kept.files()) == ([], set())
+
+
+def test_tidying_up_removes_files_without_rows_and_rows_without_files(open_kept: Open) -> None:
+    kept = open_kept()
+    for segments in ((A,), (A, B), (C,)):
+        keep(kept, *segments)
+    kept.path_of(A).unlink()
+    (kept.folder / ("f" * 32 + ".safetensors")).write_bytes(b"x")
+    (kept.folder / ("f" * 32 + ".part")).write_bytes(b"x")
+    kept.store.collect()
+    assert (kept.has(C), len(kept.files()), kept.states()) == (True, 1, ["whole"])
+
+
+def test_tidying_up_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
+    kept = open_kept()
+    kept.store.collect()
+    assert (kept.folder.is_dir(), kept.folder.stat().st_mode & 0o777) == (True, 0o700)
+
+
+STEPS = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(["keep", "keep", "keep", "match", "release", "forget", "lost", "shrink", "collect", "damage"]),
+    st.lists(st.integers(0, 2), min_size=1, max_size=3),
+)
+
+
+@given(st.lists(STEPS, max_size=25))
+@settings(max_examples=25, deadline=None)
+def test_no_interleaving_of_two_stores_exceeds_the_budget_or_parts_a_child_from_its_parent(
+    steps: list[tuple[int, str, list[int]]],
+) -> None:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        both = [stack.enter_context(closing(Kept(Path(folder), budget=ROOM))) for _ in range(2)]
+        for number, step, numbers in steps:
+            both[number].clock.at += 1
+            _take(both[number], step, [(n,) * 6 for n in numbers])
+            assert both[0].used() <= ROOM
+            assert both[0].orphans() == []
+        both[0].store.collect()
+        assert len(both[0].files()) == len(both[0].states()) == both[0].states().count("whole")
+
+
+def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
+    match = kept.store.match(ROOT, segments)
+    node = match.nodes[-1] if match.nodes else None
+    if step != "match":  # which holds on to its nodes for as long as the store lives
+        match.release()
+    if step == "keep" and len(match.nodes) < len(segments):
+        kept.keep(*segments[: len(match.nodes) + 1], size=SIZE)
+    elif step == "forget" and node:
+        kept.store.forget([node.key])
+    elif step == "lost" and node:
+        kept.store.lost(node, "torn")
+    elif step == "damage" and node:
+        kept.store.path_of(node).write_bytes(b"damaged")
+    elif step == "shrink":
+        kept.store.shrink(ROOM // 2)
+        kept.store.shrink(ROOM)
+    elif step == "collect":
+        kept.store.collect()
+
+
+def test_two_processes_that_write_ten_times_the_budget_never_exceed_it(tmp_path: Path) -> None:
+    if du(tmp_path) is None:
+        pytest.skip("no du that counts bytes on this machine")
+    seen = watch(tmp_path, writers=2, times=10)
+    assert (BUDGET // 2 < seen.most <= BUDGET, seen.written >= 9 * BUDGET, seen.samples > 5) == (True, True, True)
