@@ -9,7 +9,7 @@ EXTRA  := $(if $(filter Linux,$(SYSTEM)),[cpu])
 QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench soak clean
+.PHONY: help setup demo test check fix bench nano soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-7s %s\n", $$1, $$2 }'
@@ -41,9 +41,15 @@ fix: $(READY)  ## Format and mend what ruff can mend
 bench: $(READY)  ## Measure, as ratios in one run (data beside the checkout, where there is some)
 	@$(BIN)/python -m tests.bench
 
+nano:  ## Train the tiny model of demo and tests anew, into build/nano (an hour; MORE="--minutes 5" and the like)
+	@test -x .venv-nano/bin/python || python3 -m venv .venv-nano
+	@.venv-nano/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@.venv-nano/bin/python -m pip install --quiet --group nano
+	@.venv-nano/bin/python -m tests.nano $(MORE)
+
 soak: $(READY)  ## The long tests: kills by the dozen, fuzzing at length
 	@$(QUIET) $(BIN)/python -m pytest -m soak -s
 
 clean:  ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-nano .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,7 +13,7 @@ from store.catalogue import Catalogue
 from store.frequencies import Tally
 from store.home import Home
 from store.knowledge import Knowledge
-from store.kv_shelf import FOLDER, Shelf
+from store.kv_shelf import Shelf
 from store.ledger import Ledger
 from store.tables import Tables
 
@@ -128,7 +128,7 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
     """Find kept KV nodes whose file is not whole (looked at, or read if it changed or `read_data`), and stray files."""
-    shelf = Shelf(ledger, home.cache / FOLDER)
+    shelf = Shelf(ledger, home.tensors)
     bad = [entry.node.key for entry in shelf.index.entries() if shelf.wrong_with(entry.node, read_data=read_data)]
     still = sum((entry := shelf.index.find(key)) is not None and entry.state == "whole" for key in bad)
     with ledger.transaction():
@@ -137,7 +137,7 @@ def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
 
 
 def _mend_kv(home: Home, ledger: Ledger) -> None:
-    shelf = Shelf(ledger, home.cache / FOLDER)
+    shelf = Shelf(ledger, home.tensors)
     for entry in shelf.index.entries():
         shelf.check(entry.node, read_data=True)
     shelf.collect()

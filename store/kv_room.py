@@ -116,25 +116,24 @@ class Room:
             self._counts.bury(nodes, self._now())
 
 
-def size_on_disk(path: Path, without: Path | None = None) -> int:
-    """Give the bytes of a folder and of all in it but one folder, as `du -sb` counts them; 0 where there is none."""
+def size_on_disk(path: Path) -> int:
+    """Give the bytes of a folder and of all in it, as `du -sb` counts them; 0 where there is none."""
     try:
-        return path.lstat().st_size + sum(_sizes(path, without).values())
+        return path.lstat().st_size + sum(_sizes(path).values())
     except FileNotFoundError:
         return 0
 
 
-def _sizes(folder: Path, without: Path | None = None) -> dict[str, int]:
+def _sizes(folder: Path) -> dict[str, int]:
     """Give the bytes of what is in a folder, by name."""
     with os.scandir(folder) as entries:
-        return {entry.name: _size(entry, without) for entry in entries}
+        return {entry.name: _size(entry) for entry in entries}
 
 
-def _size(entry: "os.DirEntry[str]", without: Path | None) -> int:
-    path = Path(entry.path)
+def _size(entry: "os.DirEntry[str]") -> int:
     try:
         if entry.is_dir(follow_symlinks=False):
-            return 0 if path == without else size_on_disk(path, without)
+            return size_on_disk(Path(entry.path))
         return entry.stat(follow_symlinks=False).st_size
     except FileNotFoundError:
         return 0  # gone meanwhile

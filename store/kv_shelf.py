@@ -17,7 +17,6 @@ from store.kv_owner import Owner, is_alive
 from store.kv_tree import Key, Node
 from store.ledger import Ledger
 
-FOLDER = "kv"  # of the cache folder
 _QUARANTINED = 3  # damaged files kept to be looked at
 
 

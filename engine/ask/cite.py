@@ -26,8 +26,9 @@ def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int])
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
     A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
-    that does, the one that holds most is taken. An answer of which no source shown holds anything stands only where
-    the model names a source all the same, and then without a quote. Where there is no answer, each source shown is
+    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where the
+    sources hold no word of the question either, as when they are in another language, words cannot judge: then the
+    answer stands on the sources that the model names, without a quote. Where there is no answer, each source shown is
     quoted with what comes nearest to the question.
     """
     if said.answer is None:
@@ -37,11 +38,14 @@ def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int])
     if not telling:  # "Yes"
         bearing = named or list(shown[:1])
         return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing))
-    held = {index: len(telling & _words(reads[index])) for index in dict.fromkeys(shown)}
+    asked = frozenset(words(question)) - FUNCTION_WORDS
+    in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
+    held = {index: len(telling & found) for index, found in in_sources.items()}
     bearing = [index for index in named if held[index]]
     if not bearing and any(held.values()):
         bearing = [max(held, key=lambda index: (held[index], -index))]
-    return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing or named))
+    judged = any(asked & found for found in in_sources.values())
+    return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing) or (bool(named) and not judged))
 
 
 def _telling(answer: str, question: str) -> frozenset[str]:

@@ -103,20 +103,20 @@ def generate(
 
 
 def fit(model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int) -> Segments:
-    """Make a prompt that leaves room for an answer, of the best sources first; PkbError where not one chunk fits."""
+    """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError where not one does."""
     room = model.context - min(most, model.context // _ANSWER_SHARE)
     shown = [Shown(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
-    held = sum(len(ids) for ids in _ids(model, answer_prompt(question, now, ())))
-    count = 0
+    left = room - sum(len(ids) for ids in _ids(model, answer_prompt(question, now, ())))
+    fitting: list[Shown] = []
     for one in shown:
-        held += len(model.tokens(chunk_segment(_ANY_NUMBER, one.chunk)))
-        if held > room:
-            break
-        count += 1
-    if not count:
+        size = len(model.tokens(chunk_segment(_ANY_NUMBER, one.chunk)))
+        if size <= left:
+            fitting.append(one)
+            left -= size
+    if not fitting:
         raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
-    prompt = answer_prompt(question, now, shown[:count])
-    return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - count)
+    prompt = answer_prompt(question, now, fitting)
+    return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - len(fitting))
 
 
 def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[tuple[int, ...]]:

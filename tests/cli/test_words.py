@@ -78,7 +78,7 @@ def test_a_person_sees_the_answer_then_the_source_it_stands_in(words: Pkb) -> No
 def test_a_limit_of_tokens_cuts_the_answer_and_says_so(words: Pkb) -> None:
     ran = words("ask", "When is the picnic?", "--max-tokens", "1")
     assert "the answer was cut at 1 tokens" in ran.err
-    assert words("ask", "When is the picnic?", "--json").row["tier"] == "full"  # another limit, another answer
+    assert words("ask", "When is the picnic?", "--json").row["tier"] == "prefix"  # another limit, another answer
 
 
 def test_sources_that_do_not_fit_are_left_out_and_it_is_said(words: Pkb, tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store.kv_index import KvIndex
+from store.kv_owner import Owner
 from store.kv_room import size_on_disk
 from store.kv_tree import Node
+from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch
-from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept
+from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
 SIZE = 400_000  # bytes of a node
 ROOM = 1_300_000  # for three of them, with folders and what is set aside for their growth
@@ -43,13 +46,6 @@ def test_the_size_of_a_folder_is_what_du_says(tmp_path: Path) -> None:
     if (seen := du(tmp_path)) is None:
         pytest.skip("no du that counts bytes on this machine")
     assert size_on_disk(tmp_path) == seen
-
-
-def test_a_folder_can_be_left_out_of_the_size(tmp_path: Path) -> None:
-    before = size_on_disk(tmp_path)
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "one").write_bytes(b"x" * 5000)
-    assert size_on_disk(tmp_path, without=tmp_path / "inner") == before
 
 
 def test_a_folder_that_is_not_there_has_no_size(tmp_path: Path) -> None:
@@ -90,13 +86,14 @@ def test_a_day_has_an_end(open_kept: Open) -> None:
 
 
 def test_other_files_of_the_cache_folder_count(tmp_path: Path) -> None:
-    other = tmp_path / "cache" / "compiled"
+    home = home_in(tmp_path)
+    other = home.cache / "compiled"
     other.parent.mkdir()
     other.write_bytes(bytes(600_000))
-    kept = Kept(tmp_path, budget=ROOM, others=lambda: size_on_disk(other.parent, without=tmp_path / "cache" / "kv"))
+    kept = Kept(tmp_path, budget=ROOM, others=home.beside_tensors)
     for segment in (A, B, C):
         keep(kept, segment)
-    assert (kept.used() <= ROOM, len(kept.files())) == (True, 1)
+    assert (home.tensors, kept.used() <= ROOM, len(kept.files())) == (kept.folder, True, 1)
     kept.close()
 
 
@@ -301,6 +298,24 @@ def test_tidying_up_removes_files_without_rows_and_rows_without_files(open_kept:
     (kept.folder / ("f" * 32 + ".part")).write_bytes(b"x")
     kept.store.collect()
     assert (kept.has(C), len(kept.files()), kept.states()) == (True, 1, ["whole"])
+
+
+def test_tidying_up_removes_what_dead_processes_go_by(open_kept: Open) -> None:
+    kept = open_kept()
+    kept.keep(A)
+    (kept.folder / "1-dead.owner").touch()
+    kept.store.collect()
+    assert (len(list(kept.folder.glob("*.owner"))), kept.has(A)) == (1, True)
+
+
+def test_a_node_below_one_that_is_on_its_way_out_is_not_kept(open_kept: Open) -> None:
+    kept = open_kept()
+    parent, leaver = kept.keep(A), Owner(kept.folder)
+    assert parent is not None
+    KvIndex(kept.ledger).doom([parent.key], leaver.name)
+    refused = kept.store.keep(ROOT, parent, B, 1.0, tensors(100))
+    leaver.close()
+    assert (refused, [*kept.store.stats().refused]) == (None, ["parent"])
 
 
 def test_tidying_up_an_empty_cache_makes_its_folder(open_kept: Open) -> None:

@@ -39,14 +39,16 @@ def test_where_the_number_is_wrong_the_source_that_holds_the_answer_is_cited() -
         assert (cited.quotes, cited.stands) == (("", "", "The rehearsal moves to Saturday."), True)
 
 
-def test_an_answer_that_stands_nowhere_and_names_no_source_does_not_stand() -> None:
-    cited = cite(Said("in Ahrenswalde", ()), QUESTION, READS, SHOWN)
-    assert (cited.quotes, cited.stands) == (("", "", ""), False)
+def test_an_answer_that_stands_nowhere_does_not_stand_whatever_it_names() -> None:
+    for numbers in ((), (2,)):
+        cited = cite(Said("in Ahrenswalde", numbers), QUESTION, READS, SHOWN)
+        assert (cited.quotes, cited.stands) == (("", "", ""), False)
 
 
-def test_an_answer_in_other_words_stands_on_the_source_it_names_without_a_quote() -> None:
-    cited = cite(Said("am Freitag", (2,)), QUESTION, READS, SHOWN)
+def test_where_question_and_sources_share_no_word_the_model_is_believed_without_a_quote() -> None:
+    cited = cite(Said("am Freitag", (2,)), "Wann ist die Probe?", READS, SHOWN)
     assert (cited.quotes, cited.stands) == (("", "", ""), True)
+    assert not cite(Said("am Freitag", ()), "Wann ist die Probe?", READS, SHOWN).stands
 
 
 def test_a_source_that_was_retrieved_but_not_shown_bears_nothing() -> None:

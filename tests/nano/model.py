@@ -1,0 +1,193 @@
+"""A Llama-architecture decoder in a page of torch, for training; mlx-lm runs it afterwards. Knows no data."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+Tensor = Any
+Weights = dict[str, Tensor]  # named as in the files that mlx-lm reads
+EPSILON = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of the model: 951,680 parameters as they stand."""
+
+    vocabulary: int = 1024
+    width: int = 128
+    layers: int = 5
+    heads: int = 4
+    hidden: int = 256
+    theta: float = 1e6  # most of a head's places turn slowly: they compare words over hundreds of tokens
+
+    @property
+    def part(self) -> int:
+        """Give the width of a head."""
+        return self.width // self.heads
+
+
+def fresh(shape: Shape, seed: int) -> Weights:
+    """Draw new weights; some heads begin by copying, which would else take most of a short training to appear."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(rows: int, columns: int, scale: float) -> Tensor:
+        return torch.randn(rows, columns, generator=generator) * scale
+
+    basis = torch.linalg.qr(normal(shape.width, shape.width, 1.0))[0].T
+    shared, words = basis[0], normal(shape.vocabulary, shape.width, 0.05)
+    weights = {"model.embed_tokens.weight": words - (words @ shared)[:, None] * shared + 0.4 * shared}
+    for layer in range(shape.layers):
+        for name, (rows, columns) in _matrices(shape).items():
+            late = 2 * math.sqrt(2 * shape.layers) if name.endswith(("o_proj", "down_proj")) else 1.0
+            weights[f"model.layers.{layer}.{name}.weight"] = normal(rows, columns, 0.7 / math.sqrt(columns) / late)
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            weights[f"model.layers.{layer}.{norm}.weight"] = torch.ones(shape.width)
+    weights["model.norm.weight"] = torch.ones(shape.width)
+    _look_back(weights, shape, basis)
+    _copy_on(weights, shape, basis)
+    return {name: one.requires_grad_() for name, one in weights.items()}
+
+
+def _look_back(weights: Weights, shape: Shape, basis: Tensor) -> None:
+    """Let a head of the first layer look at the token before: it notes part of it, basis 1, in other places, basis 2.
+
+    All embeddings share one direction; turned by one position in the keys, it makes the nearest match one place back.
+    """
+    own, part = "model.layers.0.self_attn.", shape.part
+    fast = torch.zeros(1, 1, 1, part)
+    fast[..., :4] = 1.0
+    later = _turned(fast, _rotation(shape, torch.ones(1, 1)))
+    weights[f"{own}q_proj.weight"][:part] = torch.outer(fast.flatten(), basis[0])
+    weights[f"{own}k_proj.weight"][:part] = torch.outer(later.flatten(), basis[0])
+    weights[f"{own}v_proj.weight"][:part] = 0.7 * basis[1 : part + 1]
+    weights[f"{own}o_proj.weight"][:, :part] = 0.15 * basis[part + 1 : 2 * part + 1].T
+
+
+def _copy_on(weights: Weights, shape: Shape, basis: Tensor) -> None:
+    """Let two heads of the third layer look for where the token of now stood before, and say what came after it.
+
+    They compare in the slow half of the rotation, which distance hardly turns.
+    """
+    own, part = "model.layers.2.self_attn.", shape.part
+    slow = [place for place in range(part) if place % (part // 2) >= part // 4]
+    for head in range(2):
+        first, half = head * part, len(slow)
+        queries, keys = weights[f"{own}q_proj.weight"], weights[f"{own}k_proj.weight"]
+        queries[first : first + part], keys[first : first + part] = 0.0, 0.0
+        for at, place in enumerate(slow):
+            queries[first + place] = 2.2 * basis[1 + head * half + at]
+            keys[first + place] = 2.2 * basis[part + 1 + head * half + at]
+        said = basis[1 + part * (2 if head else 0) :][:part]
+        weights[f"{own}v_proj.weight"][first : first + part] = 0.7 * said
+        weights[f"{own}o_proj.weight"][:, first : first + part] = 0.55 * said.T
+
+
+def _matrices(shape: Shape) -> dict[str, tuple[int, int]]:
+    square, up = (shape.width, shape.width), (shape.hidden, shape.width)
+    attention = {f"self_attn.{name}_proj": square for name in "qkvo"}
+    return attention | {"mlp.gate_proj": up, "mlp.up_proj": up, "mlp.down_proj": (shape.width, shape.hidden)}
+
+
+def hidden(weights: Weights, shape: Shape, context: Tensor, lengths: Tensor, said: Tensor) -> Tensor:
+    """Give the last hidden states of what is said, (rows, questions, length, width).
+
+    Context (rows, length) is read causally; each question of `said` (rows, questions, length) goes on from its end,
+    `lengths`, and sees it and itself.
+    """
+    many, longest = said.shape[1:]
+    x = functional.embedding(torch.cat((context, said.flatten(1)), dim=1), weights["model.embed_tokens.weight"])
+    places = _places(context, lengths, many, longest)
+    turn, mask = _rotation(shape, places), _mask(context, lengths, many, longest, torch.bfloat16)
+    for layer in range(shape.layers):
+        own = f"model.layers.{layer}."
+        normed = _norm(x, weights[own + "input_layernorm.weight"])
+        x = x + _attention(weights, own + "self_attn.", shape, normed, mask, turn)
+        x = x + _mlp(weights, own + "mlp.", _norm(x, weights[own + "post_attention_layernorm.weight"]))
+    last = x[:, context.shape[1] :].view(*said.shape, -1)
+    return _norm(last, weights["model.norm.weight"])
+
+
+def logits(weights: Weights, states: Tensor) -> Tensor:
+    """Give the scores of each next token."""
+    return functional.linear(states, weights["model.embed_tokens.weight"])
+
+
+def _places(context: Tensor, lengths: Tensor, many: int, longest: int) -> Tensor:
+    """Give the position of each token, (rows, all)."""
+    first = torch.arange(context.shape[1]).expand(context.shape)
+    return torch.cat((first, (lengths[:, None] + torch.arange(longest)).repeat(1, many)), dim=1)
+
+
+def _mask(context: Tensor, lengths: Tensor, many: int, longest: int, kind: Any) -> Tensor:
+    """Give 0 for what a token of a question sees of its context and of itself: (rows, 1, questions, length, both)."""
+    beyond = torch.arange(context.shape[1]) >= lengths[:, None]
+    seen = torch.zeros(context.shape, dtype=kind).masked_fill(beyond, -torch.inf)[:, None].expand(-1, longest, -1)
+    own = _later(longest, kind).expand(len(context), -1, -1)
+    return torch.cat((seen, own), dim=2)[:, None, None].expand(-1, -1, many, -1, -1)
+
+
+def _later(length: int, kind: Any) -> Tensor:
+    """Give 0 for what comes before and minus infinity for what comes later, (length, length)."""
+    return torch.full((length, length), -torch.inf, dtype=kind).triu(1)
+
+
+def _rotation(shape: Shape, places: Tensor) -> tuple[Tensor, Tensor]:
+    half = shape.part // 2
+    speeds = shape.theta ** (-torch.arange(half, dtype=torch.float32) / half)
+    angles = places[:, None, :, None].float() * speeds
+    return angles.cos(), angles.sin()
+
+
+def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    first, second = x.float().chunk(2, dim=-1)
+    cos, sin = turn
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+def _attention(
+    weights: Weights, own: str, shape: Shape, x: Tensor, mask: Tensor, turn: tuple[Tensor, Tensor]
+) -> Tensor:
+    rows, length, _ = x.shape
+
+    def heads(name: str) -> Tensor:
+        drawn = functional.linear(x, weights[f"{own}{name}_proj.weight"])
+        return drawn.view(rows, length, shape.heads, shape.part).transpose(1, 2)
+
+    seen = _seen(_turned(heads("q"), turn), _turned(heads("k"), turn), heads("v"), mask)
+    return functional.linear(seen.transpose(1, 2).reshape(rows, length, -1), weights[own + "o_proj.weight"])
+
+
+def _seen(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attend within the context, and from each question to the context and itself: (rows, heads, all, part).
+
+    Written out, because torch's fused attention is slow backwards on a processor where there is a mask.
+    """
+    rows, heads, _, part = q.shape
+    many, asked, both = mask.shape[2:]
+    length = both - asked
+    q = q / math.sqrt(part)
+
+    def split(x: Tensor) -> Tensor:
+        return x[:, :, length:].reshape(rows, heads, many, asked, part)
+
+    near = q[:, :, :length] @ k[:, :, :length].transpose(2, 3)
+    first = (near + _later(length, near.dtype)).softmax(-1) @ v[:, :, :length]
+    far = (q[:, :, length:] @ k[:, :, :length].transpose(2, 3)).view(rows, heads, many, asked, length)
+    scores = (torch.cat((far, split(q) @ split(k).transpose(3, 4)), dim=-1) + mask).softmax(-1)
+    rest = scores[..., length:] @ split(v)
+    rest = rest.flatten(2, 3) + scores[..., :length].flatten(2, 3) @ v[:, :, :length]
+    return torch.cat((first, rest), dim=2)
+
+
+def _mlp(weights: Weights, own: str, x: Tensor) -> Tensor:
+    gate = functional.silu(functional.linear(x, weights[own + "gate_proj.weight"]))
+    return functional.linear(
+        gate * functional.linear(x, weights[own + "up_proj.weight"]), weights[own + "down_proj.weight"]
+    )
+
+
+def _norm(x: Tensor, scale: Tensor) -> Tensor:
+    return functional.rms_norm(x.float(), (x.shape[-1],), scale, EPSILON)

@@ -1,0 +1,102 @@
+"""The facts of one context: who is there, what is said in which chunk, what moves later; knows no layout."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tests.nano import about_events
+from tests.nano.entities import Person, person, place
+from tests.nano.facts import KINDS, SHARES, Fact, drawn, fact
+from tests.nano.moments import moment
+from tests.nano.pool import Pool
+
+TIED = ("doing", "done", "request", "keeps", "role", "lives", "topic", "travel", "arrival", "charge", "lies")
+
+
+@dataclass(slots=True)
+class World:
+    """One context in the making; mutable."""
+
+    pool: Pool
+    user: Person
+    cast: list[Person]
+    first_day: datetime
+    facts: list[tuple[int, Fact]] = field(default_factory=list)  # with the number of the chunk
+    used: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, number: int, author: Person) -> Fact:
+        """Draw one more fact for a chunk by this author."""
+        rng = self.pool.rng
+        events = [old for at, old in self.facts if old.kind.draw == "event" and at < number]
+        again = bool(events) and rng.random() < 0.25
+        new = self._again(rng.choice(events), author) if again else self._new(author)
+        self.facts.append((number, new))
+        return new
+
+    def name(self, who: Person) -> str:
+        """Give a name as people would use it; a first name only where it is clear."""
+        shared = sum(who.first == other.first for other in self.cast) > 1
+        return who.full if shared or self.pool.rng.random() < 0.5 else who.first
+
+    def absent(self, author: Person) -> Fact:
+        """Draw a fact that is not said in this context."""
+        return self._new(author)
+
+    def _new(self, author: Person) -> Fact:
+        rng = self.pool.rng
+        while True:
+            kind = rng.choices(KINDS, SHARES)[0]
+            own = bool(kind.own) and (not kind.says or rng.random() < 0.35)
+            who = author if own else rng.choice(self.cast)
+            values = drawn(self.pool, kind, self.name(who), self.first_day.date(), self._heads())
+            if own:
+                values["w"] = author.full
+            if kind.name in ("doing", "done", "request") and rng.random() < 0.2:
+                values |= self._verbs(kind.name)
+            values["u"] = self.user.first
+            marks = {(kind.name, who.first + who.last), (values["v"], who.first)} if kind.name in TIED else set()
+            if kind.name in ("decided", "shifts"):
+                marks = {(kind.name, "")}
+            if not marks & self.used:
+                self.used |= marks
+                return fact(self.pool, kind, values, who, own)
+
+    def _verbs(self, name: str) -> dict[str, str]:
+        before = [old for _, old in self.facts if old.kind.name == name]
+        return {form: before[-1].values[form] for form in ("v", "vs", "ved", "ving")} if before else {}
+
+    def _heads(self) -> dict[str, str]:
+        """Share a head with what is there already, so that things must be told apart."""
+        heads = dict[str, str]()
+        for _, old in self.facts:
+            if self.pool.rng.random() < 0.25 and "e" in old.said and len(old.values["e"].split()) == 2:
+                heads["event"] = old.values["e"].split()[-1]
+            if self.pool.rng.random() < 0.15 and old.said & {"x", "c"} and " and " not in old.values["c"]:
+                heads["thing"] = old.values["c"].split()[-1]
+        return heads
+
+    def _again(self, old: Fact, author: Person) -> Fact:
+        """Say more about an event, the same again, or that it has moved."""
+        rng, values = self.pool.rng, dict(old.values)
+        kind = rng.choice((about_events.EVENT, about_events.MOVED, about_events.MOVED, about_events.ELSEWHERE))
+        if kind is about_events.MOVED:
+            new = moment(self.pool, self.first_day.date())
+            for part in ("day", "clock"):
+                values.pop(part, None)
+            values |= {"t0": old.values["t"], "t": new.whole}
+            values |= {name: part for name, part in (("day", new.day), ("clock", new.clock)) if part}
+        if kind is about_events.ELSEWHERE or (kind is about_events.MOVED and rng.random() < 0.5):
+            where = place(self.pool)
+            within = "at" if where[0].isdigit() else "in"
+            values |= {"p0": old.values["p"], "in_p0": old.values["in_p"], "p": where, "in_p": f"{within} {where}"}
+        return fact(self.pool, kind, values, old.person)
+
+
+def world(pool: Pool) -> World:
+    """Begin a context: its user, its people, its first day."""
+    rng = pool.rng
+    user = person(pool)
+    cast = [person(pool) for _ in range(rng.randint(2, 5))]
+    if rng.random() < 0.35:
+        cast.append(person(pool, twin=rng.choice(cast)))
+    first = datetime(2021, 1, 1) + timedelta(days=rng.randrange(2200), minutes=5 * rng.randint(84, 264))
+    return World(pool, user, cast, first)
