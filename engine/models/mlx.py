@@ -1,6 +1,6 @@
 """A language model on MLX, of any architecture that mlx-lm knows: reads segments into a cache and goes on greedily.
 
-The one module that imports mlx_lm and touches its caches. It knows no prompts, and no small file of a model's folder.
+With the module of caches, the only one that imports mlx_lm. It knows no prompts, and no small file of a model's folder.
 MLX is imported inside functions, because BLAS must be there before it.
 """
 
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.protocols import Frame, Unreadable
+from engine.models import caches
+from engine.models.caches import Cache
+from engine.models.protocols import Frame
 from engine.models.runtime import Device
 from engine.models.tokens import Spelling, Tokens, first_line
 from store.kv_files import Tensor
@@ -22,9 +24,6 @@ from store.kv_tree import borders
 # Tokens read at a time, counted from a segment's start: what is computed of a token must not depend on how much of its
 # segment was there already, and another number of rows is multiplied by another kernel.
 SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
-WORDS = {"float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16")}  # safetensors' own
-
-Cache = list[Any]  # one of mlx-lm's caches a layer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,20 +54,16 @@ class Mlx:
 
     def begin(self) -> Cache:
         """Give an empty cache."""
-        from mlx_lm.models.cache import make_prompt_cache
-
-        cache: Cache = make_prompt_cache(self.model)
-        return cache
+        return caches.begin(self.model)
 
     def prefill(self, cache: Cache, ids: Sequence[int]) -> None:
         """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two."""
         import mlx.core as mx
 
-        assert _length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
+        assert caches.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
             self._rows(cache, mx.array(list(ids[start:end])))
-            mx.eval([layer.state for layer in cache])  # and no logits, which nobody asked for
-            mx.clear_cache()
+            caches.compute(cache)
 
     def decode(self, cache: Cache, ids: Sequence[int], most: int) -> Generator[str, None, None]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
@@ -79,38 +74,19 @@ class Mlx:
         return first_line(pieces) if self.one_line else pieces
 
     def sliceable(self) -> bool:
-        """Tell whether a cache is keys and values of every token, so that some of it can be kept and put back."""
-        from mlx_lm.models.cache import KVCache
-
-        return all(type(layer) is KVCache for layer in self.begin())
+        """Tell whether its cache is keys and values of every token, so that some of it can be kept and put back."""
+        return caches.sliceable(self.begin())
 
     def cut(self, cache: Cache, start: int, stop: int) -> list[Tensor]:
         """Copy the keys and values of some tokens: a tensor a layer and kind, (1, heads, tokens, width)."""
-        return [
-            _tensor(f"{number}.{kind}", array[..., start:stop, :])
-            for number, layer in enumerate(cache)
-            for kind, array in zip("kv", layer.keys_and_values(), strict=True)
-        ]
+        return caches.cut(cache, start, stop)
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Cache:
-        """Give a cache that has read what the files hold, one behind the other, of the last `lent` tokens.
+        """Give a cache that has read what the files hold, one behind the other, of the last `lent` tokens; Unreadable.
 
-        Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks.
+        Arrays are read in the thread that asks.
         """
-        import mlx.core as mx
-
-        cache = self.begin()
-        try:
-            parts: list[Any] = [mx.load(str(path)) for path in paths]
-            for number, layer in enumerate(cache):
-                found = [[part[f"{number}.{kind}"] for part in parts] for kind in "kv"]
-                cut = [[*each[:-1], each[-1][..., :lent, :]] for each in found]
-                keys, values = (each[0] if len(each) == 1 else mx.concatenate(each, axis=2) for each in cut)
-                layer.state = (keys, values, keys.shape[2])
-            mx.eval([layer.state for layer in cache])
-        except (RuntimeError, ValueError, LookupError) as error:
-            raise Unreadable(type(error).__name__) from error
-        return cache
+        return caches.restore(self.begin(), paths, lent)
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Read the last segment and give the logits of what follows: (vocabulary,)."""
@@ -124,7 +100,7 @@ class Mlx:
         spelling = Spelling(self.vocabulary)
         token = _likeliest(self._last(cache, ids))
         try:
-            for left in range(min(most, self.context - _length(cache)), 0, -1):
+            for left in range(min(most, self.context - caches.length(cache)), 0, -1):
                 shown = token
                 if left > 1:  # the next token is computed while this one is shown
                     token = _likeliest(self._rows(cache, shown)[:, -1])
@@ -146,16 +122,6 @@ class Mlx:
         return self.model(ids[None], cache=cache)
 
 
-def _tensor(name: str, array: Any) -> Tensor:
-    """Copy an array's bytes out of MLX."""
-    import mlx.core as mx
-
-    dtype, same_width = WORDS[str(array.dtype).removeprefix("mlx.core.")]
-    copy = mx.contiguous(array)
-    raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # which its stub has no buffer for
-    return Tensor(name, dtype, tuple(array.shape), memoryview(raw))
-
-
 def _likeliest(logits: Any) -> Any:
     """Begin to compute the token that comes next."""
     import mlx.core as mx
@@ -164,12 +130,6 @@ def _likeliest(logits: Any) -> Any:
     token = mx.argmax(logits, axis=-1)
     begin(token)
     return token
-
-
-def _length(cache: Cache) -> int:
-    """Give how many tokens a cache has read; 0 for a model that keeps no count, and so has no end either."""
-    layers = [part for layer in cache for part in getattr(layer, "caches", (layer,))]
-    return max((int(layer.offset) for layer in layers if hasattr(layer, "offset")), default=0)
 
 
 def weights(folder: Path, device: Device) -> Any:

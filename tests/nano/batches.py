@@ -86,7 +86,7 @@ def level(rng: Random, done: float) -> Level:
     elif done < 0.5:
         shares = (0.0, 0.05, 0.35, 0.4, 0.2)
     else:
-        shares = (0.0, 0.02, 0.2, 0.38, 0.4)
+        shares = (0.0, 0.02, 0.15, 0.43, 0.4)
     return rng.choices((BARE, EASY, MIDDLE, HARD, LONG), shares)[0]
 
 

@@ -56,7 +56,7 @@ def _answerable(drawn: World, chunks: Sequence[Chunk]) -> Asked | None:
     open_slots = [slot for slot in fact.kind.asks if slot in fact.said]
     if not open_slots:
         return None
-    slot = "w" if "w" in open_slots and rng.random() < 0.65 else rng.choice(open_slots)
+    slot = "w" if "w" in open_slots and rng.random() < 0.72 else rng.choice(open_slots)
     text = _text(drawn, fact, slot)
     same = _same(drawn, fact, slot)
     value = same[-1][1].values.get(slot) if text else None
