@@ -114,14 +114,15 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 def _usable(name: str) -> "Local":
     """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
     from cli.choice import why_not
-    from engine.models.catalog import role
+    from engine.models.catalog import EMBEDDER, role
     from engine.models.place import find
 
     found = find(name, None, os.environ)
     if (use := role(found.name, found.config)) is None:
         raise PkbError(why_not(found.name, found.config), "pkb model list")
     if use == "embedder":
-        raise UsageError(f"{found.name} embeds and cannot answer; it is used as it is", "pkb model list")
+        setting = "minilm" if found.name == EMBEDDER else name
+        raise UsageError(f"{found.name} embeds and cannot answer", f"pkb config set embed.model {setting}")
     return found
 
 

@@ -11,7 +11,18 @@ from cli.app import _invoke
 from tests.cli.conftest import Pkb, commands
 from tests.demo import DATA
 
-HARMLESS = {"ask", "search", "stats", "check", "doctor", "config get", "config path", "config show", "config set"}
+HARMLESS = {
+    "ask",
+    "search",
+    "stats",
+    "check",
+    "doctor",
+    "config get",
+    "config path",
+    "config show",
+    "config set",
+    "model list",
+}
 
 
 def leaves() -> dict[str, Any]:

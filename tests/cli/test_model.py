@@ -375,8 +375,11 @@ def test_what_cannot_be_used_leaves_the_choice_as_it_is(fresh: Pkb, here: Path, 
     fails(fresh("model", "use", "org/none"), 12, missing, step)
     message = f"pkb cannot use {folder}: mlx-lm has no architecture vit"
     fails(fresh("model", "use", str(folder)), 1, message, "pkb model list")
-    message = f"{EMBEDDER} embeds and cannot answer; it is used as it is"
-    fails(fresh("model", "use", EMBEDDER), 2, message, "pkb model list")
+    fails(
+        fresh("model", "use", EMBEDDER), 2, f"{EMBEDDER} embeds and cannot answer", "pkb config set embed.model minilm"
+    )
+    qwen3 = str(model(tmp_path / "Qwen3-Embedding", {"model_type": "qwen3"}))
+    fails(fresh("model", "use", qwen3), 2, f"{qwen3} embeds and cannot answer", f"pkb config set embed.model {qwen3}")
     assert chosen(fresh) == (NAME, OLD)
 
 
