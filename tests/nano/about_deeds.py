@@ -113,6 +113,8 @@ REQUEST = Kind(
     lines("""
     [Please|Could you please|Can you|Could you|Would you|Will you please|Do please] {v} {x}[| on the day|\
          when you come| for me][.|?]
+    [Could|Can|Would] you [please |]{v} {x} [from the {g}|to the {g}|from {city}][?|, if you can?]
+    [Two requests|A small request|Something for you]. [Could|Would] you [please |]{v} {x}[, with all its parts|]?
     I [need|want|would like|would love|am asking] you to {v} {x}[.|, please.]
     [It would be great|It would help a lot|It would be kind] if you could {v} {x}.
     [One request|One more thing|A favour|Just one thing]: please {v} {x}.

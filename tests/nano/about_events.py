@@ -114,6 +114,9 @@ _MOVED = lines("""
     [So|Then] we move the {e} to {t}[. All in favour?|, agreed?|.]
     [I moved|I have moved|I had to move] the {e} to {t}.
     New [date|time] for the {e}: {t}.
+    [So|Therefore|That is why] we move the {e} by [a week|two days|an hour], to {t}[|. The place stays the same].
+    [You will remember|You know|I wrote] that the {e} was set for {t0}. [Now it is on|We moved it to|It goes to] {t}.
+    [As|Because|Since] the {g} needs the place, the {e} [moves|goes] to {t}[| {in_p}].
     The {e} goes back to {t}[| {in_p}].
 """)
 _ELSEWHERE = lines("""

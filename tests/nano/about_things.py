@@ -1,91 +1,7 @@
-"""Templates about things: what they cost, how many there are, where they lie, what their names and numbers are."""
+"""Templates about things: how many there are, how long they last, where they lie, what their names and numbers are."""
 
 from tests.nano.kind import Kind, lines
 
-COST = Kind(
-    "cost",
-    "price",
-    lines("""
-    {x} [costs|cost|is|are|will cost|comes to|come to] {m}[| each| a piece| altogether| plus postage].
-    [A ticket|One ticket|Entry|A place|The entry fee] for [the {e}|the {e}] [costs|is|will be] {m}[| each|\
-         at the door| this year].
-    [The|Our] {e} is [soon|near|almost sold out]. A ticket [costs|is] {m}[| each].
-    Tickets for the {e} are [printed|here|on sale]. [One|A ticket|Each] costs {m}.
-    Tickets for the {e} [cost|are] {m}[| each| at the door].
-    [We paid|I paid|They paid|We spent|It was] {m} for {x}.
-    {w} [charges|wants|asks|paid|got|takes|offers] {m} for {x}.
-    The price [of|for] {x} is {m}.
-    {c}: {m}[| each].
-    {c}, {m}.
-    [You can have|We can get|I found|There is] {x} for {m}.
-    {x} [went up|came down|has gone up] to {m}.
-    {x} [will not cost|costs not] a penny more than {m}.
-    [The bill|The invoice|The quote|The offer] for {x} is {m}.
-    You asked about {x}. [It costs|The price is|That is|It is] {m}.
-    {m} for {x}[.|, that is all.|, and not a penny more.]
-    """),
-    {
-        "m": lines("""
-    [How much|how much] is [the|a|one] {s}[?|?|]
-    [How much|how much] does [the|a|one] {s} cost[?|?|]
-    How much [did|do|will] [we|I|you] [pay|spend] for [the|a] {s}?
-    What does [the|a] {s} cost?
-    What is the price [of|for] [the|a] {s}?
-    How much [do|did|will] the {s} cost?
-    How much money is [the|a] {s}?
-    What did the {s} cost?
-    [how much|How much] for [the|a] {s}[?|]
-    How expensive is [the|a] {s}?
-    """)
-    },
-    {"m": "how much"},
-    share=1.4,
-)
-CHARGE = Kind(
-    "charge",
-    "price",
-    lines("""
-    {w} [charges|wants|asks|takes] {m} for {x}.
-    {w} [paid|got|spent|offered|owes us|collected|raised] {m} for {x}.
-    For {x}, {w} [charges|wants|paid] {m}.
-    {w} would [do|sell|make|give us] {x} for {m}.
-    """),
-    {
-        "m": lines("""
-    How much [does|did|will] {w} [charge|want|ask|pay|take|get|spend|offer] for [the|a] {c}?
-    What [does|did] {w} [charge|ask|want|pay] for [the|a] {c}?
-    How much money did {w} [pay|spend|get|raise|collect] for the {c}?
-    """),
-        "w": lines("""
-    Who [charges|wants|asks|paid|got|takes] {m} for the {c}?
-    Who [paid|charges|charged] for the {c}?
-    """),
-    },
-    {"m": "how much", "w": "who"},
-    share=0.7,
-)
-MONEY = Kind(
-    "money",
-    "takings",
-    lines("""
-    The {e} [brought in|raised|made|earned|cost] {m}[| for the {g}| altogether].
-    We [raised|made|collected|earned|took] {m} at the {e}.
-    [The takings|The collection|The profit] from the {e} [was|were|came to] {m}.
-    There [is|are] {m} in the [account|cash box|kitty] from the {e}.
-    {m} came [in|together] at the {e}.
-    """),
-    {
-        "m": lines("""
-    How much [money |]did the {e} [bring in|raise|make|earn|cost]?
-    How much [money |]did we [raise|make|collect|earn|take] at the {e}?
-    What did the {e} [bring in|raise|make|cost]?
-    How much came [in|together] at the {e}?
-    What were the takings [of|from|at] the {e}?
-    """)
-    },
-    {"m": "how much"},
-    share=0.6,
-)
 COUNT = Kind(
     "count",
     "number",
@@ -103,10 +19,14 @@ COUNT = Kind(
     {k}: {n}.
     The number of {k} is {n}.
     {n} {k} [came|are coming|have signed up|will be there].
+    Here are {n} {k}[ from all of us| for you|].
+    It was a long day, and we {ved} {n} {k} in [an afternoon|two hours|one go].
     """),
     {
         "n": lines("""
     How many {k} [can I have|fit in|do I need|did you get|did they send]?
+    How many {k} were [handed over|given|collected|brought]?
+    How many {k} were {ved} [at|on] the {e}?
     [How many|how many] {k} [are there|do we have|do we need|were there|did we sell|did we order|are left|came][?|?|]
     How many {k} [were|have been|are|will be] {ved}?
     How many {k} did [we|they|you] {v}?
@@ -124,7 +44,7 @@ LASTS = Kind(
     "span",
     lines("""
     The {e} [lasts|takes|will last|is|goes on for|will take] {l}[| this time| long].
-    {x} [lasts|takes|will take|took|keeps|has a guarantee of] {l}.
+    {x} [lasts|takes|will take|took|keeps|has a guarantee of|comes with a warranty of] {l}.
     It [takes|took|will take] {l} to {v} {x}.
     [Allow|Reckon with|Plan] {l} for {x}.
     """),
@@ -134,6 +54,7 @@ LASTS = Kind(
     How long [does|will|did] the {s} [last|take|keep]?
     How many [hours|minutes|days|weeks|years] [does|will|did] the {s} [last|take]?
     What is the [length|duration] of the {s}?
+    How many [hours|minutes|days|weeks|years] of [guarantee|warranty|work] does the {s} have?
     How long does it take to {v} the {s}?
     """)
     },

@@ -93,6 +93,7 @@ TRAVEL = Kind(
     I {v} [in {city} |]on {t}.
     [I'll|I will|I want to|I'm going to] {v} [in {city} |]on {t}.
     On {t} I {v}[| for good|, at last].
+    [I have booked|It is booked|I changed it|All right]: I [now |]{v} on {t}[| and stay for a week].
     """),
     share=0.8,
 )

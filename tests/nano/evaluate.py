@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from tests.nano import folder
 from tests.nano.batches import CONTEXT, PADDING, SPARE, batch, row
-from tests.nano.model import Shape, Weights, hidden, logits
+from tests.nano.model import Shape, Weights, given, hidden, logits
 from tests.nano.questions import NONE, Asked
-from tests.nano.samples import HARD, LONG, Level, sample
+from tests.nano.samples import FULL, HARD, LONG, Level, sample
 from tests.nano.tokens import ids
 
 KINDS = ("when", "where", "who", "what", "how many", "how much", NONE)
@@ -32,29 +32,36 @@ class Mark:
     declined: bool
 
 
-def report(path: Path, seed: int, say: Callable[[str], None], contexts: int = 150) -> None:
-    """Say the figures of the model in a folder."""
+def report(path: Path, seed: int, say: Callable[[str], None], contexts: int = 150, *, blocks: bool = False) -> None:
+    """Say the figures of the model in a folder, which reads in blocks or from the beginning."""
     weights, tokenizer = folder.load(path)
-    for name, level in (("up to 4 chunks", HARD), ("long", LONG)):
+    for name, level in (("up to 4 chunks", HARD), ("long", LONG), ("up to 8 chunks", FULL)):
         for unseen in (False, True):
-            marks = list(marked(weights, tokenizer, Random(f"{seed} {name} {unseen}"), level, unseen, contexts))
+            rng = Random(f"{seed} {name} {unseen}")
+            marks = list(marked(weights, tokenizer, rng, level, unseen, contexts, blocks=blocks))
             say(f"{'kept' if unseen else 'seen'} values, {name}: {summary(marks)}")
 
 
 def marked(
-    weights: Weights, tokenizer: Tokenizer, rng: Random, level: Level, unseen: bool, contexts: int
+    weights: Weights,
+    tokenizer: Tokenizer,
+    rng: Random,
+    level: Level,
+    unseen: bool,
+    contexts: int,
+    *,
+    blocks: bool = False,
 ) -> Iterator[Mark]:
     """Mark the questions of so many contexts."""
     while contexts:
         drawn = sample(rng, level, unseen)
-        packed = row(tokenizer, drawn)
+        packed = row(tokenizer, drawn, blocks=blocks)
         if not drawn.asked or len(packed.context) > CONTEXT - SPARE:
             continue
         contexts -= 1
         one = batch([packed])
         with torch.no_grad():
-            given = (torch.from_numpy(part) for part in (one.context, one.lengths, one.said))
-            best = logits(weights, hidden(weights, Shape(), *given))[0].argmax(-1).tolist()
+            best = logits(weights, hidden(weights, Shape(), *given(one)))[0].argmax(-1).tolist()
         for asked, targets, said in zip(drawn.asked, packed.targets, best, strict=True):
             yield _mark(tokenizer, asked, targets, said)
 

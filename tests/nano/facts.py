@@ -4,22 +4,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from tests.nano import about_deeds, about_events, about_hours, about_people, about_things, about_times, names, verbs
+from tests.nano import (
+    about_changes,
+    about_deeds,
+    about_events,
+    about_hours,
+    about_money,
+    about_people,
+    about_things,
+    about_times,
+    names,
+    verbs,
+)
 from tests.nano.entities import Person, event, item, place, spot
 from tests.nano.grammar import chosen, filled, slots
 from tests.nano.kind import Kind
-from tests.nano.moments import count, hours, moment, money, weekdays
+from tests.nano.moments import a_day, count, hours, moment, money, weekdays
 from tests.nano.pool import Pool
 
 KINDS = (
     *(about_events.EVENT, about_times.DEADLINE, about_times.READY, about_times.TRAVEL, about_times.ARRIVAL),
-    *(about_hours.SHIFTS, about_hours.OPEN),
+    *(about_hours.SHIFTS, about_hours.OPEN, about_changes.MEETS),
     *(about_deeds.DOING, about_deeds.DONE, about_deeds.REQUEST),
     *(about_people.KEEPS, about_people.ROLE, about_people.LIVES, about_people.TOPIC),
-    *(about_things.COST, about_things.CHARGE, about_things.MONEY, about_things.COUNT, about_things.LASTS),
+    *(about_money.COST, about_money.CHARGE, about_money.MONEY, about_things.COUNT, about_things.LASTS),
     *(about_things.ATTRIBUTE, about_things.LIES, about_things.ENTER, about_things.DECIDED),
 )
 SHARES = tuple(kind.share for kind in KINDS)
+LASTING = frozenset(("event", "price", "coming"))  # what more than one message may tell of: the latest holds
 VERB = frozenset(("v", "vs", "ved", "ving"))
 
 
@@ -53,6 +65,8 @@ def drawn(pool: Pool, kind: Kind, name: str, about: date, like: Mapping[str, str
     if kind.draw == "hours":
         days = {"days": weekdays(pool), "days0": weekdays(pool), "hours": hours(pool)}
         values |= days | {"open": f"the {pool.fresh(names.PLACES)}"}
+    if kind.draw == "meets":
+        values |= {"since": a_day(pool, about), "p0": place(pool)}
     if kind.draw == "lying":
         values["p"] = values["lying"]
     if kind.draw in ("role", "trip"):
@@ -95,7 +109,9 @@ def _numbers(pool: Pool) -> dict[str, str]:
 
 
 def _verbs(pool: Pool, kind: Kind) -> dict[str, str]:
-    draw = {"trip": verbs.trip, "talk": verbs.talk, "task": verbs.task}.get(kind.draw, verbs.deed)
+    draw = {"trip": verbs.trip, "talk": verbs.talk, "task": verbs.task, "meets": verbs.gathering}.get(
+        kind.draw, verbs.deed
+    )
     return draw(pool).values()
 
 

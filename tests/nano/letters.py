@@ -1,22 +1,33 @@
-"""Lays facts and small talk out as the chunks of mail and meetings, under the product's own headers."""
+"""Lays facts and small talk out as the chunks of mail, meetings and calendars, under the product's own headers."""
 
 import textwrap
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from engine.ingest.label import label
 from store.records import Chunk, Document
+from tests.nano import names
 from tests.nano.entities import Person
+from tests.nano.facts import Fact
 from tests.nano.fillers import CLOSINGS, GREETINGS, SUBJECTS, TALK, TURNS, sentence
 from tests.nano.world import World
 
 
-def mail(world: World, author: Person, date: datetime, subject: str, said: Sequence[str], talk: int) -> Chunk:
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Who wrote a mail, when, about what; `quoted` stands in the answer of another."""
+
+    author: Person
+    date: datetime
+    subject: str
+    quoted: bool = False
+
+
+def mail(world: World, letter: Letter, said: Sequence[str], talk: int) -> Chunk:
     """Write a mail of these sentences with so much small talk."""
-    rng = world.pool.rng
-    body = _mixed(world, list(said), talk)
-    cut = [at for at in range(1, len(body)) if rng.random() < 0.25]
-    paragraphs = [" ".join(body[start:end]) for start, end in zip([0, *cut], [*cut, len(body)], strict=True)]
+    rng, author = world.pool.rng, letter.author
+    paragraphs = _paragraphs(world, _mixed(world, list(said), talk))
     if rng.random() < 0.35:
         width = rng.choice((60, 66, 70, 72, 76))
         paragraphs = [textwrap.fill(paragraph, width, break_on_hyphens=False) for paragraph in paragraphs]
@@ -25,8 +36,12 @@ def mail(world: World, author: Person, date: datetime, subject: str, said: Seque
     if talk and rng.random() < 0.65:
         close = [sentence(world.pool, CLOSINGS, {})] if rng.random() < 0.7 else []
         paragraphs += [*close, rng.choice((author.first, author.first, author.full))]
-    to = (world.user.full,) if rng.random() < 0.8 else (rng.choice(world.cast).full, world.user.full)
-    return _chunk("mail", subject, author.full, to, date, "\n".join(paragraphs))
+    if not letter.quoted:
+        return _mail(world, author, letter.date, letter.subject, "\n".join(paragraphs))
+    before = letter.date - timedelta(hours=rng.randint(1, 50))
+    first = f"On {before:%a}, {before.day} {before:%b %Y} at {before:%H:%M}, {author.full} wrote:"
+    text = "\n".join((first, *(f"> {line}" for line in "\n".join(paragraphs).splitlines())))
+    return _mail(world, rng.choice(world.cast), letter.date, letter.subject, text, "quote")
 
 
 def meeting(
@@ -34,17 +49,48 @@ def meeting(
 ) -> Chunk:
     """Write the turns of a meeting: one speaker a sentence of `said`, others talk in between."""
     rng = world.pool.rng
-    turns = [f"{who.full}: {_mixed_turn(world, text)}" for who, text in zip(speakers, said, strict=True)]
+    turn = "**{}:** {}" if rng.random() < 0.1 else "{}: {}"
+    turns = [turn.format(who.full, _mixed_turn(world, text)) for who, text in zip(speakers, said, strict=True)]
     for _ in range(talk):
         chat = sentence(world.pool, TURNS if rng.random() < 0.6 else TALK, _people(world))
-        turns.insert(rng.randint(0, len(turns)), f"{rng.choice([*world.cast, world.user]).full}: {chat}")
+        turns.insert(rng.randint(0, len(turns)), turn.format(rng.choice([*world.cast, world.user]).full, chat))
+    if rng.random() < 0.12:
+        turns.insert(0, f"Present: {', '.join(one.full for one in (*world.cast, world.user))}")
     day = date.replace(hour=0, minute=0) if rng.random() < 0.7 else date
     return _chunk("transcript", title, "", (), day, "\n".join(turns))
+
+
+def invitation(world: World, invited: Fact, date: datetime, talk: int) -> Chunk:
+    """Write what a calendar sends of an event."""
+    rng, event = world.pool.rng, invited.values["e"]
+    title = f"{rng.choice(('Invitation', 'Invitation', 'Updated invitation'))}: {event[:1].upper()}{event[1:]}"
+    notes = " ".join(sentence(world.pool, TALK, _people(world)) for _ in range(talk))
+    rows = [title, invited.sentence, f"Attendees: {world.user.full}"] + ([f"Notes: {notes}"] if notes else [])
+    return _mail(world, invited.person, date, title, "\n".join(rows), "event")
+
+
+def signature(world: World, author: Person, date: datetime, subject: str) -> Chunk:
+    """Write the end of a mail, which says nothing that is asked for."""
+    pool = world.pool
+    rows = (
+        "-- ",
+        f"{author.full}, {pool.listed(names.ROLES)}",
+        f"{pool.fresh(names.KINDS)} {pool.listed(names.GROUPS)}",
+    )
+    return _mail(world, author, date, subject, "\n".join(rows))
 
 
 def subject(world: World) -> str:
     """Make up the subject of a mail."""
     return sentence(world.pool, SUBJECTS, {})
+
+
+def _paragraphs(world: World, body: list[str]) -> list[str]:
+    """Cut sentences into paragraphs; the row of a table is one of its own."""
+    cuts = [
+        at for at in range(1, len(body)) if "|" in body[at] or "|" in body[at - 1] or world.pool.rng.random() < 0.25
+    ]
+    return [" ".join(body[start:end]) for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
 
 
 def _mixed(world: World, said: list[str], talk: int) -> list[str]:
@@ -61,7 +107,24 @@ def _people(world: World) -> dict[str, str]:
     return {"u": world.user.first, "w": world.pool.rng.choice(world.cast).first}
 
 
-def _chunk(kind: str, title: str, sender: str, to: tuple[str, ...], date: datetime, text: str) -> Chunk:
+def _recipients(world: World) -> tuple[str, ...]:
+    """Address a mail to the user, with another or by a list."""
+    pool, form = world.pool, world.pool.rng.random()
+    if form < 0.5:
+        return (world.user.full,)
+    if form < 0.7:
+        return (pool.rng.choice(world.cast).full, world.user.full)
+    word = pool.word()
+    return (f"{word}@example.org" if form < 0.8 else f"{word.capitalize()} {pool.listed(names.GROUPS)}",)
+
+
+def _mail(world: World, author: Person, date: datetime, subject: str, text: str, role: str = "body") -> Chunk:
+    return _chunk("mail", subject, author.full, _recipients(world), date, text, role)
+
+
+def _chunk(
+    kind: str, title: str, sender: str, to: tuple[str, ...], date: datetime, text: str, role: str = "body"
+) -> Chunk:
     document = Document(
         id="",
         kind="mail" if kind == "mail" else "transcript",
@@ -76,4 +139,4 @@ def _chunk(kind: str, title: str, sender: str, to: tuple[str, ...], date: dateti
         text=text,
         passages=(),
     )
-    return Chunk("", "", 0, label(document, "body"), text, 1, 1)
+    return Chunk("", "", 0, label(document, role), text, 1, 1)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from tests.nano.batches import Batch
+
 Tensor = Any
 Weights = dict[str, Tensor]  # named as in the files that mlx-lm reads
 EPSILON = 1e-5
@@ -91,23 +93,32 @@ def _matrices(shape: Shape) -> dict[str, tuple[int, int]]:
     return attention | {"mlp.gate_proj": up, "mlp.up_proj": up, "mlp.down_proj": (shape.width, shape.hidden)}
 
 
-def hidden(weights: Weights, shape: Shape, context: Tensor, lengths: Tensor, said: Tensor) -> Tensor:
+def hidden(
+    weights: Weights, shape: Shape, context: Tensor, lengths: Tensor, said: Tensor, cut: Tensor | None = None
+) -> Tensor:
     """Give the last hidden states of what is said, (rows, questions, length, width).
 
     Context (rows, length) is read causally; each question of `said` (rows, questions, length) goes on from its end,
-    `lengths`, and sees it and itself.
+    `lengths`, and sees it and itself. With `cut` (rows, length, 2), the block and the place of each token in the
+    context, a block is read behind the first one alone, at its place, and only questions see it where it stands.
     """
     many, longest = said.shape[1:]
     x = functional.embedding(torch.cat((context, said.flatten(1)), dim=1), weights["model.embed_tokens.weight"])
     places = _places(context, lengths, many, longest)
-    turn, mask = _rotation(shape, places), _mask(context, lengths, many, longest, torch.bfloat16)
+    sight = _sight(shape, context, places, _mask(context, lengths, many, longest, torch.bfloat16), cut)
     for layer in range(shape.layers):
         own = f"model.layers.{layer}."
         normed = _norm(x, weights[own + "input_layernorm.weight"])
-        x = x + _attention(weights, own + "self_attn.", shape, normed, mask, turn)
+        x = x + _attention(weights, own + "self_attn.", shape, normed, sight)
         x = x + _mlp(weights, own + "mlp.", _norm(x, weights[own + "post_attention_layernorm.weight"]))
     last = x[:, context.shape[1] :].view(*said.shape, -1)
     return _norm(last, weights["model.norm.weight"])
+
+
+def given(batch: Batch) -> list[Tensor]:
+    """Give what `hidden` takes of a batch."""
+    parts = (batch.context, batch.lengths, batch.said, batch.cut)
+    return [torch.from_numpy(one) for one in parts if one is not None]
 
 
 def logits(weights: Weights, states: Tensor) -> Tensor:
@@ -129,6 +140,31 @@ def _mask(context: Tensor, lengths: Tensor, many: int, longest: int, kind: Any) 
     return torch.cat((seen, own), dim=2)[:, None, None].expand(-1, -1, many, -1, -1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Who sees whom, 0 or minus infinity: from questions and within the context; and how all tokens are turned.
+
+    `moved` is how the keys of the context are turned where questions see them in another place.
+    """
+
+    far: Tensor
+    near: Tensor
+    turn: tuple[Tensor, Tensor]
+    moved: tuple[Tensor, Tensor] | None = None
+
+
+def _sight(shape: Shape, context: Tensor, places: Tensor, far: Tensor, cut: Tensor | None) -> _Sight:
+    length = context.shape[1]
+    near = _later(length, torch.bfloat16)
+    if cut is None:
+        return _Sight(far, near, _rotation(shape, places))
+    block = cut[..., 0]
+    apart = (block[:, :, None] != block[:, None]) & (block[:, None] != 0)
+    own = torch.cat((cut[..., 1], places[:, length:]), dim=1)
+    near = near.expand(len(context), -1, -1).masked_fill(apart, -torch.inf)[:, None]
+    return _Sight(far, near, _rotation(shape, own), _rotation(shape, places[:, :length]))
+
+
 def _later(length: int, kind: Any) -> Tensor:
     """Give 0 for what comes before and minus infinity for what comes later, (length, length)."""
     return torch.full((length, length), -torch.inf, dtype=kind).triu(1)
@@ -147,26 +183,27 @@ def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
-def _attention(
-    weights: Weights, own: str, shape: Shape, x: Tensor, mask: Tensor, turn: tuple[Tensor, Tensor]
-) -> Tensor:
+def _attention(weights: Weights, own: str, shape: Shape, x: Tensor, sight: _Sight) -> Tensor:
     rows, length, _ = x.shape
 
     def heads(name: str) -> Tensor:
         drawn = functional.linear(x, weights[f"{own}{name}_proj.weight"])
         return drawn.view(rows, length, shape.heads, shape.part).transpose(1, 2)
 
-    seen = _seen(_turned(heads("q"), turn), _turned(heads("k"), turn), heads("v"), mask)
+    q, k = _turned(heads("q"), sight.turn), heads("k")
+    context = k[:, :, : sight.near.shape[-1]]
+    seen_from_afar = _turned(context, sight.moved) if sight.moved else None
+    seen = _seen(q, _turned(k, sight.turn), heads("v"), sight, seen_from_afar)
     return functional.linear(seen.transpose(1, 2).reshape(rows, length, -1), weights[own + "o_proj.weight"])
 
 
-def _seen(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+def _seen(q: Tensor, k: Tensor, v: Tensor, sight: _Sight, moved: Tensor | None) -> Tensor:
     """Attend within the context, and from each question to the context and itself: (rows, heads, all, part).
 
     Written out, because torch's fused attention is slow backwards on a processor where there is a mask.
     """
     rows, heads, _, part = q.shape
-    many, asked, both = mask.shape[2:]
+    many, asked, both = sight.far.shape[2:]
     length = both - asked
     q = q / math.sqrt(part)
 
@@ -174,9 +211,10 @@ def _seen(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         return x[:, :, length:].reshape(rows, heads, many, asked, part)
 
     near = q[:, :, :length] @ k[:, :, :length].transpose(2, 3)
-    first = (near + _later(length, near.dtype)).softmax(-1) @ v[:, :, :length]
-    far = (q[:, :, length:] @ k[:, :, :length].transpose(2, 3)).view(rows, heads, many, asked, length)
-    scores = (torch.cat((far, split(q) @ split(k).transpose(3, 4)), dim=-1) + mask).softmax(-1)
+    first = (near + sight.near).softmax(-1) @ v[:, :, :length]
+    keys = k[:, :, :length] if moved is None else moved
+    far = (q[:, :, length:] @ keys.transpose(2, 3)).view(rows, heads, many, asked, length)
+    scores = (torch.cat((far, split(q) @ split(k).transpose(3, 4)), dim=-1) + sight.far).softmax(-1)
     rest = scores[..., length:] @ split(v)
     rest = rest.flatten(2, 3) + scores[..., :length].flatten(2, 3) @ v[:, :, :length]
     return torch.cat((first, rest), dim=2)

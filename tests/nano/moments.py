@@ -79,10 +79,7 @@ def money(pool: Pool) -> str:
 def clock(pool: Pool) -> str:
     """Draw a clock time."""
     rng = pool.rng
-    while True:
-        hour, minute = rng.randint(7, 22), rng.choice((0, 0, 0, 5, 10, 15, 15, 20, 30, 30, 30, 40, 45, 45, 50, 52, 55))
-        if ((60 * hour + minute) // 5 % KEPT == 3) == pool.unseen:
-            break
+    hour, minute = _hour(pool)
     forms = [f"{hour}:{minute:02}"] * 3 + [
         f"{hour}.{minute:02}",
         f"{(hour - 1) % 12 + 1}:{minute:02} {'ap'[hour > 11]}m",
@@ -95,6 +92,14 @@ def clock(pool: Pool) -> str:
     if minute in (15, 45):
         forms += [f"quarter {'past' if minute == 15 else 'to'} {UNITS[(hour - (minute == 15)) % 12 + 1]}"]
     return rng.choice(forms)
+
+
+def _hour(pool: Pool) -> tuple[int, int]:
+    rng = pool.rng
+    while True:
+        hour, minute = rng.randint(7, 22), rng.choice((0, 0, 0, 5, 10, 15, 15, 20, 30, 30, 30, 40, 45, 45, 50, 52, 55))
+        if ((60 * hour + minute) // 5 % KEPT == 3) == pool.unseen:
+            return hour, minute
 
 
 def a_date(pool: Pool, about: date) -> date:
@@ -136,6 +141,15 @@ def moment(pool: Pool, about: date) -> Moment:
         return Moment(days, days, None)
     until = rng.choice((hours(pool), f"at {clock(pool)}"))
     return Moment(f"{days} {until}", days, until.removeprefix("at "))
+
+
+def appointment(pool: Pool, about: date) -> Moment:
+    """Draw a day and from when to when, as a calendar writes it."""
+    drawn = a_date(pool, about)
+    day = f"{DAYS[drawn.weekday()]} {drawn.day} {MONTHS[drawn.month - 1]} {drawn.year}"
+    (hour, minute), last = _hour(pool), pool.rng.randint(1, 3)
+    at = f"{hour:02}:{minute:02} to {(hour + last) % 24:02}:{minute:02}"
+    return Moment(f"{day}, {at}", day, at)
 
 
 def weekdays(pool: Pool) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from store.records import Chunk
-from tests.nano.facts import VERB, Fact
+from tests.nano.facts import LASTING, VERB, Fact
 from tests.nano.grammar import chosen, filled, slots
 from tests.nano.world import World
 
@@ -72,12 +72,16 @@ def _answerable(drawn: World, chunks: Sequence[Chunk]) -> Asked | None:
 
 def _same(drawn: World, fact: Fact, slot: str) -> list[tuple[int, Fact]]:
     """Give the facts about the same that say this, the latest last."""
-    if fact.kind.draw != "event":
+    if fact.kind.draw not in LASTING:
         return [(number, one) for number, one in drawn.facts if one is fact]
-    about = [(number, one) for number, one in drawn.facts if one.about == fact.about and one.kind.draw == "event"]
+    about = [(number, one) for number, one in drawn.facts if _like(one, fact)]
     return [
         (number, one) for number, one in about if slot in one.said or (slot in ("day", "clock") and "t" in one.said)
     ]
+
+
+def _like(one: Fact, other: Fact) -> bool:
+    return one.kind.draw == other.kind.draw and one.about == other.about
 
 
 def _unanswerable(drawn: World) -> Asked | None:
@@ -97,9 +101,7 @@ def _unanswerable(drawn: World) -> Asked | None:
 
 
 def _same_said(drawn: World, fact: Fact, slot: str) -> bool:
-    if fact.kind.draw != "event":
-        return slot in fact.said
-    return any(slot in one.said for _, one in drawn.facts if one.about == fact.about)
+    return slot in fact.said or any(slot in one.said for _, one in drawn.facts if _like(one, fact))
 
 
 def _text(drawn: World, fact: Fact, slot: str) -> str:

@@ -6,7 +6,7 @@ from random import Random
 
 from engine.ask.prompt import chunk_segment, question_segment, system_segment
 from store.records import Chunk
-from tests.nano.letters import mail, meeting, subject
+from tests.nano.letters import Letter, invitation, mail, meeting, signature, subject
 from tests.nano.pool import Pool
 from tests.nano.questions import Asked, questions
 from tests.nano.world import World, world
@@ -25,6 +25,7 @@ class Level:
 
 BARE = Level(1, 1, 0, 3, bare=True)
 EASY, MIDDLE, HARD, LONG = Level(1, 1, 0, 4), Level(2, 2, 1, 6), Level(4, 3, 3, 9), Level(4, 4, 7, 10)
+FULL = Level(8, 4, 7, 12)  # as many as the demo shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,14 @@ def sample(rng: Random, level: Level, unseen: bool = False) -> Sample:
 
 def _chunk(drawn: World, number: int, date: datetime, level: Level) -> tuple[Chunk, tuple[str, str] | None]:
     """Write one chunk; with a subject of its own and who wrote it, where it has one."""
-    rng = drawn.pool.rng
+    rng, form = drawn.pool.rng, drawn.pool.rng.random()
+    if form < 0.06 and not level.bare:
+        author = rng.choice(drawn.cast)
+        return invitation(drawn, drawn.invite(number, author), date, rng.randint(0, level.talk)), None
+    if form > 0.97 and drawn.facts:
+        return signature(drawn, rng.choice(drawn.cast), date, subject(drawn)), None
     many, talk = rng.randint(1, level.facts), rng.randint(0, level.talk)
-    if rng.random() < 0.28:
+    if form < 0.32:
         speakers = [rng.choice(drawn.cast) for _ in range(many)]
         facts = [drawn.add(number, who) for who in speakers]
         return meeting(drawn, speakers, date, subject(drawn).lower(), [one.sentence for one in facts], talk), None
@@ -78,5 +84,6 @@ def _chunk(drawn: World, number: int, date: datetime, level: Level) -> tuple[Chu
     title = rng.choice([one.about or "hello" for one in facts]) if rng.random() < 0.5 else subject(drawn)
     own = all(title != one.about for one in facts)
     shown = ("Re: " if rng.random() < 0.2 else "") + title[:1].upper() + title[1:]
-    chunk = mail(drawn, author, date, shown, [one.sentence for one in facts], talk)
+    letter = Letter(author, date, shown, quoted=rng.random() < 0.07)
+    chunk = mail(drawn, letter, [one.sentence for one in facts], talk)
     return chunk, (title, author.full) if own else None

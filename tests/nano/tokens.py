@@ -5,6 +5,7 @@ from random import Random
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from engine.ask.prompt import halved
 from tests.nano import common
 from tests.nano.pool import Pool
 from tests.nano.samples import HARD, LONG, Sample, sample
@@ -61,6 +62,13 @@ def end_of(tokenizer: Tokenizer) -> int:
 def context_ids(tokenizer: Tokenizer, drawn: Sample) -> list[int]:
     """Give the ids of all segments before the question, each tokenised alone."""
     return [one for segment in drawn.context() for one in ids(tokenizer, segment)]
+
+
+def block_ids(tokenizer: Tokenizer, drawn: Sample) -> list[list[int]]:
+    """Give the ids of the system segment, then of each number line and each chunk, which are read in blocks."""
+    system, chunks = ("", drawn.context()) if drawn.bare else (drawn.context()[0], drawn.context()[1:])
+    halves = [half for chunk in chunks for half in halved(chunk)]
+    return [ids(tokenizer, segment) for segment in (system, *halves)]
 
 
 def ids(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from tests.nano import folder
 from tests.nano.batches import PADDING, Batch, batches, repetition
-from tests.nano.model import Shape, Weights, hidden, logits
+from tests.nano.model import Shape, Weights, given, hidden, logits
 
 REPEATS = 200  # steps of pure repetition, at most
 COPIES = 0.7  # the loss at which they end
@@ -41,6 +41,7 @@ class Run:
     least: float = 0.0  # the rates end at this share
     tokens: int = 3200
     peer: Path | None = None  # where another run saves
+    blocks: bool = False  # contexts are read in blocks
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ def _next(tokenizer: Tokenizer, rng: Random, progress: Progress) -> list[Batch]:
     fresh = progress.run.begin == 0 and len(progress.losses) < REPEATS
     if fresh and progress.recent(20) > COPIES:
         return [repetition(rng, Shape().vocabulary, progress.run.tokens)]
-    return batches(tokenizer, rng, progress.reached, progress.run.tokens)
+    return batches(tokenizer, rng, progress.reached, progress.run.tokens, blocks=progress.run.blocks)
 
 
 def _meet(weights: Weights, peer: Path | None) -> None:
@@ -113,8 +114,7 @@ def loss_of(weights: Weights, shape: Shape, batch: Batch) -> Any:
     targets = torch.from_numpy(batch.targets).flatten()
     asked = (targets != PADDING).nonzero()[:, 0]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        given = (torch.from_numpy(one) for one in (batch.context, batch.lengths, batch.said))
-        states = hidden(weights, shape, *given)
+        states = hidden(weights, shape, *given(batch))
         scores = logits(weights, states.flatten(0, 2)[asked])
     return functional.cross_entropy(scores.float(), targets[asked])
 

@@ -60,6 +60,11 @@ _TALKS = (
     ),
     *("report reports reported reporting", "laugh laughs laughed laughing"),
 )
+_GATHERINGS = (
+    *("meet meets met meeting", "rehearse rehearses rehearsed rehearsing", "train trains trained training"),
+    *("practise practises practised practising", "play plays played playing", "gather gathers gathered gathering"),
+    *("sing sings sang singing", "dance dances danced dancing", "work works worked working"),
+)
 TASKS = (
     "send in",
     "hand in",
@@ -126,6 +131,11 @@ def trip(pool: Pool) -> Verb:
 def talk(pool: Pool) -> Verb:
     """Draw a way to speak about things."""
     return _verb(pool.rng.choice(_TALKS))
+
+
+def gathering(pool: Pool) -> Verb:
+    """Draw what groups do regularly."""
+    return _verb(pool.rng.choice(_GATHERINGS))
 
 
 def task(pool: Pool) -> Verb:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tests.nano import about_events
+from tests.nano import about_changes, about_events
 from tests.nano.entities import Person, person, place
-from tests.nano.facts import KINDS, SHARES, Fact, drawn, fact
-from tests.nano.moments import moment
+from tests.nano.facts import KINDS, LASTING, SHARES, Fact, drawn, fact
+from tests.nano.grammar import filled
+from tests.nano.moments import appointment, moment, money
 from tests.nano.pool import Pool
 
 TIED = ("doing", "done", "request", "keeps", "role", "lives", "topic", "travel", "arrival", "charge", "lies")
@@ -26,9 +27,22 @@ class World:
     def add(self, number: int, author: Person) -> Fact:
         """Draw one more fact for a chunk by this author."""
         rng = self.pool.rng
-        events = [old for at, old in self.facts if old.kind.draw == "event" and at < number]
-        again = bool(events) and rng.random() < 0.25
-        new = self._again(rng.choice(events), author) if again else self._new(author)
+        before = [old for at, old in self.facts if at < number and _changes(old)]
+        new = self._again(rng.choice(before)) if before and rng.random() < 0.25 else self._new(author)
+        self.facts.append((number, new))
+        return new
+
+    def invite(self, number: int, author: Person) -> Fact:
+        """Draw an event as a calendar tells it; one in three is an event that has been told of."""
+        before = [old for at, old in self.facts if at < number and old.kind.draw == "event"]
+        if before and self.pool.rng.random() < 0.35:
+            values = dict(self.pool.rng.choice(before).values)
+        else:
+            values = drawn(self.pool, about_events.EVENT, author.full, self.first_day.date())
+        when = appointment(self.pool, self.first_day.date())
+        values |= {"t": when.whole, "day": when.day or "", "clock": when.clock or "", "w": author.full}
+        text = filled("When: {t} (Europe/London, UTC+01:00)\nWhere: {p}\nOrganiser: {w}", values)
+        new = Fact(about_events.EVENT, values, frozenset(("e", "t", "day", "clock", "p", "w")), text, author)
         self.facts.append((number, new))
         return new
 
@@ -54,7 +68,7 @@ class World:
                 values |= self._verbs(kind.name)
             values["u"] = self.user.first
             marks = {(kind.name, who.first + who.last), (values["v"], who.first)} if kind.name in TIED else set()
-            if kind.name in ("decided", "shifts"):
+            if kind.name in ("decided", "shifts", "meets"):
                 marks = {(kind.name, "")}
             if not marks & self.used:
                 self.used |= marks
@@ -74,7 +88,20 @@ class World:
                 heads["thing"] = old.values["c"].split()[-1]
         return heads
 
-    def _again(self, old: Fact, author: Person) -> Fact:
+    def _again(self, old: Fact) -> Fact:
+        """Say that something has changed."""
+        values = dict(old.values)
+        if old.kind.draw == "price":
+            values |= {"m0": values["m"], "m": money(self.pool)}
+            return fact(
+                self.pool, about_changes.TICKET if "e" in old.said else about_changes.DEARER, values, old.person
+            )
+        if old.kind.draw == "coming":
+            values |= {"t0": values["t"], "t": moment(self.pool, self.first_day.date()).whole}
+            return fact(self.pool, about_changes.LATE, values, old.person)
+        return self._moved(old)
+
+    def _moved(self, old: Fact) -> Fact:
         """Say more about an event, the same again, or that it has moved."""
         rng, values = self.pool.rng, dict(old.values)
         kind = rng.choice((about_events.EVENT, about_events.MOVED, about_events.MOVED, about_events.ELSEWHERE))
@@ -89,6 +116,11 @@ class World:
             within = "at" if where[0].isdigit() else "in"
             values |= {"p0": old.values["p"], "in_p0": old.values["in_p"], "p": where, "in_p": f"{within} {where}"}
         return fact(self.pool, kind, values, old.person)
+
+
+def _changes(old: Fact) -> bool:
+    """Tell whether a later message may change it; what one person asks for a thing need not be what others ask."""
+    return old.kind.draw in LASTING and old.kind.name != "charge"
 
 
 def world(pool: Pool) -> World:
