@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cli.figures import size
+from cli.plain import size
 from cli.session import Session
 from engine.models import catalog, memory
 from engine.models.place import Local

@@ -1,49 +1,53 @@
-"""Figures as a person reads them. With rich, so not on the light path."""
+"""Figures as a person reads them, on one screen. With rich, so not on the light path."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from cli import out
-from cli.plain import count, plain
+from cli.plain import count, plain, size
+from cli.reuse import common, tensors
+
+_LABEL = 12  # columns
 
 
 def show_figures(row: dict[str, Any]) -> None:
     """Print what `pkb stats` found."""
-    console, kept = out.console(), row["kept"]
-    console.print(
-        f"{count(kept['documents'], 'document')} in {count(kept['files'], 'file')}, {count(kept['chunks'], 'chunk')}"
+    console = out.console()
+    _print(_kept(row))
+    if row["asked"]:
+        console.print()
+        console.print(_tiers(row))
+    else:
+        _print([("asked", "nothing yet; try: pkb ask QUESTION")])
+    if shown := [*tensors(row), *common(row, bars=console.is_terminal and console.encoding.startswith("utf"))]:
+        console.print()
+        _print(shown)
+
+
+def _print(rows: Iterable[tuple[str, str]]) -> None:
+    """Print lines, each under its label or the one above it."""
+    for label, shown in rows:
+        out.console().print(Text.assemble((label.ljust(_LABEL), "bold"), shown))
+
+
+def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    kept, bank, names = row["kept"], row["bank"], row["collections"].items()
+    yield (
+        "kept",
+        f"{count(kept['documents'], 'document')} in {count(kept['files'], 'file')}, {count(kept['chunks'], 'chunk')}",
     )
     if kept["vectors"] < kept["chunks"]:
-        console.print(f"{kept['vectors']:,} of them can be searched by meaning; the rest by words")
-    for name, documents in row["collections"].items():
-        console.print(f"  {plain(name)}: {count(documents, 'document')}")
+        yield "", f"{kept['vectors']:,} of them can be searched by meaning; the rest by words"
+    if len(names) > 1:
+        yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if kept["problems"]:
-        console.print(f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest --json")
-    console.print(f"{count(row['bank']['answers'], 'answer')} kept in {size(row['bank']['bytes'])}")
-    if row["tensors"]["nodes"] or row["tensors"]["hits"]:
-        console.print(_tensors(row["tensors"]))
-    console.print("on disk: " + ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items()))
-    if row["asked"]:
-        console.print(_tiers(row))
-
-
-def _tensors(row: dict[str, Any]) -> str:
-    """Say what is kept of what a model has read, what that saved, and what more room would have."""
-    kept = f"{count(row['nodes'], 'message')} read and kept in {size(row['bytes'])} of {size(row['budget'])}"
-    saved = f"reused in {count(row['hits'], 'answer')}: {row['tokens']:,} tokens, {row['saved_s']:.1f} s saved"
-    more = [f"{times} the room, {seconds:.1f} s more" for times, seconds in row["more_would_save_s"].items() if seconds]
-    return "; ".join([kept, saved, *more])
-
-
-def size(used: float) -> str:
-    """Give bytes in the unit that reads best."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if used < 1000:
-            return f"{used:.0f} {unit}" if unit == "B" else f"{used:.1f} {unit}"
-        used /= 1000
-    return f"{used:.1f} TB"
+        yield "", f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest --json"
+    yield "answers", f"{bank['answers']:,} kept, {size(bank['bytes'])} of {size(bank['budget'])}"
+    disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
+    yield "on disk", f"{disk} of {size(row['tensors']['budget'])}"
 
 
 def _tiers(row: dict[str, Any]) -> Table:

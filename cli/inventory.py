@@ -4,8 +4,7 @@ import os
 from dataclasses import dataclass
 
 from cli.choice import room_for, room_of
-from cli.figures import size
-from cli.plain import plain
+from cli.plain import plain, size
 from cli.session import Session
 from engine.models.catalog import EMBEDDER, Role, architecture, role
 from engine.models.place import Local, find, installed

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import deeds, out
+from cli import counts, deeds, out
 from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, place, text
 from cli.plain import line, plain
-from cli.session import Session, session
+from cli.session import session
 from store.errors import UsageError
 
 
@@ -84,57 +84,10 @@ def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the figure
     Example: pkb stats --json
     """
     with session() as opened:
-        row = _figures(opened)
+        row = counts.gather(opened)
     if as_json:
         out.data(row)
         return
     from cli.figures import show_figures
 
     show_figures(row)
-
-
-def _tensors(opened: Session) -> dict[str, Any]:
-    """Give what is kept of what a model has read, and what that did."""
-    from cli.tensors import open_store
-
-    store = open_store(opened.home, opened.ledger, opened.settings.kv)
-    found = store.stats()
-    store.close()
-    hits = found.hits.values()
-    return {
-        "nodes": found.nodes,
-        "bytes": found.bytes,
-        "budget": opened.settings.kv.bytes,
-        "written_today": found.written_today,
-        "hits": sum(tally.count for tally in hits),
-        "tokens": sum(tally.tokens for tally in hits),
-        "saved_s": round(sum(tally.seconds for tally in hits), 3),
-        "hits_by_depth": {str(depth): tally.count for depth, tally in found.hits.items()},
-        "removed": {reason: tally.count for reason, tally in found.removed.items()},
-        "refused": {reason: tally.count for reason, tally in found.refused.items()},
-        "more_would_save_s": {f"{times}x": round(float(tally.seconds), 3) for times, tally in found.would_save.items()},
-    }
-
-
-def _figures(opened: Session) -> dict[str, Any]:
-    from store.bank import Bank
-    from store.history import History
-
-    answers, answer_bytes = Bank(opened.ledger).size()
-    chunks, missing = opened.ledger.count("chunks"), deeds.missing_vectors(opened)
-    tiers = History(opened.ledger).by_tier()
-    return {
-        "schema": out.SCHEMA,
-        "generation": opened.ledger.generation,
-        "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
-        "collections": opened.catalogue.by_collection(),
-        "bank": {"answers": answers, "bytes": answer_bytes, "budget": opened.settings.bank.bytes},
-        "tensors": _tensors(opened),
-        "bytes": opened.home.sizes(),
-        "asked": [
-            {"tier": t.tier, "questions": t.questions, "answered": t.answered, "median_ms": round(t.median_ms, 3),
-             "saved_s": round(t.saved_ms / 1000, 3)}
-            for t in tiers
-        ],
-        "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
-    }  # fmt: skip

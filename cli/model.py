@@ -92,7 +92,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """
     from cli.choice import choose
     from cli.consent import agreed
-    from cli.figures import size
+    from cli.plain import size
     from engine.models.blobs import Shelf
 
     with session() as opened:

@@ -1,4 +1,4 @@
-"""Text from mail made safe for a terminal: no escapes, no control characters, nothing that turns text round."""
+"""Text for a terminal: from mail without escapes, control characters or what turns text round; numbers with units."""
 
 import json
 import re
@@ -27,6 +27,15 @@ def in_json(text: str) -> str:
 def count(number: int, noun: str) -> str:
     """Give a number with its noun."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def size(used: float) -> str:
+    """Give bytes in the unit that reads best."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if used < 1000:
+            return f"{used:.0f} {unit}" if unit == "B" else f"{used:.1f} {unit}"
+        used /= 1000
+    return f"{used:.1f} TB"
 
 
 def one_line(text: str, width: int) -> str:

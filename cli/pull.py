@@ -5,7 +5,7 @@ import os
 from cli import out
 from cli.choice import Room, choose, needs, room_for, why_not
 from cli.consent import agreed
-from cli.figures import size
+from cli.plain import size
 from cli.progress import bars
 from cli.session import Session
 from engine.models import catalog, memory

@@ -1,15 +1,19 @@
 """What was asked, when, from which tier it was answered and what that took: the ground of `pkb stats`."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from store.ledger import Ledger
 
-KEPT = 10_000  # questions; older ones are dropped
+KEPT = 20_000  # questions; older ones are dropped, with what they retrieved
+_COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question as it was answered; `saved_ms` is what making the answer had taken, less what this one took."""
+    """One question as it was answered; `saved_ms` is what making the answer had taken, less what this one took.
+
+    `prompt` and `reused` are the tokens that a model was to read and those of them it had read before, where one did.
+    """
 
     at: float
     question: str
@@ -17,6 +21,8 @@ class Asked:
     answered: bool
     total_ms: float
     saved_ms: float
+    prompt: int | None = None
+    reused: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +36,39 @@ class TierCount:
     saved_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts that models were given, how many of them began with what was read before, and their tokens."""
+
+    questions: int
+    with_reuse: int
+    tokens: int
+    reused: int
+
+
 class History:
     """The questions asked of one home."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
 
-    def add(self, asked: Asked) -> None:
-        """Keep one question, and no more than the newest KEPT."""
-        row = (asked.at, asked.question, asked.tier, asked.answered, asked.total_ms, asked.saved_ms)
-        sql = "INSERT INTO asked (at, question, tier, answered, total_ms, saved_ms) VALUES (?, ?, ?, ?, ?, ?)"
-        newest = self._rows.execute(sql, row).lastrowid or 0
+    def add(self, asked: Asked) -> int:
+        """Keep one question, and no more than the newest KEPT; gives its number."""
+        sql = f"INSERT INTO asked ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        newest = self._rows.execute(sql, astuple(asked)).lastrowid or 0
         self._rows.execute("DELETE FROM asked WHERE id <= ?", (newest - KEPT,))
+        return newest
 
     def by_tier(self) -> list[TierCount]:
         """Count questions by tier, most frequent first."""
         sql = "SELECT tier, count(*), sum(answered), sum(saved_ms) FROM asked GROUP BY tier ORDER BY 2 DESC, 1"
         return [TierCount(t, n, a, self._median(t, n), s) for t, n, a, s in self._rows.execute(sql).fetchall()]
+
+    def prompts(self) -> Prompts:
+        """Count the questions that a model read, and their tokens."""
+        sql = """SELECT count(prompt_tokens), count(nullif(reused_tokens, 0)), coalesce(sum(prompt_tokens), 0),
+                 coalesce(sum(reused_tokens), 0) FROM asked"""
+        return Prompts(*self._rows.execute(sql).fetchone())
 
     def _median(self, tier: str, count: int) -> float:
         sql = "SELECT total_ms FROM asked WHERE tier = ? ORDER BY total_ms LIMIT 1 OFFSET ?"

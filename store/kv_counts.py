@@ -6,6 +6,7 @@ much more room would have kept it. Every method is for a transaction of the call
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from store.kv_tree import Key, Node
 from store.ledger import Ledger
@@ -13,6 +14,7 @@ from store.ledger import Ledger
 GHOSTS = 20_000  # kept at most, about 3 MB of ledger
 TIMES = (2, 4, 8)  # the budgets that ghosts are counted for, as multiples of the one there is
 _DAY_S = 86_400
+_EPOCH = date(1970, 1, 1)
 _DAYS = 60  # that bytes written are remembered for
 _FREED = "kv.freed"  # the counter of all bytes ever evicted for lack of room
 
@@ -49,6 +51,11 @@ class KvCounts:
         """Give the bytes written since midnight, UTC."""
         row = self._rows.execute("SELECT bytes FROM kv_written WHERE day = ?", (_day(now),)).fetchone()
         return int(row[0]) if row else 0
+
+    def written_by_day(self) -> dict[date, int]:
+        """Give the bytes written on each day, UTC, that any were written on, oldest first."""
+        rows = self._rows.execute("SELECT day, bytes FROM kv_written ORDER BY day")
+        return {_EPOCH + timedelta(day): size for day, size in rows}
 
     def write(self, size: int, now: float) -> None:
         """Count bytes that are about to be written."""

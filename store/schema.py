@@ -75,4 +75,11 @@ _KV = (
         seconds REAL NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV)
+_RETRIEVED = (
+    # Tokens that a model was to read for a question, NULL where none did; and the ids (JSON) of the chunks retrieved.
+    "ALTER TABLE asked ADD COLUMN prompt_tokens INTEGER",
+    "ALTER TABLE asked ADD COLUMN reused_tokens INTEGER",
+    "CREATE TABLE retrieved (asked INTEGER PRIMARY KEY REFERENCES asked (id) ON DELETE CASCADE, chunks TEXT NOT NULL)",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED)

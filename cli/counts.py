@@ -1,0 +1,111 @@
+"""The figures of `pkb stats`, gathered from what the home counts. Prints nothing, and loads nothing heavy."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cli import deeds, out
+from cli.session import Session
+
+if TYPE_CHECKING:
+    from store.kv_counts import Tally
+
+
+def gather(opened: Session) -> dict[str, Any]:
+    """Give all figures, as the JSON page describes them."""
+    from store.bank import Bank
+    from store.history import History
+
+    answers, answer_bytes = Bank(opened.ledger).size()
+    chunks, missing = opened.ledger.count("chunks"), deeds.missing_vectors(opened)
+    history = History(opened.ledger)
+    tiers, prompts = history.by_tier(), history.prompts()
+    return {
+        "schema": out.SCHEMA,
+        "generation": opened.ledger.generation,
+        "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
+        "collections": opened.catalogue.by_collection(),
+        "bank": {"answers": answers, "bytes": answer_bytes, "budget": opened.settings.bank.bytes},
+        "tensors": _tensors(opened),
+        "bytes": opened.home.sizes(),
+        "asked": [
+            {"tier": t.tier, "questions": t.questions, "answered": t.answered, "median_ms": round(t.median_ms, 3),
+             "saved_s": round(t.saved_ms / 1000, 3)}
+            for t in tiers
+        ],
+        "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
+        "prompts": {"questions": prompts.questions, "with_reuse": prompts.with_reuse, "tokens": prompts.tokens,
+                    "reused": prompts.reused},
+        **_curves(opened),
+    }  # fmt: skip
+
+
+def _tensors(opened: Session) -> dict[str, Any]:
+    """Give what is kept of what a model has read, and what that did."""
+    from cli.tensors import open_store
+    from store.kv_counts import KvCounts
+
+    settings = opened.settings.kv
+    store = open_store(opened.home, opened.ledger, settings)
+    found = store.stats()
+    store.close()
+    hits, partial = found.hits.values(), found.partial.values()
+    days = KvCounts(opened.ledger).written_by_day()
+    return {
+        "reuse": settings.reuse,
+        "nodes": found.nodes,
+        "bytes": found.bytes,
+        "budget": settings.bytes,
+        "written_today": found.written_today,
+        "daily_budget": settings.daily_bytes,
+        "written_by_day": {day.isoformat(): size for day, size in days.items()},
+        "hits": sum(tally.count for tally in hits),
+        "partial": sum(tally.count for tally in partial),
+        "tokens": sum(tally.tokens for tally in hits),
+        "saved_s": _seconds(sum(tally.seconds for tally in hits)),
+        "hits_by_depth": {str(depth): tally.count for depth, tally in sorted(found.hits.items())},
+        "tokens_by_depth": {str(depth): tally.tokens for depth, tally in sorted(found.hits.items())},
+        "saved_s_by_depth": {str(depth): _seconds(tally.seconds) for depth, tally in sorted(found.hits.items())},
+        "removed": _counts(found.removed),
+        "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
+        "refused": _counts(found.refused),
+        "ghosts": found.ghosts,
+        "more_would_save_s": {f"{times}x": _seconds(tally.seconds) for times, tally in found.would_save.items()},
+    }
+
+
+def _counts(tallies: "Mapping[str, Tally]") -> dict[str, int]:
+    return {reason: tally.count for reason, tally in tallies.items()}
+
+
+def _seconds(seconds: float) -> float:
+    return round(float(seconds), 3)
+
+
+def _curves(opened: Session) -> dict[str, Any]:
+    """Give what the questions have in common, by what was retrieved for them."""
+    from engine import curves
+    from store.history import KEPT
+    from store.retrieved import Retrieved
+
+    retrieved = Retrieved(opened.ledger)
+    lists = retrieved.lists(KEPT)
+    spread = curves.frequency(retrieved.frequencies().values())
+    ways = {
+        "beginning": curves.prefix_overlap,
+        "one_question": curves.set_overlap,
+        "all_questions": curves.seen_before,
+    }
+    overlap = {name: curves.curve(list(way(lists))) for name, way in ways.items()}
+    return {
+        "retrieved": {
+            "questions": len(lists),
+            "chunks": spread.chunks,
+            "times": spread.retrievals,
+            "by_times": {name: round(share, 4) for name, share in spread.by_times.items()},
+            "on_hottest": {f"{percent}%": round(share, 4) for percent, share in spread.on_hottest.items()},
+        },
+        "overlap": {
+            name: {"mean": round(one.mean, 4), "over_time": [round(part, 4) for part in one.over_time]}
+            for name, one in overlap.items()
+        },
+    }

@@ -1,0 +1,132 @@
+"""`pkb stats`: what a home shows before and after questions, and how the lines about reuse are worded."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cli.reuse import common, tensors
+from tests.cli.conftest import Pkb
+from tests.demo import NANO, environment
+
+NEW = "Who has the spare key to the workshop?"
+MB = 1_000_000
+
+
+def row(**tensors: Any) -> dict[str, Any]:
+    """Make the figures of a home where a model read ten prompts."""
+    usual = {
+        "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "written_today": MB,
+        "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB}, "hits": 0, "partial": 0, "saved_s": 0.0,
+        "hits_by_depth": {}, "removed": {}, "refused": {}, "more_would_save_s": {"2x": 0.0, "4x": 0.0, "8x": 0.0},
+    }  # fmt: skip
+    overlap = {"mean": 0.5, "over_time": [0.0, 0.5, 1.0]}
+    return {
+        "tensors": usual | tensors,
+        "prompts": {"questions": 10, "with_reuse": 4, "tokens": 4000, "reused": 1000},
+        "retrieved": {"questions": 3, "chunks": 20, "times": 30, "by_times": {"1": 0.75, "2": 0.25, "10+": 0.0},
+                      "on_hottest": {"10%": 0.25}},
+        "overlap": dict.fromkeys(("beginning", "one_question", "all_questions"), overlap),
+    }  # fmt: skip
+
+
+def said(label: str, **about: Any) -> str:
+    """Give what stands beside a label."""
+    return dict(tensors(row(**about)))[label]
+
+
+def test_a_home_without_questions_says_what_to_type(pkb: Pkb) -> None:
+    ran = pkb("stats")
+    assert "59 documents in 52 files, 90 chunks" in ran.out
+    assert ran.out.splitlines()[-1] == "asked       nothing yet; try: pkb ask QUESTION"
+
+
+def test_what_a_question_retrieved_is_remembered_and_an_exact_hit_retrieves_nothing(pkb: Pkb) -> None:
+    sources = pkb("ask", NEW, "--json").row["sources"]
+    pkb("ask", NEW)
+    found = pkb("stats", "--json").row["retrieved"]
+    assert found["questions"] == 1
+    assert found["chunks"] == found["times"] >= len(sources) > 0
+
+
+def test_questions_alike_overlap_and_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
+    pkb("config", "set", "model.name", str(NANO))
+    for _ in range(2):
+        pkb("ask", NEW, "--fresh")
+    found = pkb("stats", "--json").row
+    means = {name: one["mean"] for name, one in found["overlap"].items()}
+    assert means == {"beginning": 0.5, "one_question": 0.5, "all_questions": 0.5}
+    assert found["retrieved"]["by_times"]["2"] == 1.0
+    prompts, kept = found["prompts"], found["tensors"]
+    assert (prompts["questions"], prompts["with_reuse"], prompts["reused"]) == (2, 1, kept["tokens"])
+    assert 0 < prompts["reused"] < prompts["tokens"] / 2
+    assert kept["written_by_day"] == dict.fromkeys(kept["written_by_day"], kept["bytes"])
+
+
+def test_stats_opens_no_table_and_loads_no_model(pkb: Pkb) -> None:
+    pkb("ask", NEW)
+    code = "import sys; from cli.app import run; run(['stats', '--json']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(pkb.folder), capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    loaded = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert loaded & {"lancedb", "pyarrow", "mlx", "transformers", "tokenizers", "rank_bm25", "rich"} == set()
+
+
+def test_all_of_it_fits_one_screen(pkb: Pkb) -> None:
+    for question in (NEW, "When is the summer concert?", NEW):
+        pkb("ask", question)
+    lines = pkb("stats").out.splitlines()
+    assert (len(lines) <= 24, [line for line in lines if len(line) > 100]) == (True, [])
+
+
+def test_what_was_written_stands_beside_what_may_be() -> None:
+    assert said("prompts") == "2 segments kept in 3.0 MB; 1.0 MB of 20.0 GB written today"
+
+
+def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
+    assert said("reused", saved_s=2.5) == "1,000 of 4,000 tokens (25 %), in 4 of 10 prompts; 2.5 s saved"
+
+
+def test_depths_are_counted_in_chunks_behind_the_instructions() -> None:
+    lines = [text for _, text in tensors(row(hits=6, hits_by_depth={"10": 1, "1": 3, "2": 2}, partial=1))]
+    assert lines[-1] == "as far as: the instructions 3, 1 chunk 2, 9 chunks 1; 1 with part of the next"
+
+
+def test_of_blocks_segments_are_counted_as_they_are() -> None:
+    lines = [text for _, text in tensors(row(hits=5, hits_by_depth={"1": 3, "7": 2}, reuse="blocks"))]
+    assert lines[-1] == "as far as: 1 segment 3, 7 segments 2"
+
+
+def test_evictions_go_with_what_more_room_would_have_saved() -> None:
+    would = {"2x": 1.25, "4x": 3.0, "8x": 3.0}
+    lines = [text for _, text in tensors(row(removed={"torn": 2, "room": 7, "ids": 1}, more_would_save_s=would))]
+    assert lines[-2:] == [
+        "7 for lack of room, 3 with a file that was gone or damaged",
+        "more room would have saved 1.2 s with 2x the room, 3.0 s with 4x the room",
+    ]
+
+
+def test_more_room_that_would_have_saved_nothing_is_called_that() -> None:
+    lines = [text for _, text in tensors(row(removed={"room": 7}))]
+    assert lines[-1] == "more room would have saved next to nothing so far"
+
+
+def test_refusals_are_named() -> None:
+    found = said("not kept", refused={"coming": 1, "day": 3, "parent": 4, "room": 2})
+    assert found == (
+        "4 whose beginning was gone, 3 over the limit of a day, 2 for lack of room, 1 behind another process"
+    )
+
+
+def test_an_overlap_grows_in_bars_on_a_terminal_and_in_numbers_elsewhere() -> None:
+    drawn = [[text for _, text in common(row(), bars=bars)][-1] for bars in (True, False)]
+    assert [text.split("%", 1)[1].strip() for text in drawn] == ["▁▅█", "first 0 %, last 100 %"]
+
+
+def test_chunks_are_said_to_be_retrieved_so_often() -> None:
+    assert [text for _, text in common(row(), bars=False)][:2] == [
+        "20 chunks, 30 times for 3 questions; the top 10 % of them got 25 %",
+        "75 % once, 25 % twice",
+    ]

@@ -1,0 +1,64 @@
+"""What the history keeps of a question: its tier and tokens, and what was found for it in document order."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.evidence import Evidence, Read
+from engine.ask.prompt import Shown, in_document_order
+from engine.ask.remember import in_prompt, remember
+from engine.ask.reply import Reply
+from store.history import History
+from store.ledger import Ledger, open_ledger
+from store.records import Chunk
+from store.retrieved import Retrieved
+
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+reads = st.lists(
+    st.tuples(st.sampled_from("abcde"), st.none() | st.integers(1, 3), st.integers(0, 5), st.integers(1, 3)),
+    max_size=6,
+    unique_by=lambda one: one[0],
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
+        yield made
+
+
+def read(name: str, day: int | None, first: int, count: int) -> Read:
+    chunks = tuple(Chunk(f"{name}{at}", name, at, "", "text", 1, 1) for at in range(first, first + count))
+    return Read(chunks, name, (), datetime(2024, 6, day, tzinfo=UTC) if day else None, 1.0, ())
+
+
+def evidence(*found: Read) -> Evidence:
+    return Evidence(found, tuple(chunk.id for one in found for chunk in one.chunks), 1.0)
+
+
+@given(reads)
+def test_chunks_stand_as_a_prompt_shows_them(parts: list[tuple[str, int | None, int, int]]) -> None:
+    found = evidence(*(read(*part) for part in parts))
+    shown = [Shown(chunk, rank, one.date) for rank, one in enumerate(found.reads) for chunk in one.chunks]
+    assert in_prompt(found) == tuple(one.chunk.id for one in in_document_order(shown))
+
+
+def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> None:
+    tokens = {"prompt": 300, "reused": 120, "computed": 180, "generated": 9}
+    reply = Reply("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
+    remember(ledger, "when?", NOW, reply, 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
+    assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
+    assert History(ledger).prompts().reused == 120
+    assert Retrieved(ledger).lists(10) == [("early0", "early1", "late0")]
+
+
+def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:
+    reply = Reply("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
+    remember(ledger, "when?", NOW, reply, 30.0, None)
+    assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
+    assert (History(ledger).prompts().questions, Retrieved(ledger).lists(10)) == (0, [])
