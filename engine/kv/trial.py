@@ -1,0 +1,140 @@
+"""Reads prompts in the usual way and in blocks, and compares: the words that follow, the seconds, what comes again.
+
+Knows no question and no bank. What it keeps, it keeps where it is told to.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.ask.generate import read
+from engine.ask.parse import parse
+from engine.ask.prefill import Reading
+from engine.ask.segments import Ids
+from engine.ask.trace import Trace
+
+if TYPE_CHECKING:
+    from engine.models.mlx import Mlx
+
+Logits = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Seconds until the first token of an answer: all of the prompt computed, and what was kept of it loaded."""
+
+    computed: float
+    loaded: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One prompt read in both ways.
+
+    Along the usual answer, its stop included: `kl`, how far the next token is from the usual one at each step, in nats,
+    and `same`, at how many of them the same one is the likeliest. Both answers are as the model writes them.
+    """
+
+    kl: tuple[float, ...]
+    same: int
+    answers: tuple[str, str]
+    usual: Timed
+    blocks: Timed
+
+    @property
+    def equal(self) -> bool:
+        """Tell whether both ways give the same answer, to the letter."""
+        return self.same == len(self.kl)
+
+    @property
+    def same_words(self) -> bool:
+        """Tell whether both answers are shown in the same words, whatever chunks they name."""
+        one, other = (parse(answer).answer for answer in self.answers)
+        return one == other
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A cache that has read a prompt, the logits behind it, and the seconds until they were there."""
+
+    cache: Any
+    logits: Logits
+    seconds: float
+
+
+def trial(
+    model: "Mlx", usual: Reading, blocks: Reading, prompts: tuple[Sequence[Ids], Sequence[Ids]], most: int
+) -> Trial:
+    """Read a prompt in both forms, twice, and answer in at most so many tokens."""
+    (computed, loaded), (computed_b, loaded_b) = (
+        (_begin(model, way, ids), _begin(model, way, ids)) for way, ids in zip((usual, blocks), prompts, strict=True)
+    )
+    said, rows = _answer(model, computed, most)
+    others = [computed_b.logits, *(model.logits(computed_b.cache, [token]) for token in said[: len(rows) - 1])]
+    same = sum(int(a.argmax() == b.argmax()) for a, b in zip(rows, others, strict=True))
+    other = said if same == len(rows) else _answer(model, loaded_b, most)[0]
+    return Trial(
+        kl=tuple(divergence(a, b) for a, b in zip(rows, others, strict=True)),
+        same=same,
+        answers=(_text(model, said), _text(model, other)),
+        usual=Timed(computed.seconds, loaded.seconds),
+        blocks=Timed(computed_b.seconds, loaded_b.seconds),
+    )
+
+
+def divergence(one: Logits, other: Logits) -> float:
+    """Give how far the next token of the second logits is from that of the first: Kullback-Leibler, in nats."""
+    p, q = _log_shares(one), _log_shares(other)
+    return float((np.exp(p) * (p - q)).sum())
+
+
+def again(prompts: Iterable[Sequence[Ids]], *, blocks: bool) -> float:
+    """Give the share of the tokens of prompts, in the order they are read in, that were met before."""
+    met, count, total = set[tuple[Ids, ...]](), 0, 0
+    for ids in prompts:
+        system, *rest = ids[:-1]
+        behind = [(system, one) for one in rest] if blocks else [(system, *rest[: at + 1]) for at in range(len(rest))]
+        paths: list[tuple[Ids, ...]] = [(system,), *behind]
+        count += sum(len(path[-1]) for path in paths if path in met)
+        total += sum(map(len, ids))
+        met.update(paths)
+    return count / total if total else 0.0
+
+
+def _begin(model: "Mlx", way: Reading, ids: Sequence[Ids]) -> _Begun:
+    """Read a prompt and keep it."""
+    begun = time.perf_counter()
+    with ExitStack() as held:
+        found = read(way, ids[:-1], Trace(), held)
+        logits = model.logits(found.cache, ids[-1])
+        seconds = time.perf_counter() - begun
+        found.keep()
+    return _Begun(found.cache, logits, seconds)
+
+
+def _answer(model: "Mlx", begun: _Begun, most: int) -> tuple[list[int], list[Logits]]:
+    """Go on greedily up to a stop; gives the tokens, the stop among them, and the logits that each is the best of."""
+    rows, said = [begun.logits], [int(begun.logits.argmax())]
+    while len(said) < most and not _ends(model, said[-1]):
+        rows.append(model.logits(begun.cache, said[-1:]))
+        said.append(int(rows[-1].argmax()))
+    return said, rows
+
+
+def _ends(model: "Mlx", token: int) -> bool:
+    return token in model.stops or (model.one_line and "\n" in model.vocabulary.decode([token]))
+
+
+def _text(model: "Mlx", said: Sequence[int]) -> str:
+    return model.vocabulary.decode([token for token in said if token not in model.stops]).strip()
+
+
+def _log_shares(logits: Logits) -> NDArray[np.float64]:
+    wide = logits.astype(np.float64) - logits.max()
+    found: NDArray[np.float64] = wide - np.log(np.exp(wide).sum())
+    return found
