@@ -57,7 +57,7 @@ def ask(
             opened.override("model.name", model)
             opened.override("model.revision", "")
         if no_cache:
-            opened.override("kv.reuse", "off")
+            opened.keeps_tensors = False
         if max_tokens is not None:
             opened.override("model.max_tokens", max_tokens)
         scope = limits(opened, sender, recipient, since, until, collection)

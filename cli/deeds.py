@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from cli.session import Session
 
+_QUESTIONS = 2000  # of the latest, whose chunks idle counts
+_PAST = 200  # questions of the latest that idle asks again
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.ask.evidence import Evidence
     from engine.health import Check
+    from engine.idle.plan import Night
     from engine.ingest.embed import Embedded
     from engine.ingest.ingest import Ingest
     from store.integrity import Finding
@@ -73,6 +77,44 @@ def examine(opened: Session) -> "Iterator[Check]":
 
     threads = threads_of(opened.ledger if opened.there else None)
     return examine(opened.home, opened.settings, threads, opened.environ)
+
+
+def ever_asked(opened: Session) -> bool:
+    """Tell whether any question has retrieved anything."""
+    from store.retrieved import Retrieved
+
+    return bool(Retrieved(opened.ledger).lists(1))
+
+
+def night(opened: Session, *, least: int) -> "Night | None":
+    """Give what idle works on, None where pkb quotes; chunks are worth it that were retrieved `least` times."""
+    ledger, catalogue, settings, writer = opened.ledger, opened.catalogue, opened.settings, opened.writer
+    if writer.load is None:
+        return None
+    from engine.ask.evidence import gather
+    from engine.ask.question import understand
+    from engine.ask.trace import Trace
+    from engine.idle.plan import Night
+    from store.past import past
+    from store.retrieved import Retrieved
+
+    def ask(text: str, scope: "Scope", k: int) -> "Evidence":
+        parts = (opened.reader, catalogue, opened.question_embedder)
+        return gather(*parts, understand(text, opened.now), scope, k, Trace(), opened.whole)
+
+    return Night(
+        reading=writer.load(),
+        retrieved=Retrieved(ledger).lists(_QUESTIONS),
+        past=past(ledger, writer.fingerprint, _PAST),
+        gather=ask,
+        chunks=lambda ids: {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)},
+        collections=catalogue.collections,
+        now=opened.now,
+        k=settings.ask.k,
+        most=settings.model.max_tokens,
+        order=settings.kv.order,
+        least=least,
+    )
 
 
 def ingest(opened: Session, *, prune: bool) -> "Ingest":

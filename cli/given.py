@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_TIME = re.compile(r"(\d{1,6})\s*([smh]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
@@ -29,6 +31,13 @@ def place(path: Path) -> Path:
     with suppress(RuntimeError):
         path = path.expanduser()
     return Path(os.path.normpath(path.absolute()))
+
+
+def duration(flag: str, time: str) -> float:
+    """Give the seconds of a time like 10m; UsageError naming what cannot be."""
+    if found := _TIME.fullmatch(time.strip()):
+        return float(int(found[1]) * _SECONDS[found[2]])
+    raise UsageError(f"{flag} {time} is not a time like 90s, 10m or 2h", "pkb idle --budget 10m")
 
 
 def limits(

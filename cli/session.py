@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
     from engine.ask.trace import Trace
+    from engine.ask.whole import Whole
     from engine.models.protocols import Embedder
     from engine.settings import Settings
     from store.catalogue import Catalogue
@@ -39,6 +40,7 @@ class Session:
 
         self.environ = environ
         self.home: Home = locate(environ)
+        self.keeps_tensors = True  # what a model has read is kept and loaded, where the settings have it so
         self._create = False
 
     @cached_property
@@ -132,7 +134,7 @@ class Session:
     @property
     def question_embedder(self) -> "Embedder | None":
         """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
-        from store.vectors import table_of
+        from store.pending import table_of
 
         try:
             fits = self.ledger.get("vectors") == table_of(self.embedder.fingerprint)
@@ -152,16 +154,25 @@ class Session:
 
                     parts = (self.reader, self.catalogue, self.question_embedder)
                     held.enter_context(self.locks.reader())
-                return gather(*parts, question, manner.scope, manner.k, trace)
+                return gather(*parts, question, manner.scope, manner.k, trace, self.whole)
 
         return Asker(self.ledger, gather, self.writer.write, self.writer.fingerprint, self.settings.bank.bytes)
+
+    @property
+    def whole(self) -> "Whole":
+        """Give what comes with a retrieved chunk: nothing where pkb quotes, for a quote needs no context."""
+        from engine.ask.whole import Whole
+
+        ask = self.settings.ask
+        return Whole(ask.whole, ask.whole_tokens) if self.writer.load else Whole()
 
     @cached_property
     def writer(self) -> "Writer":
         """Give what writes answers: the language model that the settings name, else the quotes."""
         from cli.writers import choose
 
-        return choose(self.home, self.settings, lambda: self.ledger, self.now, self.environ)
+        kept = self.keeps_tensors and self.settings.kv.reuse != "off"
+        return choose(self.home, self.settings, lambda: self.ledger, self.now, self.environ, kept=kept)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The kept tensors of a home: opens their store, for a model's prompts or for `pkb stats`."""
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,19 +12,25 @@ if TYPE_CHECKING:
     from store.kv_store import KvStore
     from store.ledger import Ledger
 
+_NEVER = sys.maxsize  # no segment is that long: none lends its beginning
+
 
 def kept(
     model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "KvSettings", threads: int
 ) -> "Kept":
     """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
+    from importlib.metadata import version
+
     from engine.ask.prefill import Kept
     from engine.models.runtime import arithmetic
     from store.kv_tree import root_of
 
-    store = open_store(home, ledger, settings, model.sub_step)
+    form, sub_step = model.form, str(model.sub_step)
+    store = open_store(home, ledger, settings, model.sub_step if form.lends else _NEVER)
     store.collect()
-    parts = {"model": fingerprint, "dtype": model.dtype, "sub_step": str(model.sub_step), "adapter": ""}
-    return Kept(store, root_of(parts | arithmetic(home.cache, threads)), model)
+    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
+    parts |= {"mlx_lm": version("mlx-lm")} | arithmetic(home.cache, threads)
+    return Kept(store, root_of(parts), model)
 
 
 def open_store(home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1) -> "KvStore":

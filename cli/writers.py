@@ -1,7 +1,7 @@
 """Who writes the answers of one command: the quote writer, or a language model that is loaded when first needed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What writes a reply, and all that its words depend on beside the evidence."""
+    """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any."""
 
     fingerprint: str
     write: "Callable[[Question, Evidence, Trace, Say | None], Written]"
+    load: "Callable[[], Reading] | None" = None
 
 
 def choose(
-    home: "Home", settings: "Settings", ledger: "Callable[[], Ledger]", now: "datetime", environ: Mapping[str, str]
+    home: "Home",
+    settings: "Settings",
+    ledger: "Callable[[], Ledger]",
+    now: "datetime",
+    environ: Mapping[str, str],
+    *,
+    kept: bool = True,
 ) -> Writer:
-    """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here."""
+    """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
+
+    `kept` tells whether what it reads is kept.
+    """
     chosen = settings.model
     if chosen.name in ("", "quote"):
         return _quotes(settings.ask.decline_below)
@@ -38,8 +48,8 @@ def choose(
 
     found = find(chosen.name, chosen.revision or None, environ)
     print_of = fingerprint(found, home.cache / "digests")
-    load = cache(lambda: _load(found, print_of, home, ledger(), settings))
-    return _model(found.name, print_of, load, now, chosen.max_tokens)
+    load = cache(lambda: _load(found, print_of, home, ledger(), settings, kept=kept))
+    return _model(found.name, print_of, load, now, settings)
 
 
 def _quotes(least: float) -> Writer:
@@ -54,28 +64,51 @@ def _quotes(least: float) -> Writer:
     return Writer(by_quotes(least), write)
 
 
-def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "datetime", most: int) -> Writer:
+def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "datetime", settings: "Settings") -> Writer:
     from engine.ask.exact import by_model
+
+    most, order = settings.model.max_tokens, settings.kv.order
 
     def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
         with trace.step("import"):
             from engine.ask.generate import generate
 
-        return generate(name, load, question, evidence, trace, now, most, say)
+        return generate(name, load, question, evidence, trace, now, most, say, order)
 
-    return Writer(by_model(fingerprint, most), write)
+    return Writer(by_model(fingerprint, most, *_manner(settings)), write, load)
 
 
-def _load(found: "Local", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings") -> "Reading":
+def _manner(settings: "Settings") -> list[str]:
+    """Name what else an answer in words depends on, where it is not as usual."""
+    ask, order = settings.ask, settings.kv.order
+    return [
+        "" if settings.kv.reuse != "blocks" else "blocks",
+        "" if order == "document" else f"order {order}",
+        "" if ask.whole == "none" else f"{ask.whole} {ask.whole_tokens}",
+        f"{bits} bits" if (bits := _bits(settings)) else "",
+    ]
+
+
+def _bits(settings: "Settings") -> int:
+    """Give the bits that tensors are kept in, 0 for all."""
+    return settings.kv.bits if settings.kv.reuse != "off" else 0
+
+
+def _load(
+    found: "Local", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", *, kept: bool
+) -> "Reading":
     """Load a language model, and open what is kept of what it has read."""
     from engine.ask.prefill import Reading
+    from engine.kv.rotate import movable
     from engine.models.loading import load
     from engine.models.runtime import fix_threads
 
     threads, share = fix_threads(ledger), settings.model.memory_share
     model = load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
-    if settings.kv.reuse == "off" or not model.sliceable():
-        return Reading(model)
-    from cli.tensors import kept
+    model = replace(model, bits=_bits(settings))
+    ropes = movable(model) if settings.kv.reuse == "blocks" else None
+    if not kept or not model.form.name:
+        return Reading(model, None, ropes)
+    from cli.tensors import kept as open_kept
 
-    return Reading(model, kept(model, fingerprint, home, ledger, settings.kv, threads))
+    return Reading(model, open_kept(model, fingerprint, home, ledger, settings.kv, threads), ropes)

@@ -44,6 +44,10 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _embedder(settings.embed.model, environ)
     yield _arithmetic(home, threads)
     yield _writer(settings.model, environ)
+    if settings.kv.reuse == "blocks":
+        yield _blocks(settings.model, environ)
+    elif settings.model.name not in ("", "quote"):
+        yield _kept(settings, environ)
 
 
 def _python() -> Check:
@@ -155,6 +159,38 @@ def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     kind = "fp32" if device() == "cpu" else "as stored"
     said = f"{found.name} in {kind}, {wanted / 1e9:.1f} GB of memory of the {most / 1e9:.1f} GB it may take"
     return Check("writer", "ok", said) if wanted <= most else Check("writer", "bad", said, "pkb model list")
+
+
+def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    """Try whether the language model's keys can be moved, which reading in blocks needs."""
+    from engine.kv.rotate import why_not
+    from engine.models.place import find
+
+    if settings.name in ("", "quote"):
+        return Check("blocks", "note", "no language model: nothing is read", "pkb model pull")
+    try:
+        found = find(settings.name, settings.revision or None, environ)
+    except NoModel as error:
+        return Check("blocks", "bad", error.message, error.next_step)
+    why = why_not(found.folder)
+    said = f"{found.name} cannot read in blocks: {why}" if why else f"{found.name} can read in blocks"
+    return Check("blocks", "bad" if why else "ok", said, "pkb config set kv.reuse prefix" if why else None)
+
+
+def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
+    """Ask the language model's layers how what it reads is kept."""
+    from engine.models.loading import form
+    from engine.models.place import find
+
+    if settings.kv.reuse == "off":
+        return Check("kept", "note", "what a model reads is not kept", "pkb config set kv.reuse prefix")
+    try:
+        found = find(settings.model.name, settings.model.revision or None, environ)
+    except NoModel as error:
+        return Check("kept", "bad", error.message, error.next_step)
+    how = form(found.folder, settings.kv.bits)
+    said = f"{found.name}: {how.said}"
+    return Check("kept", "ok", said) if how.name else Check("kept", "note", said, "pkb model list")
 
 
 def _existing(path: Path) -> Path:

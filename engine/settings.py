@@ -19,6 +19,9 @@ class AskSettings:
     k: int = field(default=5, metadata={"least": 1, "most": 50})  # sources read for an answer
     # Support, 0 to 1, under which pkb says that it found nothing.
     decline_below: float = field(default=0.5, metadata={"most": 1})
+    # What a model is shown beside what was found, and about how many tokens of it for each chunk found.
+    whole: str = field(default="none", metadata={"among": ("none", "neighbours", "thread")})
+    whole_tokens: int = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,14 @@ class ModelSettings:
 class KvSettings:
     """What is kept of what the model has read (PerCache 4.1.1: the tree of tensors), and what of it goes first."""
 
-    reuse: str = field(default="prefix", metadata={"among": ("prefix", "off")})
+    reuse: str = field(default="prefix", metadata={"among": ("prefix", "blocks", "off")})
+    # Of the chunks in a prompt. "reuse" follows what is kept: then answers depend on what was asked before.
+    order: str = field(default="document", metadata={"among": ("document", "relevance", "reuse")})
     bytes: int = 4_000_000_000  # of the whole cache folder, at every instant
     score: str = field(default="value", metadata={"among": ("value", "lfu", "recency")})
     daily_bytes: int = 20_000_000_000  # written on one day, to spare the disk
+    # That a number of the keys and values is kept in; 0: as it was computed, which changes no answer.
+    bits: int = field(default=0, metadata={"among": (0, 8)})
 
 
 RECENCY_WEIGHT = 0.6  # the prefix-caching article, weighted eviction: .6 recency + .4 frequency
@@ -175,15 +182,15 @@ def _typed(value: Any, wanted: type) -> Any:
 
 
 def _within(value: Any, limits: Mapping[str, Any]) -> bool:
-    if isinstance(value, str):
+    if isinstance(value, str) or "among" in limits:
         return value in limits.get("among", (value,))
     return bool(limits.get("least", 0) <= value <= limits.get("most", value))
 
 
 def _wanted(value: Any, limits: Mapping[str, Any]) -> str:
     """Say what a key takes."""
-    if isinstance(value, str):
-        return " or ".join(limits.get("among", ())) or "text"
+    if isinstance(value, str) or "among" in limits:
+        return " or ".join(map(str, limits.get("among", ()))) or "text"
     kind, least = "a whole number" if isinstance(value, int) else "a number", limits.get("least", 0)
     return f"{kind}, {least} to {limits['most']}" if "most" in limits else f"{kind}, {least} or more"
 

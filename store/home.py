@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class Home:
         found = 0
         for inner, folders, names in os.walk(self.cache):
             folders[:] = [name for name in folders if Path(inner, name) != self.tensors]
-            found += os.lstat(inner).st_size + sum(_size(Path(inner, name)) for name in names)
+            found += _size(Path(inner), stat.S_ISDIR) + sum(_size(Path(inner, name)) for name in names)
         return found
 
     def create(self) -> None:
@@ -69,12 +69,13 @@ def _folder_size(folder: Path) -> int:
     return sum(_size(Path(inner, name)) for inner, _, names in os.walk(folder) for name in names)
 
 
-def _size(path: Path) -> int:
+def _size(path: Path, counts: Callable[[int], bool] = stat.S_ISREG) -> int:
+    """Give the bytes of a file, or of what else counts by its mode."""
     try:
         status = path.lstat()
-    except FileNotFoundError:
-        return 0  # a version that was cleaned up meanwhile
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+    except (FileNotFoundError, NotADirectoryError):
+        return 0  # cleaned up meanwhile
+    return status.st_size if counts(status.st_mode) else 0
 
 
 def locate(environ: Mapping[str, str]) -> Home:

@@ -128,7 +128,7 @@ def _payloads(tensors: Sequence[Tensor], *, summed: bool) -> list[Payload]:
     found, at = [], 0
     for one in tensors:
         size = memoryview(one.buffer).nbytes
-        assert size == prod(one.shape) * WIDTHS[one.dtype] > 0, f"{one.name}: {size} bytes for {one.shape}"
+        assert size == prod(one.shape) * WIDTHS[one.dtype], f"{one.name}: {size} bytes for {one.shape}"
         found.append(Payload(one.name, one.dtype, one.shape, at, at + size, crc32(one.buffer) if summed else 0))
         at += size
     return found

@@ -90,8 +90,8 @@ def _understood(entries: dict[str, Any], about: dict[str, str]) -> Header:
     for (name, one), crc in zip(entries.items(), about["crc"].split(), strict=True):
         begin, end = one["data_offsets"]
         payload = Payload(name, one["dtype"], tuple(one["shape"]), begin, end, int(crc, 16))
-        numbers = (*payload.shape, end)
-        if begin != at or any(type(number) is not int or number < 1 for number in numbers):
+        numbers = (*payload.shape, end)  # a width may be nought: some layers keep keys alone
+        if begin != at or any(type(number) is not int or number < 0 for number in numbers):
             raise ValueError("not a shape, or not behind the payload before it")
         if end != at + WIDTHS[payload.dtype] * prod(payload.shape):
             raise ValueError("not as long as its shape says")

@@ -37,14 +37,14 @@ class Room:
         self._index, self._counts = shelf.index, shelf.counts
         self.budget = limits.budget
 
-    def reserve(self, node: Node, root: Root, sub_step: int) -> str:
+    def reserve(self, node: Node, root: Root, sub_step: int, evict: bool = True) -> str:
         """Take the bytes of a node before its file is written, evicting others; gives why not, if that cannot be."""
         self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for _ in range(_ROUNDS):
             with self._shelf.ledger.transaction():
                 self._shelf.finish()
                 excess = self._excess(node.bytes + _SLACK)
-                chosen = self._choose(excess, {node.parent}) if excess > 0 else []
+                chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
                 refused = self._refusal(node, root) or ("room" if sum(one.bytes for one in chosen) < excess else "")
                 if refused:
                     return refused
@@ -54,6 +54,13 @@ class Room:
                 self._doom(chosen)
             self._shelf.discard(one.key for one in chosen)
         return "room"
+
+    def free(self) -> int:
+        """Give the bytes that a node may have for which nothing else goes, on this day."""
+        self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._shelf.ledger.transaction():
+            daily = self._limits.daily - self._counts.written(self._now())
+            return max(0, min(self.budget - self._held() - _SLACK, daily))
 
     def shrink(self, budget: int) -> int:
         """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""

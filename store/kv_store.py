@@ -13,6 +13,7 @@ from store.kv_counts import TIMES, Tally
 from store.kv_files import Tensor, identity, size_of, verify, write
 from store.kv_header import BadNode, Header
 from store.kv_match import Match, best_partial, path_keys, whole
+from store.kv_peek import Peek
 from store.kv_room import Limits, Room
 from store.kv_shelf import Shelf
 from store.kv_tree import Key, Node, Root, child_key
@@ -58,15 +59,20 @@ class KvStore:
         self._shelf = Shelf(ledger, folder)
         self._room = Room(self._shelf, limits, score, now, others)
         self._index, self._counts = self._shelf.index, self._shelf.counts
+        self.peek = Peek(ledger, self._index, self._counts)
 
-    def match(self, root: Root, segments: Sequence[Sequence[int]]) -> Match:
-        """Find what is kept of a prompt, and hold on to it; what turns out to be damaged on the way is removed."""
+    def match(self, root: Root, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
+        """Find what is kept of a prompt, and hold on to it; what turns out to be damaged on the way is removed.
+
+        What is missing is counted where a question asked for it, and not where it is read ahead.
+        """
         keys = path_keys(root, segments)
         while True:
             with self._ledger.transaction():
                 match = self._follow(keys, segments)
             if self._is_sound(match, segments):
-                self._counts.missed(keys[len(match.nodes) + 1 :], self._room.budget)
+                if asked:
+                    self._counts.missed(keys[len(match.nodes) + 1 :], self._room.budget)
                 return match
             match.release()
 
@@ -81,9 +87,19 @@ class KvStore:
                 self._counts.add("hit", depth, tokens=match.tokens, size=size, seconds=seconds_saved)
 
     def keep(
-        self, root: Root, parent: Node | None, ids: Sequence[int], seconds: float, tensors: Sequence[Tensor]
+        self,
+        root: Root,
+        parent: Node | None,
+        ids: Sequence[int],
+        seconds: float,
+        tensors: Sequence[Tensor],
+        *,
+        evict: bool = True,
     ) -> Node | None:
-        """Keep a segment's tensors below `parent` (None: the root); None where there is no room or no parent left."""
+        """Keep a segment's tensors below `parent` (None: the root); None where there is no room or no parent left.
+
+        Without `evict` nothing else goes for it.
+        """
         above = Root(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
         known, size, now = self._index.find(header.key), size_of(header, tensors), self._now()
@@ -92,7 +108,7 @@ class KvStore:
         depth = parent.depth + 1 if parent else 1
         node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0)
         try:
-            refused = self._room.reserve(node, root, self._sub_step) or self._write(node, header, tensors)
+            refused = self._room.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
             if refused:
                 self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
@@ -122,6 +138,10 @@ class KvStore:
     def shrink(self, budget: int) -> int:
         """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
         return self._room.shrink(budget)
+
+    def free(self) -> int:
+        """Give the bytes that may be kept now without anything else going, on this day."""
+        return self._room.free()
 
     def collect(self) -> int:
         """Tidy up after processes that died, and keep within the budget; gives the bytes there are."""

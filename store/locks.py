@@ -55,7 +55,18 @@ class Locks:
     @contextmanager
     def embedder(self) -> Iterator[bool]:
         """Be the only one that fills vectors: gives False, at once, where another process already does."""
-        lock = FileLock(self._folder / "embedder.lock", mode=0o600)
+        with self._at_once("embedder") as held:
+            yield held
+
+    @contextmanager
+    def idle(self) -> Iterator[bool]:
+        """Be the only one that works while nobody asks: gives False, at once, where another process already does."""
+        with self._at_once("idle") as held:
+            yield held
+
+    @contextmanager
+    def _at_once(self, name: str) -> Iterator[bool]:
+        lock = FileLock(self._folder / f"{name}.lock", mode=0o600)
         with suppress(Timeout):
             lock.acquire(timeout=0)
         try:

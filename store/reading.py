@@ -5,7 +5,7 @@ Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
 
 from collections.abc import Mapping, Sequence
 
-from store import frequencies, pending
+from store import frequencies, pending, threads
 from store.errors import PkbError
 from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
@@ -17,6 +17,7 @@ _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
     "title", "date", "sender", "recipients",
 )  # fmt: skip
+_NEAR = 64  # documents of a thread, counted from its first, that are looked at together: some run to thousands
 
 
 class Reader:
@@ -46,10 +47,30 @@ class Reader:
         chunks, words = self._ledger.count("chunks"), self._ledger.count("words")
         return Totals(chunks, words / chunks if chunks else 0.0, chunks - pending.count(self._ledger))
 
+    def thread(self, document: str) -> list[str]:
+        """Give the documents of its thread that are near a document, oldest first; itself always."""
+        found = threads.members(self._ledger, threads.of_document(self._ledger, document))
+        if document not in found:
+            return [document]
+        start = found.index(document) // _NEAR * _NEAR
+        return found[start : start + _NEAR]
+
+    def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
+        """Give all chunks of these documents within the scope, in no order and without vectors."""
+        return self._where([among("document", documents), within(scope)])
+
+    def chunks(self, ids: Sequence[str]) -> list[Hit]:
+        """Give those of the chunks that there are, in no order and without vectors."""
+        return self._where([among("id", ids)])
+
     def documents(self, ids: Sequence[str]) -> dict[str, Row]:
         """Give what is kept of documents, by id."""
         columns = ("id", "kind", "title", "sender", "recipients", "date", "message_id", "text")
         return {row["id"]: row for row in self._tables.select("documents", among("id", ids), columns)}
+
+    def _where(self, conditions: Sequence[str | None]) -> list[Hit]:
+        condition = " AND ".join(f"({one})" for one in conditions if one)
+        return [_hit(row, None) for row in self._tables.select("chunks", condition, _COLUMNS)]
 
     @property
     def _vectors(self) -> str:

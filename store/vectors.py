@@ -4,18 +4,12 @@ Each embedder has a table of its own, so that a change of embedder is a new tabl
 """
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from store import pending
 from store.filters import among
 from store.hits import Vectors
 from store.ledger import UNTIDY, Ledger
 from store.tables import Row, Tables
-
-
-def table_of(fingerprint: str) -> str:
-    """Name the table of an embedder's vectors."""
-    return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
 
 
 class VectorStore:
@@ -26,7 +20,7 @@ class VectorStore:
 
     def use(self, fingerprint: str) -> bool:
         """Make this embedder the one in use; where another was, want all vectors anew and give True."""
-        name = table_of(fingerprint)
+        name = pending.table_of(fingerprint)
         before = self._ledger.get("vectors")
         if before == name:
             return False

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from engine.ask.exact import Key, key
 from engine.ask.moving import moves
+from engine.ask.remember import remember
 from engine.ask.reply import Reply, freeze, relocate, thaw
 from engine.ask.trace import Trace
 from store.bank import Bank, Kept
-from store.history import Asked, History
 from store.ledger import Ledger
 from store.records import Scope
 
@@ -89,7 +89,7 @@ class Asker:
         bank_bytes: int,
     ) -> None:
         self._ledger, self._gather, self._write, self._writer, self._bytes = ledger, gather, write, writer, bank_bytes
-        self._bank, self._history = Bank(ledger), History(ledger)
+        self._bank = Bank(ledger)
 
     def ask(self, text: str, manner: Manner, now: datetime, say: Say | None = None) -> Answered:
         """Follow the path for one question; UsageError where it is empty.
@@ -109,9 +109,9 @@ class Asker:
             question = understand(text, now)
         evidence = self._gather(question, manner, trace)
         if kept and kept.evidence == evidence.chunks:
-            return self._serve(ask, self._follow(ask, kept, evidence), ask.generation, covered=evidence.covered)
+            return self._serve(ask, self._follow(ask, kept, evidence), ask.generation, evidence)
         if kept and manner.stale_ok:
-            return self._serve(ask, kept, kept.generation, covered=evidence.covered, stale=True)
+            return self._serve(ask, kept, kept.generation, evidence, stale=True)
         return self._make(ask, question, evidence)
 
     def _match(self, ask: _Ask) -> Kept | None:
@@ -128,7 +128,7 @@ class Asker:
         return moved
 
     def _serve(
-        self, ask: _Ask, kept: Kept, generation: int, *, covered: float | None = None, stale: bool = False
+        self, ask: _Ask, kept: Kept, generation: int, evidence: "Evidence | None" = None, *, stale: bool = False
     ) -> Answered:
         """Give a kept answer, counting its use and the generation that it was found right in."""
         if ask.manner.write_bank:
@@ -136,8 +136,8 @@ class Asker:
         age = max(0.0, ask.now.timestamp() - kept.created)
         ms = ask.trace.ms()
         reply = thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
-        self._remember(ask, reply, kept.made_ms - ms["total"])
-        return Answered(reply, ask.trace, covered)
+        remember(self._ledger, ask.text, ask.now, reply, kept.made_ms - ms["total"], evidence)
+        return Answered(reply, ask.trace, evidence.covered if evidence else None)
 
     def _make(self, ask: _Ask, question: "Question", evidence: "Evidence") -> Answered:
         written = self._write(question, evidence, ask.trace, ask.say)
@@ -147,13 +147,8 @@ class Asker:
             about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)
             kept = Kept(*about, freeze(reply), evidence.chunks, *made)
             self._bank.keep(ask.key.digest, kept, self._bytes)
-        self._remember(ask, reply, 0.0)
+        remember(self._ledger, ask.text, ask.now, reply, 0.0, evidence)
         return Answered(reply, ask.trace, evidence.covered, written.keep)
-
-    def _remember(self, ask: _Ask, reply: Reply, saved_ms: float) -> None:
-        answered = reply.answer is not None
-        row = (ask.now.timestamp(), ask.text, reply.tier, answered, reply.ms["total"], saved_ms)
-        self._history.add(Asked(*row))
 
 
 def _match_note(ask: _Ask, kept: Kept | None) -> str:

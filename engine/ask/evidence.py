@@ -3,18 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from engine.ask.question import Question
 from engine.ask.reply import Source
 from engine.ask.retrieve import Bank, Retrieval, retrieve
 from engine.ask.sources import Source as Found
 from engine.ask.trace import Trace
+from engine.ask.whole import Threads, Whole, bring, widened
 from engine.models.protocols import Embedder
 from store.catalogue import Catalogue
 from store.hits import Hit
 from store.records import Chunk, Place, Scope
 
 _COPIES = 3  # named beside a source
+_NOTHING_MORE = Whole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The sources of one question, best first; `chunks` names all that an answer from them depends on."""
+    """The sources of one question, best first; `chunks` names all that an answer from them depends on.
+
+    `brought` are those of them that were not retrieved but came with one that was.
+    """
 
     reads: tuple[Read, ...]
     chunks: tuple[str, ...]
     covered: float
+    brought: frozenset[str] = frozenset()
 
     def sources(self, quotes: Sequence[str]) -> tuple[Source, ...]:
         """Give all places, best first, each with what is quoted of it: one quote a read."""
@@ -53,8 +60,19 @@ class Evidence:
         return tuple(replace(source, quote=quote) for read, quote in pairs for source in read.sources)
 
 
+class ReadBank(Bank, Threads, Protocol):
+    """What is asked of a knowledge bank: candidates, and what belongs with them."""
+
+
 def gather(
-    bank: Bank, catalogue: Catalogue, embedder: Embedder | None, question: Question, scope: Scope, k: int, trace: Trace
+    bank: ReadBank,
+    catalogue: Catalogue,
+    embedder: Embedder | None,
+    question: Question,
+    scope: Scope,
+    k: int,
+    trace: Trace,
+    whole: Whole = _NOTHING_MORE,
 ) -> Evidence:
     """Retrieve for a question; a document whose last file vanished a moment ago is left out."""
     vector = None
@@ -63,10 +81,12 @@ def gather(
             vector = embedder.embed_question(question.text)
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, Retrieval())
-        reads = tuple(read for source in found.sources if (read := _read(catalogue, source, found.hits)))
+        brought = bring(bank, whole, found.sources, scope) if whole.how != "none" else {}
+        sources, hits = widened(found.sources, brought) if brought else found.sources, found.hits | brought
+        reads = tuple(read for source in sources if (read := _read(catalogue, source, hits)))
         step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
-    chunks = tuple(chunk.id for source in found.sources for chunk in source.chunks)
-    return Evidence(reads, chunks, found.covered if vector is not None else 0.0)
+    chunks = tuple(chunk.id for source in sources for chunk in source.chunks)
+    return Evidence(reads, chunks, found.covered if vector is not None else 0.0, frozenset(brought))
 
 
 def _read(catalogue: Catalogue, source: Found, hits: Mapping[str, Hit]) -> Read | None:

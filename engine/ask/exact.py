@@ -47,11 +47,21 @@ def key(question: str, scope: Scope, writer: str, now: datetime, *, calendar: bo
     return Key(compared, limits, writer, now.date().isoformat() if calendar else None)
 
 
+def scope_of(limits: str) -> Scope:
+    """Give the scope of a key."""
+    parts = json.loads(limits)
+    days = {name: datetime.fromisoformat(parts[name]) for name in ("since", "until") if parts[name]}
+    return Scope(**{**parts, **days})
+
+
 def by_quotes(least: float) -> str:
     """Name the quote writer."""
     return f"{_QUOTE}/{least}"
 
 
-def by_model(fingerprint: str, most: int) -> str:
-    """Name a language model as a writer: its files, the wording of its prompt, and the tokens it may write."""
-    return f"{_MODEL}/{fingerprint}/{version(*_PROMPTS)}/{most}"
+def by_model(fingerprint: str, most: int, *manner: str) -> str:
+    """Name a language model as a writer: its files, the wording of its prompt, the tokens it may write.
+
+    `manner` says what else its words depend on, where it is not as usual: the order of a prompt, what comes with it.
+    """
+    return "/".join((_MODEL, fingerprint, version(*_PROMPTS), str(most), *filter(None, manner)))

@@ -4,7 +4,7 @@ What was read is kept when nobody waits any more. Knows the model by its protoco
 fit the model's context is asked of the best of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,19 +13,25 @@ from functools import partial
 from engine.ask.answer import Say, Written
 from engine.ask.cite import cite
 from engine.ask.evidence import Evidence
+from engine.ask.order import order_of
 from engine.ask.parse import Said, parse, visible
-from engine.ask.prefill import Prefilled, Reading, keep, prefill
+from engine.ask.prefill import Reading, keep, prefill
 from engine.ask.question import Question
-from engine.ask.reply import Reply
-from engine.ask.segments import Segments, fit
+from engine.ask.reply import Reply, Tier
+from engine.ask.segments import Ids, Segments, fit
 from engine.ask.trace import Trace
+from engine.kv import blocks
+from engine.kv.blocks import Read
+from engine.kv.pieces import in_blocks
+
+_SEAMS = 64  # tokens that chunks may have more when they are cut in two
 
 
 @dataclass(slots=True)
 class _Answer:
     """What the model has read, what it has written so far, and how many tokens that took."""
 
-    read: Prefilled
+    read: Read
     text: str = ""
     tokens: int = 0
     first_ms: float = 0.0
@@ -40,6 +46,7 @@ def generate(
     now: datetime,
     most: int,
     say: Say | None = None,
+    order: str = "document",
 ) -> Written:
     """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
 
@@ -52,7 +59,10 @@ def generate(
         reading = load()
         model = reading.model
     with trace.step("prompt") as step:
-        segments = fit(model, question.text, now, evidence, most)
+        spare = max(most, _SEAMS) if reading.ropes else most
+        segments = fit(model, question.text, now, evidence, spare, order_of(order, reading))
+        if reading.ropes:
+            segments = in_blocks(model, segments)
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
@@ -68,20 +78,24 @@ def generate(
     reply = Reply(
         question=question.text,
         answer=said.answer if cited.stands else None,
-        tier="prefix" if reused else "full",
+        tier=_tier(reading) if reused else "full",
         writer="model",
         model=name,
         sources=evidence.sources(cited.quotes),
         ms=trace.ms() | {"first_token": written.first_ms},
         tokens={"prompt": count, "reused": reused, "computed": count - reused, "generated": written.tokens},
     )
-    return Written(reply, partial(_keep, reading, segments, written.read, held))
+    return Written(reply, partial(_keep, written.read, held))
+
+
+def _tier(reading: Reading) -> Tier:
+    return "blocks" if reading.ropes else "prefix"
 
 
 def _write(reading: Reading, segments: Segments, trace: Trace, most: int, say: Say | None, held: ExitStack) -> _Answer:
     """Read the prompt and write the answer; what may be shown of it is said at once."""
     *before, last = segments.ids
-    written, said = _Answer(prefill(reading, before, trace, held)), ""
+    written, said = _Answer(read(reading, before, trace, held)), ""
     with trace.step("prefill"):
         pieces = reading.model.decode(written.read.cache, last, most)
         piece = next(pieces, None)
@@ -98,11 +112,18 @@ def _write(reading: Reading, segments: Segments, trace: Trace, most: int, say: S
     return written
 
 
-def _keep(reading: Reading, segments: Segments, read: Prefilled, held: ExitStack) -> None:
+def read(reading: Reading, before: Sequence[Ids], trace: Trace, held: ExitStack) -> Read:
+    """Read all segments but the last, in the form that the settings name."""
+    if reading.ropes:
+        return blocks.read(reading, before, trace, held)
+    found, kept = prefill(reading, before, trace, held), reading.kept
+    return Read(found.cache, found.reused, partial(keep, kept, before, found) if kept else lambda: 0)
+
+
+def _keep(read: Read, held: ExitStack) -> None:
     """Keep what was computed, and let go of what was used; nobody waits for an answer any more."""
     with held:
-        if reading.kept:
-            keep(reading.kept, segments.ids[:-1], read)
+        read.keep()
 
 
 def _tell(shown: str, said: str, say: Say | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.ask.trace import Trace
+from engine.kv.rotate import Ropes
 from engine.models.protocols import LanguageModel, Sliceable, Unreadable
 from store.kv_match import Match
 from store.kv_store import KvStore
@@ -30,48 +31,65 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model that reads prompts, and where what it has read is kept, None where nothing is."""
+    """A model that reads prompts, and where what it has read is kept, None where nothing is.
+
+    With `ropes` it reads them in blocks.
+    """
 
     model: LanguageModel
     kept: Kept | None = None
+    ropes: Ropes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prefilled:
-    """A cache that has read all segments but the last; `reused` tokens and `seconds` of computing, by segment."""
+    """A cache that has read all segments but the last; `reused` tokens and `seconds` of computing, by segment.
+
+    `fleeting` is what is to be kept of each segment and that the cache has not held on to.
+    """
 
     cache: Any
     nodes: tuple[Node, ...]
     reused: tuple[int, ...]
     seconds: tuple[float, ...]
+    fleeting: tuple[Any, ...]
 
 
-def prefill(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
-    """Read the segments in front of the last one; what is matched stays in the store until `held` is closed."""
+def prefill(
+    reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack, *, asked: bool = True
+) -> Prefilled:
+    """Read the segments in front of the last one; what is matched stays in the store until `held` is closed.
+
+    What is used is counted where a question asked for it, and not where it is read ahead.
+    """
     model, kept = reading.model, reading.kept
     if kept is None:
-        return _compute(model, model.begin(), (), [0] * len(segments), segments, trace)
+        return _compute(reading, model.begin(), (), [0] * len(segments), segments, trace)
     with trace.step("match") as step:
-        match = held.enter_context(kept.store.match(kept.root, segments))
+        match = held.enter_context(kept.store.match(kept.root, segments, asked=asked))
         step.note = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
     begun = time.perf_counter()
     with trace.step("load") as step:
         cache = _load(kept, match)
         step.note = f"{match.tokens} tokens" if cache is not None else "nothing"
     if cache is None:
-        return _compute(model, model.begin(), (), [0] * len(segments), segments, trace)
-    kept.store.used(match, max(0.0, _worth(match) - (time.perf_counter() - begun)))
+        return _compute(reading, model.begin(), (), [0] * len(segments), segments, trace)
+    if asked:
+        kept.store.used(match, max(0.0, _worth(match) - (time.perf_counter() - begun)))
     reused = [len(node.ids) for node in match.nodes] + ([match.partial.tokens] if match.partial else [])
     reused += [0] * (len(segments) - len(reused))
-    return _compute(model, cache, match.nodes, reused, segments, trace)
+    return _compute(reading, cache, match.nodes, reused, segments, trace)
 
 
-def keep(kept: Kept, segments: Sequence[Ids], read: Prefilled) -> int:
-    """Keep what was computed, each segment under the one before it; gives the number of segments kept."""
+def keep(kept: Kept, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
+    """Keep what was computed, each segment under the one before it; gives the number of segments kept.
+
+    Without `evict` nothing else goes for it.
+    """
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
-    for ids, seconds in list(zip(segments, read.seconds, strict=True))[len(nodes) :]:
-        tensors = kept.model.cut(read.cache, at, at + len(ids))
-        node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors)
+    for ids, seconds, fleeting in list(zip(segments, read.seconds, read.fleeting, strict=True))[len(nodes) :]:
+        tensors = kept.model.cut(read.cache, at, at + len(ids), fleeting)
+        node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors, evict=evict)
         if node is None:
             break  # nothing can stand below it
         nodes.append(node)
@@ -100,15 +118,15 @@ def _worth(match: Match) -> float:
 
 
 def _compute(
-    model: LanguageModel, cache: Any, nodes: tuple[Node, ...], reused: list[int], segments: Sequence[Ids], trace: Trace
+    reading: Reading, cache: Any, nodes: tuple[Node, ...], reused: list[int], segments: Sequence[Ids], trace: Trace
 ) -> Prefilled:
-    seconds = []
+    seconds, fleeting = [], []
     with trace.step("prefill") as step:
         for ids, there in zip(segments, reused, strict=True):
             begun = time.perf_counter()
-            if there < len(ids):
-                model.prefill(cache, ids[there:])
+            passed = reading.model.prefill(cache, ids[there:]) if there < len(ids) else None
+            fleeting.append(passed if reading.kept else None)
             # What a part of a segment took stands for the whole of it.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
-    return Prefilled(cache, nodes, tuple(reused), tuple(seconds))
+    return Prefilled(cache, nodes, tuple(reused), tuple(seconds), tuple(fleeting))

@@ -1,10 +1,11 @@
 """The prompt of an answer, in segments: system, one for each chunk, question. Pure text; knows no tokenizer.
 
-Chunks stand in document order, a function of the retrieved set alone, so that prompts about the same messages share
-their beginning. The date stands in the last segment, where it spoils nothing that could be reused.
+Chunks stand in document order unless told otherwise: it is a function of the retrieved set alone, so that prompts about
+the same messages share their beginning. The date stands in the last segment, where it spoils nothing that could be
+reused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,11 +33,7 @@ class Prompt:
     sources: tuple[int, ...]
 
 
-def answer_prompt(question: str, now: datetime, shown: Sequence[Shown]) -> Prompt:
-    """Write the prompt for a question asked now."""
-    ordered = in_document_order(shown)
-    chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
-    return Prompt(system_segment(), chunks, question_segment(question, now), tuple(one.source for one in ordered))
+Order = Callable[[Sequence[Shown]], list[Shown]]  # puts chunks that come best first into the order of a prompt
 
 
 def in_document_order(shown: Sequence[Shown]) -> list[Shown]:
@@ -44,6 +41,18 @@ def in_document_order(shown: Sequence[Shown]) -> list[Shown]:
     return sorted(
         shown, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.chunk.document, one.chunk.position)
     )
+
+
+def by_relevance(shown: Sequence[Shown]) -> list[Shown]:
+    """Sort by source, best first; the chunks of one source as they stand in their document."""
+    return sorted(shown, key=lambda one: (one.source, one.chunk.position))
+
+
+def answer_prompt(question: str, now: datetime, shown: Sequence[Shown], order: Order = in_document_order) -> Prompt:
+    """Write the prompt for a question asked now."""
+    ordered = order(shown)
+    chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
+    return Prompt(system_segment(), chunks, question_segment(question, now), tuple(one.source for one in ordered))
 
 
 def system_segment() -> str:
@@ -54,6 +63,12 @@ def system_segment() -> str:
 def chunk_segment(number: int, chunk: Chunk) -> str:
     """Give the segment of one chunk, under the number that the answer names it by."""
     return f"[{number}]\n{chunk.header}\n{chunk.text.strip()}\n"
+
+
+def halved(segment: str) -> tuple[str, str]:
+    """Cut the segment of a chunk in two: the line with its number, and the rest."""
+    line, end, rest = segment.partition("\n")
+    return line + end, rest
 
 
 def question_segment(question: str, now: datetime) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 SCHEMA = 1
-Tier = Literal["exact", "semantic", "prefix", "full"]
+Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
 _OF_THE_SERVING = ("question", "tier", "ms", "age_s", "stale", "tokens")
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")

@@ -3,15 +3,32 @@
 It knows no prompts and no files but safetensors. MLX is imported inside functions, since BLAS must be there before it.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.models import parts
 from engine.models.protocols import Unreadable
+from engine.models.tensors import files, tensor
 from store.kv_files import Tensor
 
 Cache = list[Any]  # one of mlx-lm's caches a layer
-WORDS = {"float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16")}  # safetensors' own
+Fleeting = Mapping[str, Any]  # arrays of a segment that its cache does not hold on to
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How what a model reads is kept: the `name` of the form, empty where it cannot be, and that `said` in words."""
+
+    name: str
+    said: str
+
+    @property
+    def lends(self) -> bool:
+        """Tell whether a segment's first tokens can be used without the rest: every layer keeps each as it is."""
+        return self.name == "tokens"
 
 
 def begin(model: Any) -> Cache:
@@ -32,24 +49,58 @@ def compute(cache: Cache) -> None:
 
 def length(cache: Cache) -> int:
     """Give how many tokens a cache has read; 0 for a model that keeps no count, and so has no end either."""
-    layers = [part for layer in cache for part in getattr(layer, "caches", (layer,))]
-    return max((int(layer.offset) for layer in layers if hasattr(layer, "offset")), default=0)
+    return max((int(part.offset) for _, part in _parts(cache) if hasattr(part, "offset")), default=0)
 
 
 def sliceable(cache: Cache) -> bool:
-    """Tell whether a cache is keys and values of every token, so that some of it can be kept and put back."""
+    """Tell whether a cache is keys and values of every token, and nothing else."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)
 
 
-def cut(cache: Cache, start: int, stop: int) -> list[Tensor]:
-    """Copy the keys and values of some tokens: a tensor a layer and kind, (1, heads, tokens, width)."""
-    return [
-        _tensor(f"{number}.{kind}", array[..., start:stop, :])
-        for number, layer in enumerate(cache)
-        for kind, array in zip("kv", layer.keys_and_values(), strict=True)
+def form(cache: Cache, bits: int = 0) -> Form:
+    """Tell how what is read into an empty cache is kept: its layers say so, each by its type."""
+    kinds = [(parts.kind(part), part) for _, part in _parts(cache)]
+    if strange := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
+        return Form("", f"what it reads is not kept: its {' and '.join(strange)} cannot be put back")
+    found = Counter(kind for kind, _ in kinds)
+    widths = {parts.window(part) for kind, part in kinds if kind == "window"}
+    said = [
+        "what it reads is kept, message by message",
+        f"of the last {' or '.join(map(str, sorted(widths)))} tokens in {found['window']} of {len(kinds)} layers",
+        f"with the running state of {found['state']} of {len(kinds)} layers behind each",
+        f"in {bits} bits",
     ]
+    told = [words for words, there in zip(said, (True, found["window"], found["state"], bits), strict=True) if there]
+    name = "-".join(kind for kind in ("window", "state") if found[kind]) or "tokens"
+    return Form(f"{name}-{bits}" if bits else name, ", ".join(told))
+
+
+def settle(cache: Cache, count: int, bits: int = 0) -> Fleeting:
+    """Bring a cache that has read a segment of `count` tokens to exactly what `restore` would give.
+
+    Gives the arrays that are to be kept and that the cache will not have any more, or not as they are kept.
+    """
+    import mlx.core as mx
+
+    found: dict[str, Any] = {}
+    for name, part in _parts(cache):
+        found |= parts.settle(part, name, count, bits)
+    if found:
+        mx.eval(list(found.values()))
+        compute(cache)
+    return found
+
+
+def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -> list[Tensor]:
+    """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
+    found = dict(fleeting or {})
+    for name, part in _parts(cache):
+        if parts.kind(part) == "tokens" and not part.empty() and f"{name}.k" not in found:
+            both = zip("kv", part.keys_and_values(), strict=True)
+            found |= {f"{name}.{kv}": array[..., start:stop, :] for kv, array in both}
+    return [tensor(name, array) for name, array in found.items()]
 
 
 def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None) -> Cache:
@@ -57,26 +108,25 @@ def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None) -> Cac
 
     Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks.
     """
-    import mlx.core as mx
-
+    opened = files(paths)
     try:
-        parts: list[Any] = [mx.load(str(path)) for path in paths]
-        for number, layer in enumerate(cache):
-            found = [[part[f"{number}.{kind}"] for part in parts] for kind in "kv"]
-            cut = [[*each[:-1], each[-1][..., :lent, :]] for each in found]
-            keys, values = (each[0] if len(each) == 1 else mx.concatenate(each, axis=2) for each in cut)
-            layer.state = (keys, values, keys.shape[2])
-        mx.eval([layer.state for layer in cache])
+        for name, part in _parts(cache):
+            parts.put(part, name, opened, lent)
+        compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise Unreadable(type(error).__name__) from error
     return cache
 
 
-def _tensor(name: str, array: Any) -> Tensor:
-    """Copy an array's bytes out of MLX."""
-    import mlx.core as mx
+def fill(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
+    """Have an empty cache of keys and values of every token hold these, layer by layer."""
+    for (name, part), both in zip(_parts(cache), layers, strict=True):
+        parts.put(part, name, [{f"{name}.{kv}": array for kv, array in zip("kv", both, strict=True)}])
+    compute(cache)
+    return cache
 
-    dtype, same_width = WORDS[str(array.dtype).removeprefix("mlx.core.")]
-    copy = mx.contiguous(array)
-    raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # which its stub has no buffer for
-    return Tensor(name, dtype, tuple(array.shape), memoryview(raw))
+
+def _parts(cache: Cache) -> Iterator[tuple[str, Any]]:
+    """Give the caches of a cache by name, those of a layer that has more than one each by its own."""
+    for number, part in enumerate(part for layer in cache for part in getattr(layer, "caches", (layer,))):
+        yield str(number), part

@@ -11,10 +11,11 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from engine.models import memory, runtime
+from engine.models import caches, memory, runtime
+from engine.models.caches import Form
 from engine.models.catalog import architecture, role
 from engine.models.frames import Framing, find_template, frame
-from engine.models.mlx import SUB_STEP, Mlx, weights
+from engine.models.mlx import SUB_STEP, Mlx, unread, weights
 from engine.models.place import TOKENS, lacks, read_config, split
 from engine.models.protocols import Frame
 from engine.models.runtime import Device
@@ -79,6 +80,14 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
         vocabulary=vocabulary,
         model=model,
     )
+
+
+def form(folder: Path, bits: int) -> Form:
+    """Tell how what the model in a folder reads would be kept; none of its weights are read."""
+    try:
+        return caches.form(caches.begin(unread(folder)), bits)
+    except BROKEN:
+        return Form("", "it cannot be loaded")
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import caches
-from engine.models.caches import Cache
+from engine.models.caches import Cache, Fleeting, Form
 from engine.models.protocols import Frame
 from engine.models.runtime import Device
 from engine.models.tokens import Spelling, Tokens, first_line
@@ -28,7 +28,10 @@ SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mlx:
-    """A loaded model. `one_line` says that its answers end with their line, since it knows no other end."""
+    """A loaded model. `one_line` says that its answers end with their line, since it knows no other end.
+
+    With `bits` it goes on from what it has read as it would be loaded from so many bits, whether it was or not.
+    """
 
     name: str
     context: int
@@ -38,6 +41,7 @@ class Mlx:
     one_line: bool
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
+    bits: int = 0
 
     def tokens(self, text: str) -> list[int]:
         """Give the ids of a text; what looks like a special token in it is text like any other."""
@@ -56,14 +60,18 @@ class Mlx:
         """Give an empty cache."""
         return caches.begin(self.model)
 
-    def prefill(self, cache: Cache, ids: Sequence[int]) -> None:
-        """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two."""
+    def prefill(self, cache: Cache, ids: Sequence[int]) -> Fleeting:
+        """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two.
+
+        Gives what is to be kept of it and that the cache does not hold on to.
+        """
         import mlx.core as mx
 
         assert caches.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
             self._rows(cache, mx.array(list(ids[start:end])))
             caches.compute(cache)
+        return caches.settle(cache, len(ids), self.bits) if ids else {}
 
     def decode(self, cache: Cache, ids: Sequence[int], most: int) -> Generator[str, None, None]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
@@ -73,13 +81,14 @@ class Mlx:
         pieces = self._write(cache, ids, most)
         return first_line(pieces) if self.one_line else pieces
 
-    def sliceable(self) -> bool:
-        """Tell whether its cache is keys and values of every token, so that some of it can be kept and put back."""
-        return caches.sliceable(self.begin())
+    @property
+    def form(self) -> Form:
+        """Tell how what it reads can be kept."""
+        return caches.form(self.begin(), self.bits)
 
-    def cut(self, cache: Cache, start: int, stop: int) -> list[Tensor]:
-        """Copy the keys and values of some tokens: a tensor a layer and kind, (1, heads, tokens, width)."""
-        return caches.cut(cache, start, stop)
+    def cut(self, cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -> list[Tensor]:
+        """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
+        return caches.cut(cache, start, stop, fleeting)
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Cache:
         """Give a cache that has read what the files hold, one behind the other, of the last `lent` tokens; Unreadable.
@@ -137,6 +146,13 @@ def weights(folder: Path, device: Device) -> Any:
     from mlx_lm.utils import load_model
 
     return _widened(load_model(folder, lazy=True)[0], device)
+
+
+def unread(folder: Path) -> Any:
+    """Open a language model of which nothing is read before it is asked for."""
+    from mlx_lm.utils import load_model
+
+    return load_model(folder, lazy=True)[0]
 
 
 def qwen3_layers(folder: Path, device: Device) -> Any:

@@ -81,8 +81,11 @@ class LanguageModel(Protocol):
         """Give an empty cache."""
         ...
 
-    def prefill(self, cache: Any, ids: Sequence[int]) -> None:
-        """Read one whole segment into the cache, in sub-steps counted from the segment's start."""
+    def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
+        """Read one whole segment into the cache, in sub-steps counted from the segment's start.
+
+        Gives what is to be kept of it and that the cache does not hold on to; None where it holds on to all.
+        """
         ...
 
     def decode(self, cache: Any, ids: Sequence[int], most: int) -> Iterator[str]:
@@ -93,8 +96,8 @@ class LanguageModel(Protocol):
 class Sliceable(Protocol):
     """A language model whose cache can be kept and put back in pieces."""
 
-    def cut(self, cache: Any, start: int, stop: int) -> list[Tensor]:
-        """Copy what the cache holds of some tokens: the keys and the values of each layer."""
+    def cut(self, cache: Any, start: int, stop: int, fleeting: Any = None) -> list[Tensor]:
+        """Copy what is kept of a segment: what the cache holds of its tokens, and what `prefill` gave besides."""
         ...
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Any:

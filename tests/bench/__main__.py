@@ -7,12 +7,14 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 ENRON, FORMATS = DATA / "enron", DATA / "enron-formats" / "slinger-r"
-ALWAYS = (["cold"], ["embedding"], ["scale"], ["model", "135M", "0.5B"])
+ALWAYS = (["cold"], ["embedding"], ["scale"], ["model", "135M", "0.5B"], ["forms"], ["bits"])
 WITH_DATA = (
     ["ingest", str(ENRON)],
     ["containers", f"{ENRON}/slinger-r/mail", f"{FORMATS}/slinger-r.mbox", f"{FORMATS}/Maildir"],
     ["retrieval", str(DATA)],
     ["quoting", str(DATA)],
+    ["order", str(DATA)],
+    ["threads", str(DATA)],
 )
 
 

@@ -89,6 +89,22 @@ def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb stats", [row])
 
 
+def test_what_idle_prints_is_as_documented(pkb: Pkb) -> None:
+    rows = [pkb("idle", "--json").row]
+    pkb("ask", "When is the concert?")
+    pkb("config", "set", "model.name", str(NANO))
+    rows += [pkb("idle", "--force", "--json", *flags).row for flags in (["--dry-run"], ["--max", "1"])]
+    compare("pkb idle", rows)
+
+
+def test_what_bench_prints_is_as_documented(pkb: Pkb) -> None:
+    for question in ("When is the concert?", "Who keeps the key?"):
+        pkb("ask", question)
+    rows = [pkb("bench", "--model", str(NANO), "--json").row, pkb("bench", "--model", str(NANO), "--json").row]
+    assert rows[0]["different"]
+    compare("pkb bench", rows)
+
+
 def test_what_check_finds_is_as_documented(pkb: Pkb) -> None:
     sound = pkb("check", "--json").row
     (pkb.folder / "home" / "ledger.db").chmod(0o644)

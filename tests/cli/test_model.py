@@ -291,7 +291,7 @@ def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub)
         running.send_signal(signal.SIGINT)
         _, said = running.communicate()
     hub.go.set()
-    assert running.returncode == 130
+    assert running.returncode == 130, said
     assert said.endswith("pkb: interrupted; what was fetched is kept; try: pkb model pull org/name\n")
     assert chosen(fresh) == ("", "")
     hub.hold = None

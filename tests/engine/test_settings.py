@@ -39,6 +39,7 @@ def test_a_saved_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     [
         ("ask.k", "0"), ("ask.k", "51"), ("ask.k", "five"), ("ask.k", "2.5"), ("ask.decline_below", "nan"),
         ("ask.decline_below", "-0.1"), ("bank.bytes", "-1"), ("ask", "1"), ("a.b.c", "1"),
+        ("kv.bits", "4"), ("kv.bits", "eight"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_is_refused_by_name(key: str, value: str) -> None:

@@ -1,12 +1,13 @@
 """Where things lie, and that nobody else may read them."""
 
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
 from store.errors import PkbError
-from store.home import locate
+from store.home import Home, locate
 from tests.store.kit import Opened, entry, home_in
 
 
@@ -50,3 +51,28 @@ def test_a_link_counts_for_nothing(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * 5000)
     (opened.home.cache / "link").symlink_to(tmp_path / "big")
     assert opened.home.sizes()["cache"] == 0
+
+
+class Going(Home):
+    """A home where a folder of the cache goes while its bytes are counted: after it was listed, before it is sized."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(home.data, home.cache, home.config)
+
+    @property
+    def tensors(self) -> Path:
+        """Give the folder of kept KV tensors, asked for when a folder was listed."""
+        if not (self.cache / "kernels" / "listed").exists():
+            (self.cache / "kernels" / "listed").mkdir()
+        else:
+            shutil.rmtree(self.cache / "kernels")
+        return self.cache / "kv"
+
+
+def test_a_folder_that_goes_while_the_cache_is_counted_counts_for_nothing(tmp_path: Path) -> None:
+    home = home_in(tmp_path)
+    home.create()
+    (home.cache / "kernels").mkdir()
+    alone = home.cache.stat().st_size
+    assert Going(home).beside_tensors() == alone
+    assert not (home.cache / "kernels").exists()

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,7 @@ def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
     for size, now in ((5, 10 * day), (6, 11 * day - 1), (7, 11 * day)):
         counts.write(size, now)
     assert (counts.written(10.5 * day), counts.written(11 * day), counts.written(12 * day)) == (11, 7, 0)
+    assert counts.written_by_day() == {date(1970, 1, 11): 11, date(1970, 1, 12): 7}
 
 
 def test_a_ghost_says_how_much_more_room_would_have_kept_it(counts: KvCounts) -> None:

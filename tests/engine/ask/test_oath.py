@@ -1,39 +1,29 @@
 """The oath: with what was read before or without it, the same prompt gives the same logits, compared with `==`."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from engine.ask.prefill import Kept, Prefilled, Reading, keep, prefill
+from engine.ask.prefill import Kept, Reading, prefill
 from engine.ask.trace import Trace
 from engine.models.loading import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
-from store.eviction import scores
 from store.kv_files import Tensor, read_header, verify, write
-from store.kv_room import Limits
-from store.kv_store import KvStore
-from store.kv_tree import root_of
-from store.ledger import Ledger, open_ledger
 from tests.demo import NANO
+from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, make
-from tests.store.kv_kit import PLENTY, WEIGHTS
 
-SUB_STEP = 64
 BORDERS = (31, 32, 50, 64, 100)  # tokens that a segment shares with another one
-ROOT = root_of({"model": "test", "adapter": ""})
-Ids = tuple[int, ...]
-Logits = NDArray[np.float32]
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen3", "gemma2", "nano", "stories260K"])
@@ -50,76 +40,11 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
 
 
-@dataclass
-class Box:
-    """A store of one model's tensors, opened again as often as wanted."""
-
-    folder: Path
-    model: Mlx
-    budget: int = PLENTY
-
-    def __post_init__(self) -> None:
-        self.open()
-
-    def open(self) -> None:
-        """Open it, as a new process would."""
-        self.ledger: Ledger = open_ledger(self.folder / "ledger.db", create=True)
-        self.store = KvStore(
-            self.ledger,
-            self.folder / "kv",
-            limits=Limits(self.budget, PLENTY),
-            score=scores(WEIGHTS)["lfu"],
-            sub_step=SUB_STEP,
-            now=lambda: 1e6,
-        )
-        self.store.collect()
-
-    def close(self) -> None:
-        """Let go of it."""
-        self.store.close()
-        self.ledger.close()
-
-    def read(self, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Prefilled, Logits]:
-        """Read a prompt through the store and keep what was computed; gives the logits behind its last segment."""
-        held = ExitStack()
-        store = Kept(self.store, ROOT, self.model)
-        with held:
-            read = prefill(Reading(self.model, store), segments[:-1], Trace(), held)
-            found = self.model.logits(read.cache, segments[-1])
-            if kept:
-                keep(store, segments[:-1], read)
-        return read, found
-
-    def files(self) -> list[Path]:
-        """Give the files of nodes."""
-        return sorted((self.folder / "kv").rglob("*.safetensors"))
-
-
 @pytest.fixture
 def box(model: Mlx, tmp_path: Path) -> Iterator[Box]:
     found = Box(tmp_path, model)
     yield found
     found.close()
-
-
-def cold(model: Mlx, segments: Sequence[Ids]) -> Logits:
-    read = prefill(Reading(model), segments[:-1], Trace(), ExitStack())
-    return model.logits(read.cache, segments[-1])
-
-
-def some(model: Mlx, seed: int, length: int) -> Ids:
-    vocabulary = 256 if model.name == "stories260K" else 512
-    rng = Random(seed)
-    return tuple(rng.randrange(4, vocabulary) for _ in range(length))
-
-
-def decoded(model: Mlx, cache: Any, last: Ids, steps: int = 64) -> tuple[Logits, list[int]]:
-    """Go on greedily; gives all logits, (steps, vocabulary), and the tokens."""
-    rows, tokens = [model.logits(cache, last)], list[int]()
-    for _ in range(steps - 1):
-        tokens.append(int(rows[-1].argmax()))
-        rows.append(model.logits(cache, tokens[-1:]))
-    return np.array(rows), tokens
 
 
 def test_64_steps_behind_loaded_tensors_are_those_behind_computed_ones(box: Box) -> None:
@@ -155,8 +80,7 @@ def test_a_segment_that_begins_alike_lends_whole_sub_steps(box: Box, common: int
 @given(st.integers(0, 2**32))
 def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts over few segments, some alike at the beginning; between them anything may happen to the store."""
-    rng, folder = Random(seed), tmp_path / str(seed)
-    folder.mkdir()
+    rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))  # another one when a failure is looked at again
     box = Box(folder, model)
     pool = [some(model, rng.randrange(99), rng.choice((5, *BORDERS, 120))) for _ in range(4)]
     pool += [pool[0][: rng.choice(BORDERS)] + some(model, rng.randrange(99), 40) for _ in range(2)]
@@ -167,53 +91,6 @@ def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_p
         rng.choice(HAPPENINGS)(box, rng)
     box.close()
     shutil.rmtree(folder)
-
-
-def nothing(box: Box, rng: Random) -> None:
-    """Leave the store as it is."""
-
-
-def evict(box: Box, rng: Random) -> None:
-    """Take a part of the space away."""
-    box.store.shrink(sum(path.stat().st_size for path in box.files()) * rng.randint(0, 9) // 10)
-
-
-def reopen(box: Box, rng: Random) -> None:
-    """Be another process."""
-    box.close()
-    box.open()
-
-
-def flip(box: Box, rng: Random) -> None:
-    """Flip a bit of a file."""
-    if files := box.files():
-        path = rng.choice(files)
-        data = bytearray(path.read_bytes())
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        path.write_bytes(data)
-
-
-def tear(box: Box, rng: Random) -> None:
-    """Cut a file short."""
-    if files := box.files():
-        path = rng.choice(files)
-        path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
-
-
-def lose(box: Box, rng: Random) -> None:
-    """Remove a file."""
-    if files := box.files():
-        rng.choice(files).unlink()
-
-
-def swap(box: Box, rng: Random) -> None:
-    """Put one node's file in the place of another's."""
-    if files := box.files():
-        one, other = rng.choice(files), rng.choice(files)
-        one.write_bytes(other.read_bytes())
-
-
-HAPPENINGS: tuple[Callable[[Box, Random], None], ...] = (nothing, nothing, evict, reopen, flip, tear, lose, swap)
 
 
 def test_a_float_changed_behind_the_checksums_is_seen_by_these_tests(box: Box) -> None:

@@ -37,6 +37,35 @@ KINDS: dict[str, Config] = {
         "query_pre_attn_scalar": 16.0,
     },
 }
+# What they keep of a prompt is not the keys and values of every token; windows are shorter than segments of tests.
+OTHERS: dict[str, Config] = {
+    "gemma3": SMALL
+    | {"model_type": "gemma3_text", "num_hidden_layers": 3, "sliding_window": 48, "sliding_window_pattern": 3},
+    "mamba": {
+        "model_type": "mamba", "hidden_size": 64, "intermediate_size": 128, "state_size": 8, "num_hidden_layers": 2,
+        "conv_kernel": 4, "use_bias": False, "use_conv_bias": True, "time_step_rank": "auto",
+        "tie_word_embeddings": False,
+    },
+    "qwen3.5": {
+        "model_type": "qwen3_5",
+        "text_config": SMALL
+        | {"model_type": "qwen3_5", "full_attention_interval": 2, "linear_num_value_heads": 4,
+           "linear_num_key_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16},
+    },
+    "falcon_h1": SMALL
+    | {"model_type": "falcon_h1", "mamba_d_head": 16, "mamba_d_ssm": 64, "mamba_d_state": 16, "mamba_n_heads": 4},
+    "recurrent_gemma": SMALL
+    | {"model_type": "recurrent_gemma", "attention_bias": False, "conv1d_width": 4, "logits_soft_cap": 30.0,
+       "num_hidden_layers": 3, "num_key_value_heads": 1, "attention_window_size": 60,
+       "block_types": ["recurrent", "recurrent", "attention"]},
+    "llama4": {
+        "model_type": "llama4",
+        "text_config": SMALL
+        | {"model_type": "llama4_text", "num_hidden_layers": 4, "attention_chunk_size": 64, "attention_bias": False,
+           "interleave_moe_layer_step": 4, "intermediate_size_mlp": 128, "num_experts_per_tok": 1,
+           "num_local_experts": 2, "rope_scaling": None, "use_qk_norm": True},
+    },
+}  # fmt: skip
 # Those of models that people run: SmolLM2-135M, Qwen2.5-0.5B, Llama-3.2-1B.
 REAL: dict[str, Config] = {
     "135M": KINDS["llama"] | {"hidden_size": 576, "num_hidden_layers": 30, "intermediate_size": 1536, "head_dim": 64,
@@ -85,7 +114,10 @@ def make(folder: Path, config: Config, template: str | None = None, dtype: str =
     tokenizer.save(str(folder / "tokenizer.json"))
     names = {"bos_token": CONTROLS[0], "eos_token": CONTROLS[2]}
     write(folder / "tokenizer_config.json", names | ({"chat_template": template} if template else {}))
-    config = {"vocab_size": tokenizer.get_vocab_size(), "torch_dtype": dtype} | config
+    size: Config = {"vocab_size": tokenizer.get_vocab_size()}
+    config = size | {"torch_dtype": dtype} | config
+    if "text_config" in config:
+        config["text_config"] = size | config["text_config"]
     write(folder / "config.json", config)
     weights(folder / "model.safetensors", config, dtype, seed)
     return folder

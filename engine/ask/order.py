@@ -1,0 +1,50 @@
+"""The order of the chunks in a prompt, by name: of date, of relevance, or along what the model has read already.
+
+In the last one a prompt, and so an answer, depends on what happens to be kept. Knows the tree by looking up keys.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+
+from engine.ask.prefill import Reading
+from engine.ask.prompt import Order, Shown, by_relevance, in_document_order
+from engine.ask.segments import Ids, chunk_ids, system_ids
+from engine.models.protocols import LanguageModel
+from store.kv_tree import Key, Root, child_key
+
+Uses = Callable[[Key], int | None]  # how often the node of a key was used, None where it is not kept
+_Path = tuple[Shown, ...]
+
+
+def order_of(name: str, reading: Reading) -> Order:
+    """Give the order that a setting names; where nothing is kept, following it is the order of date."""
+    if name == "relevance":
+        return by_relevance
+    if name == "reuse" and reading.kept and not reading.ropes:  # a block is kept for every place
+        return partial(along_what_is_kept, reading.model, reading.kept.root, reading.kept.store.peek.uses)
+    return in_document_order
+
+
+def along_what_is_kept(model: LanguageModel, root: Root, uses: Uses, shown: Sequence[Shown]) -> list[Shown]:
+    """Put those chunks first that make the longest kept path, in tokens, then the most used one; the rest by date.
+
+    Under another number a chunk is another segment, so a kept one comes back only to its place.
+    """
+
+    @cache
+    def ids(number: int, one: Shown) -> Ids:
+        return chunk_ids(model, number, one.chunk)
+
+    def best(parent: Key, left: Sequence[Shown], number: int) -> tuple[int, int, _Path]:
+        found: tuple[int, int, _Path] = (0, 0, ())
+        for one in left:
+            key = child_key(parent, ids(number, one))
+            if (used := uses(key)) is None:
+                continue
+            tokens, more, path = best(key, [other for other in left if other is not one], number + 1)
+            found = max(found, (tokens + len(ids(number, one)), more + used, (one, *path)), key=lambda way: way[:2])
+        return found
+
+    ordered = in_document_order(shown)
+    path = best(child_key(root.key, system_ids(model)), ordered, 1)[2]
+    return [*path, *(one for one in ordered if one not in path)]

@@ -1,0 +1,84 @@
+"""The jobs `first` and `blocks`: the chunks that questions retrieved most often are read before the next one asks.
+
+A chunk is read right behind the system segment: as the first of a prompt, or as the block that fits any place. Knows
+chunks, tokens and the keys of what is kept; reads nothing itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.idle.units import Costs, Ids, Job, Path, Unit
+from store.records import Chunk
+
+MOST = 200  # chunks that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """How often a chunk was retrieved, how often it came first in order of date, and in which question last."""
+
+    chunk: str
+    times: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a chunk is read ahead: as which segment, for which job, and how many of the times it is retrieved help."""
+
+    job: Job
+    system: Ids
+    segment: Callable[[Chunk], Ids]
+    share: Callable[[Heat], float]
+
+
+def heats(retrieved: Sequence[Sequence[str]]) -> list[Heat]:
+    """Give the chunks that questions retrieved, the most frequent first, of equals the latest one."""
+    times = Counter(name for chunks in retrieved for name in dict.fromkeys(chunks))
+    first = Counter(chunks[0] for chunks in retrieved if chunks)
+    last = {name: number for number, chunks in enumerate(retrieved) for name in chunks}
+    found = [Heat(name, count, first[name], last[name]) for name, count in times.items()]
+    return sorted(found, key=lambda heat: (-heat.times, -heat.last, heat.chunk))
+
+
+def hottest(found: Sequence[Heat], collections: Callable[[str], Sequence[str]], least: int) -> list[Heat]:
+    """Give the hottest chunks that were retrieved at least so often, and the head of each collection: its hottest."""
+    worth = [heat for heat in found if heat.times >= least]
+    heads = dict[str, Heat]()
+    for heat in worth:
+        for name in collections(heat.chunk):
+            heads.setdefault(name, heat)
+    return list(dict.fromkeys([*worth[:MOST], *heads.values()]))
+
+
+def plan(
+    hot: Sequence[Heat], chunks: Mapping[str, Chunk], manner: Manner, kept: Callable[[Path], bool], costs: Costs
+) -> Iterator[Unit]:
+    """Give a unit for each of these chunks that there is and that is not kept; and one for the system segment."""
+    for heat in hot:
+        if heat.chunk not in chunks:
+            continue
+        chunk, system = chunks[heat.chunk], (manner.system,)
+        path = (manner.system, manner.segment(chunk))
+        if kept(path):
+            continue
+        expected, why = heat.times * manner.share(heat), _times(heat.times)
+        if not kept(system):
+            yield _unit(manner.job, "what every prompt begins with", "every question needs it", system, expected, costs)
+        yield _unit(manner.job, chunk.header, why, path, expected, costs)
+
+
+def as_first(k: int) -> Callable[[Heat], float]:
+    """Give the share of the times that a chunk will come first in order of date: as it did, or one in k if unknown."""
+    return lambda heat: (heat.first + 1) / (heat.times + k)
+
+
+def _unit(job: Job, what: str, why: str, path: Path, expected: float, costs: Costs) -> Unit:
+    tokens = len(path[-1])
+    return Unit(job, what, why, path, expected, tokens * costs.seconds, int(tokens * costs.bytes))
+
+
+def _times(number: int) -> str:
+    return "retrieved once" if number == 1 else f"retrieved for {number} questions"

@@ -1,0 +1,53 @@
+"""The job `refill`: what went for lack of room is read again where there is room, as far as past questions want it.
+
+Knows the prompts of past questions as they would be asked now, and of the tree what went; reads nothing itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from engine.idle.units import Ids, Path, Unit
+from store.kv_match import path_keys
+from store.kv_peek import Peek
+from store.kv_tree import Root
+
+
+def plan(asked: Iterable[tuple[str, int, Sequence[Path]]], root: Root, peek: Peek) -> list[Unit]:
+    """Give a unit for each segment that went, given questions, how often they were asked, and the paths they want.
+
+    What never was kept is not read, nor what stands behind it.
+    """
+    units = dict[Path, Unit]()
+    for question, times, paths in asked:
+        for unit in _gone(question, times, paths, root, peek):
+            known = units.get(unit.path)
+            units[unit.path] = replace(known, expected=known.expected + times) if known else unit
+    return list(units.values())
+
+
+def prefixes(segments: Sequence[Ids]) -> list[Path]:
+    """Give all beginnings of a prompt."""
+    return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
+
+
+def kept_or_gone(peek: Peek) -> Callable[[bytes], int | None]:
+    """Give how often a node was used, were all that went still there."""
+
+    def uses(key: bytes) -> int | None:
+        found = peek.uses(key)
+        return 0 if found is None and peek.ghost(key) else found
+
+    return uses
+
+
+def _gone(question: str, times: int, paths: Sequence[Path], root: Root, peek: Peek) -> Iterator[Unit]:
+    out = set[Path]()  # paths with nothing to stand behind
+    for path in paths:
+        key = path_keys(root, path)[-1]
+        if peek.uses(key) is not None:
+            continue
+        ghost = peek.ghost(key)
+        if ghost is None or path[:-1] in out:
+            out.add(path)
+            continue
+        yield Unit("refill", question, "it went for lack of room", path, times, ghost.seconds, ghost.bytes)

@@ -1,0 +1,123 @@
+"""One prompt on the bench, and the ways to its first token: computed, through the store, from memory, by mlx-lm's file.
+
+A prompt's context is all of its segments but the last, the question. It prints nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from engine.ask.prefill import Ids, Kept, Reading, keep, prefill
+from engine.ask.trace import Trace
+from engine.models.mlx import Mlx
+from store.eviction import scores
+from store.kv_room import Limits
+from store.kv_store import KvStore
+from store.kv_tree import Root, root_of
+from store.ledger import Ledger, open_ledger
+from tests.bench.first import First, settle, timed
+from tests.store.kv_kit import WEIGHTS
+
+ROOM = 1 << 40
+
+
+@dataclass
+class Desk:
+    """A model, a prompt, and a folder where its context is kept in every form: nodes, one file, mlx-lm's file."""
+
+    model: Mlx
+    folder: Path
+    segments: Sequence[Ids]
+    root: Root = field(default_factory=lambda: root_of({"model": "bench"}))
+
+    def __post_init__(self) -> None:
+        import mlx.core as mx
+        from mlx_lm.models.cache import save_prompt_cache
+
+        self.folder.mkdir(parents=True)
+        self.ledger: Ledger = open_ledger(self.folder / "ledger.db", create=True)
+        limits = Limits(ROOM, ROOM)
+        self.store = KvStore(
+            self.ledger, self.folder / "kv", limits=limits, score=scores(WEIGHTS)["value"],
+            sub_step=self.model.sub_step, now=lambda: 1e9,
+        )  # fmt: skip
+        self.kept = Kept(self.store, self.root, self.model)
+        *self.context, self.question = self.segments
+        with ExitStack() as held:
+            read = prefill(Reading(self.model, self.kept), self.context, Trace(), held)
+            keep(self.kept, self.context, read)
+        self.natural = read.cache
+        with self.store.match(self.root, self.context) as match:
+            self.paths = [self.store.path_of(node) for node in match.nodes]
+        self.theirs, self.whole = self.folder / "theirs.safetensors", self.folder / "whole.safetensors"
+        save_prompt_cache(str(self.theirs), self.natural)
+        arrays = [array for layer in self.natural for array in layer.keys_and_values()]
+        mx.save_safetensors(str(self.whole), {str(n): mx.contiguous(array) for n, array in enumerate(arrays)})
+        settle([self.theirs, self.whole])
+
+    def computed(self, segments: Sequence[Ids] = ()) -> First:
+        """Compute everything, of this prompt or another."""
+        return self._ask(Reading(self.model), segments or self.segments)
+
+    def reused(self, segments: Sequence[Ids] = ()) -> First:
+        """Ask with the context kept, this prompt or another that begins alike."""
+        return self._ask(Reading(self.model, self.kept), segments or self.segments)
+
+    def keeping(self, root: Root) -> First:
+        """Compute everything, with a store that has none of it and keeps it after the first token."""
+        found = self._ask(Reading(self.model, Kept(self.store, root, self.model)), self.segments, then_keep=True)
+        with self.store.match(root, self.context[:1]) as match:
+            self.store.forget([node.key for node in match.nodes])
+        return found
+
+    def alone(self) -> First:
+        """Read the question behind a context that is in memory."""
+        import mlx.core as mx
+
+        cache = self.model.begin()
+        for layer, other in zip(cache, self.natural, strict=True):
+            keys, values, length = other.state
+            layer.state = (keys * 1, values * 1, length)  # a copy: what two caches hold is copied when one goes on
+        mx.eval([layer.state for layer in cache])
+        begun = perf_counter()
+        next(self.model.decode(cache, self.question, 1))
+        return First(perf_counter() - begun)
+
+    def by_mlx_lm(self) -> First:
+        """Load mlx-lm's own file of the context, and read the question with the same decoder."""
+        from mlx_lm.models.cache import load_prompt_cache
+
+        begun = perf_counter()
+        cache = load_prompt_cache(str(self.theirs))
+        next(self.model.decode(cache, self.question, 1))
+        return First(perf_counter() - begun)
+
+    def restored(self) -> First:
+        """Put the nodes' files into a cache, and read no question."""
+        return timed(lambda: self.model.restore(self.paths))
+
+    def read(self, paths: Iterable[Path]) -> First:
+        """Read the bytes of files."""
+        import mlx.core as mx
+
+        return timed(lambda: mx.eval([mx.load(str(path)) for path in paths]))
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+        self.ledger.close()
+
+    def _ask(self, reading: Reading, segments: Sequence[Ids], *, then_keep: bool = False) -> First:
+        *context, question = segments
+        with ExitStack() as held:
+            trace, begun = Trace(), perf_counter()
+            read = prefill(reading, context, trace, held)
+            next(reading.model.decode(read.cache, question, 1))
+            total, ms = perf_counter() - begun, trace.ms()
+            begun = perf_counter()
+            if then_keep and reading.kept:
+                keep(reading.kept, context, read)
+            spent = perf_counter() - begun
+        return First(total, ms.get("match", 0.0) / 1e3, ms.get("load", 0.0) / 1e3, sum(read.reused), spent)

@@ -1,0 +1,123 @@
+"""`kv.reuse = "blocks"` on the command line, and `pkb bench`, with the model that the repository trains."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Pkb, Ran
+from tests.demo import NANO
+from tests.engine.kv.kit import FIXED
+from tests.engine.models.shapes import make
+
+HEAD = "From: Ann Bell <ann@example.org>\nTo: Ben Cole <ben@example.org>\nDate: Mon, {day} Jun 2024 09:30:00 +0000\n"
+MAIL = {
+    "picnic": "The picnic is on Friday at 6pm in the park.",
+    "workshop": "Marie has the spare key to the workshop.",
+    "concert": "The concert is on Sunday at 7pm in the church.",
+}
+
+
+@pytest.fixture
+def blocks(fresh: Pkb, tmp_path: Path) -> Pkb:
+    """Give pkb that has read three mails and answers in words from blocks."""
+    (tmp_path / "mail").mkdir()
+    for day, (subject, text) in enumerate(MAIL.items(), 3):
+        mail = f"{HEAD.format(day=day)}Message-ID: <{subject}@example.org>\nSubject: {subject}\n\n{text}\n"
+        (tmp_path / "mail" / f"{subject}.eml").write_text(mail, "utf-8")
+    fresh("ingest", str(tmp_path / "mail"), "--vectors", "later")
+    fresh("config", "set", "model.name", str(NANO))
+    fresh("config", "set", "kv.reuse", "blocks")
+    return fresh
+
+
+def steps(ran: Ran) -> dict[str, str]:
+    """Give what each step found."""
+    return {step["name"]: step["note"] for step in reversed(ran.row["explain"])}
+
+
+def test_a_message_read_for_one_question_is_loaded_for_another_at_another_place(blocks: Pkb) -> None:
+    first = blocks("ask", "When is the concert?", "--json", "-k", "1").row
+    assert (first["tier"], first["tokens"]["reused"]) == ("full", 0)
+    ran = blocks("ask", "When are the picnic and the concert?", "--json", "--explain", "-k", "2")
+    assert (ran.row["tier"], ran.row["writer"]) == ("blocks", "model")
+    shares = [share.split("/") for share in steps(ran)["prefill"].removesuffix(" reused").split()]
+    reused = [there == all_of_it for there, all_of_it in shares]
+    assert reused == [True, True, False, False, True]  # the system segment, [1], its message, [2], its message
+    assert ran.row["tokens"]["reused"] == sum(int(there) for there, _ in shares)
+
+
+def test_what_is_kept_changes_no_answer(blocks: Pkb) -> None:
+    asked = ["When is the picnic?", "Where is the concert?", "Who has the spare key to the workshop?"]
+    without = [blocks("ask", one, "--json", "--no-cache").row for one in asked]
+    made = [blocks("ask", one, "--json").row for one in asked]
+    again = [blocks("ask", one, "--json", "--fresh").row for one in asked]
+    assert [row["tier"] for row in without] == ["full"] * 3
+    assert [row["tier"] for row in again] == ["blocks"] * 3
+    answers = [[row["answer"] for row in rows] for rows in (without, made, again)]
+    assert answers[0] == answers[1] == answers[2]
+    assert [row["tokens"]["generated"] for row in without] == [row["tokens"]["generated"] for row in again]
+
+
+def test_an_answer_from_blocks_is_another_answer(blocks: Pkb) -> None:
+    blocks("ask", "When is the picnic?")
+    blocks("config", "set", "kv.reuse", "prefix")
+    assert blocks("ask", "When is the picnic?", "--json").row["tier"] in ("full", "prefix")
+    blocks("config", "set", "kv.reuse", "off")
+    assert blocks("ask", "When is the picnic?", "--json").row["tier"] == "exact"  # prefix and off are one
+    blocks("config", "set", "kv.reuse", "blocks")
+    assert blocks("ask", "When is the picnic?", "--json").row["tier"] == "exact"
+
+
+def test_a_model_whose_keys_cannot_be_moved_is_refused_by_name_and_doctor_says_why(blocks: Pkb, tmp_path: Path) -> None:
+    config, why = FIXED["yarn"]
+    folder = make(tmp_path / "yarn", config)
+    checks = {check["name"]: check for check in blocks("doctor", "--json").row["checks"]}
+    assert (checks["blocks"]["state"], checks["blocks"]["next"]) == ("ok", None)
+    blocks("config", "set", "model.name", str(folder))
+    ran = blocks("ask", "When is the picnic?", "--json")
+    assert ran.code == 1
+    assert ran.row["error"]["message"] == f"{folder} cannot read in blocks: {why}"
+    assert ran.row["error"]["next"] == "pkb config set kv.reuse prefix"
+    checks = {check["name"]: check for check in blocks("doctor", "--json").row["checks"]}
+    assert (checks["blocks"]["state"], checks["blocks"]["next"]) == ("bad", "pkb config set kv.reuse prefix")
+    assert why in checks["blocks"]["found"]
+
+
+def test_bench_puts_ones_own_questions_in_both_ways_and_keeps_nothing(blocks: Pkb) -> None:
+    for question in ("When is the picnic?", "Where is the concert?", "When is the picnic?"):
+        blocks("ask", question)
+    before = blocks("stats", "--json").row
+    row = blocks("bench", "--json").row
+    assert (row["own"], row["questions"], row["model"]) == (True, 2, str(NANO))
+    assert row["tokens"] > row["questions"]
+    assert 0 <= row["equal_answers"] == 2 - len(row["different"])
+    assert row["equal_answers"] <= row["same_words"] <= 2
+    assert 0 < row["top_1"] <= 1
+    assert row["kl"] >= 0
+    assert row["reused"]["blocks"] > row["reused"]["usual"] > 0
+    assert min(row["first_token_ms"].values()) > 0
+    assert blocks("stats", "--json").row == before
+
+
+def test_bench_has_an_example_for_who_has_asked_nothing_yet(fresh: Pkb) -> None:
+    ran = fresh("bench", "--model", str(NANO))
+    assert ran.code == 0
+    assert "4 questions of a small example" in ran.out
+    assert len(ran.out.splitlines()) < 24
+
+
+def test_bench_needs_a_language_model(fresh: Pkb) -> None:
+    ran = fresh("bench", "--json")
+    assert ran.code == 2
+    assert ran.row["error"]["next"] == "pkb model pull"
+
+
+def test_what_idle_reads_ahead_comes_back_as_a_block_at_its_place(blocks: Pkb) -> None:
+    for question in ("When is the picnic?", "When is the concert?"):
+        assert blocks("ask", question, "--json", "--no-cache", "-k", "1").row["tier"] == "full"
+    done = blocks("idle", "--force", "--json")
+    assert done.code == 0
+    ran = blocks("ask", "When are the picnic and the concert?", "--json", "--explain", "-k", "2")
+    assert ran.row["tier"] == "blocks"
+    shares = [share.split("/") for share in steps(ran)["prefill"].removesuffix(" reused").split()]
+    assert [there == all_of_it for there, all_of_it in shares][::2] == [True, True, True]  # but no number lines

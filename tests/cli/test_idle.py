@@ -1,0 +1,244 @@
+"""`pkb idle`: what it reads ahead is there for the next question, changes no answer, and pushes nothing out."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.app import run
+from store.locks import Locks
+from tests.cli.conftest import Pkb
+from tests.demo import NANO, environment
+
+ASKED = ("When is the concert?", "Where is the concert?", "When is the summer concert?")
+NEW = "How much is a ticket for the summer concert?"
+
+
+@pytest.fixture(scope="module")
+def asked_before(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a home in which questions were answered by quoting, and that has a model since."""
+    folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("asked") / "demo"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+        for words in (*(["ask", question] for question in ASKED), ["config", "set", "model.name", str(NANO)]):
+            assert run(words) == 0
+    return folder
+
+
+@pytest.fixture
+def night(
+    asked_before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Pkb:
+    """Give pkb in a copy of that home."""
+    return Pkb(Path(shutil.copytree(asked_before, tmp_path / "night")), monkeypatch, capsys)
+
+
+def tokens(pkb: Pkb, question: str, *flags: str) -> dict[str, int]:
+    found: dict[str, int] = pkb("ask", question, "--json", *flags).row["tokens"]
+    return found
+
+
+def states(row: dict[str, Any]) -> set[str]:
+    return {unit["state"] for unit in row["units"]}
+
+
+def rows(pkb: Pkb, sql: str) -> list[Any]:
+    with sqlite3.connect(pkb.folder / "home" / "ledger.db") as ledger:
+        return ledger.execute(sql).fetchall()
+
+
+def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_question_finds_them(night: Pkb) -> None:
+    row = night("idle", "--json").row
+    assert row["done"] == len(row["units"]) > 2
+    assert {unit["job"] for unit in row["units"]} == {"first"}
+    assert row["units"][0]["what"] == "what every prompt begins with"
+    assert rows(night, "SELECT DISTINCT depth FROM kv_nodes ORDER BY depth") == [(1,), (2,)]
+    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(row["done"],)]
+    assert tokens(night, ASKED[0])["reused"] > row["units"][0]["tokens"]
+
+
+def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_about_anything_else(pkb: Pkb) -> None:
+    pkb("config", "set", "model.name", str(NANO))
+    assert tokens(pkb, ASKED[0])["reused"] == 0
+    ((system,),) = rows(pkb, "SELECT length(ids) / 4 FROM kv_nodes WHERE depth = 1")
+    assert tokens(pkb, "Who has the spare key to the workshop?")["reused"] == system
+
+
+def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(night: Pkb) -> None:
+    without = night("ask", NEW, "--json", "--no-cache").row
+    night("idle", "--force")
+    found = night("ask", NEW, "--json").row
+    assert (found["answer"], found["sources"]) == (without["answer"], without["sources"])
+    assert found["tokens"]["reused"] > 0 == without["tokens"]["reused"]
+
+
+def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(night: Pkb) -> None:
+    before = night("stats", "--json").row
+    history = rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked")
+    assert night("idle", "--force", "--json").row["done"]
+    after = night("stats", "--json").row
+    assert rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
+    assert rows(night, "SELECT * FROM kv_counts") == []
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"tensors", "bytes"}
+
+
+def test_it_says_nothing_where_there_is_nothing_to_do(night: Pkb) -> None:
+    assert night("idle").out.count("\n") == 1
+    again = night("idle")
+    assert (again.code, again.out, again.err) == (0, "", "")
+    assert night("idle", "--json").row["units"] == []
+
+
+def test_where_pkb_quotes_it_has_nothing_to_do_and_says_so_only_if_asked(pkb: Pkb) -> None:
+    pkb("ask", ASKED[0])
+    silent, told, row = pkb("idle"), pkb("idle", "-v"), pkb("idle", "--json").row
+    assert (silent.code, silent.out, silent.err) == (0, "", "")
+    assert (told.code, told.out) == (0, "")
+    assert told.err == "pkb: nothing is read ahead: a quote needs nothing; for answers in words: pkb model pull\n"
+    assert (row["units"], row["done"], row["reason"]) == ([], 0, told.err.partition("ahead: ")[2].strip())
+
+
+def test_before_the_first_question_the_model_is_not_even_loaded(pkb: Pkb) -> None:
+    pkb("config", "set", "model.name", str(NANO))
+    assert pkb("idle", "--json").row["reason"] == "no question was asked yet"
+    assert rows(pkb, "SELECT count(*) FROM meta WHERE name = 'threads'") == [(0,)]
+
+
+def test_where_nothing_is_kept_nothing_is_read(night: Pkb) -> None:
+    night("config", "set", "kv.reuse", "off")
+    assert night("idle", "--json").row["reason"].startswith("what this model reads is not kept")
+
+
+def test_a_dry_run_shows_what_and_why_and_does_nothing(night: Pkb) -> None:
+    ran = night("idle", "--dry-run")
+    assert ran.out.count("planned") == ran.out.count("\n") > 2
+    assert "retrieved for 3 questions" in ran.out
+    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(0,)]
+    assert states(night("idle", "--dry-run", "--json").row) == {"planned"}
+
+
+def test_one_question_alone_speaks_for_a_chunk_only_by_force(night: Pkb) -> None:
+    usual, forced = (night("idle", "--dry-run", "--json", *flag).row["units"] for flag in ((), ("--force",)))
+    assert "retrieved once" not in {unit["why"] for unit in usual}
+    assert "retrieved once" in {unit["why"] for unit in forced}
+    assert len(forced) > len(usual)
+
+
+def test_limits_of_units_and_of_time_are_kept_and_the_rest_is_done_the_next_time(night: Pkb) -> None:
+    one, none = night("idle", "--max", "1", "--json").row, night("idle", "--budget", "0s", "--json").row
+    assert (one["done"], states(one)) == (1, {"done", "units"})
+    assert (none["done"], states(none)) == (0, {"time"})
+    rest = night("idle", "--json").row
+    assert (rest["done"], states(rest)) == (len(one["units"]) - 1, {"done"})
+
+
+def test_a_time_that_is_none_is_named(night: Pkb) -> None:
+    ran = night("idle", "--budget", "soon")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "soon is not a time like 90s, 10m or 2h" in ran.err
+
+
+def test_nothing_that_is_kept_goes_for_what_is_read_ahead(night: Pkb) -> None:
+    tokens(night, NEW)
+    nodes = rows(night, "SELECT key FROM kv_nodes")
+    used = night("stats", "--json").row["bytes"]["cache"]
+    night("config", "set", "kv.bytes", str(used + 100_000))
+    row = night("idle", "--json").row
+    assert states(row) == {"room"}
+    assert rows(night, "SELECT key FROM kv_nodes") == nodes
+    assert night("idle").out == ""
+
+
+def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(night: Pkb) -> None:
+    for question in ASKED:
+        night("ask", question)
+    full = {question: tokens(night, question, "--fresh")["reused"] for question in ASKED}
+    nodes = set(rows(night, "SELECT key FROM kv_nodes"))
+    night("config", "set", "kv.bytes", "1")
+    night("ask", NEW, "--fresh")
+    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(0,)]
+    night("config", "set", "kv.bytes", "1000000000")
+    row = night("idle", "--json").row
+    assert {unit["job"] for unit in row["units"]} >= {"refill"}
+    assert set(rows(night, "SELECT key FROM kv_nodes")) >= nodes
+    assert {question: tokens(night, question, "--fresh")["reused"] for question in ASKED} == full
+
+
+def test_in_blocks_the_hottest_chunks_are_there_for_any_place(night: Pkb) -> None:
+    night("config", "set", "kv.reuse", "blocks")
+    row = night("idle", "--force", "--json").row
+    assert {unit["job"] for unit in row["units"]} == {"blocks"}
+    found = tokens(night, ASKED[0])
+    assert found["reused"] > 0.8 * found["prompt"]
+
+
+def test_a_second_idle_leaves_at_once_and_in_silence(night: Pkb) -> None:
+    with Locks(night.folder / "home" / "locks").idle() as alone:
+        assert alone
+        ran, row = night("idle"), night("idle", "--json").row
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert row["reason"] == "another pkb idle is at work"
+
+
+def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(night: Pkb) -> None:
+    with Locks(night.folder / "home" / "locks").alone():
+        ran = night("idle", "-v")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "pkb: nothing is read ahead: another pkb is rewriting its tables\n"
+
+
+def test_before_anything_was_ingested_it_is_an_error(fresh: Pkb) -> None:
+    assert fresh("idle").code == 10
+
+
+def test_a_term_signal_ends_it_and_what_was_done_stays_done(night: Pkb) -> None:
+    """Stop it when the first unit is there, at low priority as it runs; what is left is done the next time."""
+    planned = night("idle", "--dry-run", "--json").row["units"]
+    command, env = [sys.executable, "-m", "cli.app", "idle"], environment(night.folder)
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _wait(lambda: rows(night, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0)
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in (143, 0)  # 0: it had ended before
+    assert b"Traceback" not in err
+    assert bool(out) is (process.returncode == 0)
+    assert night("check", "--read-data", "--json").row["sound"]
+    assert rows(night, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0
+    subprocess.run(command, env=env, capture_output=True, check=True)
+    assert rows(night, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "whole")]
+
+
+def test_the_next_question_follows_what_was_read_ahead_where_the_order_may(night: Pkb) -> None:
+    night("idle")
+    by_date = tokens(night, NEW)["reused"]
+    night("config", "set", "kv.order", "reuse")
+    first = night("ask", NEW, "--json").row
+    assert first["tier"] == "prefix"  # not exact: another order is another answer
+    assert first["tokens"]["reused"] >= by_date
+    night("config", "set", "kv.order", "document")
+    assert night("ask", NEW, "--json").row["tier"] == "exact"
+
+
+def test_units_are_listed_as_json_says_them(night: Pkb) -> None:
+    row = json.loads(night("idle", "--json").out)
+    assert row["bytes"] == sum(unit["bytes"] for unit in row["units"]) > 0
+
+
+def _wait(there: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if there():
+            return
+        time.sleep(0.1)
+    pytest.fail("nothing was read ahead in a minute")

@@ -1,0 +1,141 @@
+"""What tests of the oath share: a store of one model's tensors, prompts, and all that may happen to the store."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.ask.prefill import Kept, Prefilled, Reading, keep, prefill
+from engine.ask.trace import Trace
+from engine.models.mlx import Mlx
+from store.eviction import scores
+from store.kv_room import Limits
+from store.kv_store import KvStore
+from store.kv_tree import root_of
+from store.ledger import Ledger, open_ledger
+from tests.store.kv_kit import PLENTY, WEIGHTS
+
+SUB_STEP = 64
+ROOT = root_of({"model": "test", "adapter": ""})
+Ids = tuple[int, ...]
+Logits = NDArray[np.float32]
+
+
+@dataclass
+class Box:
+    """A store of one model's tensors, opened again as often as wanted."""
+
+    folder: Path
+    model: Mlx
+    budget: int = PLENTY
+
+    def __post_init__(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        """Open it, as a new process would."""
+        self.ledger: Ledger = open_ledger(self.folder / "ledger.db", create=True)
+        self.store = KvStore(
+            self.ledger,
+            self.folder / "kv",
+            limits=Limits(self.budget, PLENTY),
+            score=scores(WEIGHTS)["lfu"],
+            sub_step=SUB_STEP if self.model.form.lends else sys.maxsize,
+            now=lambda: 1e6,
+        )
+        self.store.collect()
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.store.close()
+        self.ledger.close()
+
+    def read(self, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Prefilled, Logits]:
+        """Read a prompt through the store and keep what was computed; gives the logits behind its last segment."""
+        held = ExitStack()
+        store = Kept(self.store, ROOT, self.model)
+        with held:
+            read = prefill(Reading(self.model, store), segments[:-1], Trace(), held)
+            found = self.model.logits(read.cache, segments[-1])
+            if kept:
+                keep(store, segments[:-1], read)
+        return read, found
+
+    def files(self) -> list[Path]:
+        """Give the files of nodes."""
+        return sorted((self.folder / "kv").rglob("*.safetensors"))
+
+
+def cold(model: Mlx, segments: Sequence[Ids]) -> Logits:
+    """Read a prompt without any store; gives the logits behind its last segment."""
+    read = prefill(Reading(model), segments[:-1], Trace(), ExitStack())
+    return model.logits(read.cache, segments[-1])
+
+
+def some(model: Mlx, seed: int, length: int) -> Ids:
+    """Give a segment of random tokens."""
+    vocabulary = 256 if model.name == "stories260K" else 512
+    rng = Random(seed)
+    return tuple(rng.randrange(4, vocabulary) for _ in range(length))
+
+
+def decoded(model: Mlx, cache: Any, last: Ids, steps: int = 64) -> tuple[Logits, list[int]]:
+    """Go on greedily; gives all logits, (steps, vocabulary), and the tokens."""
+    rows, tokens = [model.logits(cache, last)], list[int]()
+    for _ in range(steps - 1):
+        tokens.append(int(rows[-1].argmax()))
+        rows.append(model.logits(cache, tokens[-1:]))
+    return np.array(rows), tokens
+
+
+def nothing(box: Box, rng: Random) -> None:
+    """Leave the store as it is."""
+
+
+def evict(box: Box, rng: Random) -> None:
+    """Take a part of the space away."""
+    box.store.shrink(sum(path.stat().st_size for path in box.files()) * rng.randint(0, 9) // 10)
+
+
+def reopen(box: Box, rng: Random) -> None:
+    """Be another process."""
+    box.close()
+    box.open()
+
+
+def flip(box: Box, rng: Random) -> None:
+    """Flip a bit of a file."""
+    if files := box.files():
+        path = rng.choice(files)
+        data = bytearray(path.read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+
+
+def tear(box: Box, rng: Random) -> None:
+    """Cut a file short."""
+    if files := box.files():
+        path = rng.choice(files)
+        path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
+
+
+def lose(box: Box, rng: Random) -> None:
+    """Remove a file."""
+    if files := box.files():
+        rng.choice(files).unlink()
+
+
+def swap(box: Box, rng: Random) -> None:
+    """Put one node's file in the place of another's."""
+    if files := box.files():
+        one, other = rng.choice(files), rng.choice(files)
+        one.write_bytes(other.read_bytes())
+
+
+HAPPENINGS: tuple[Callable[[Box, Random], None], ...] = (nothing, nothing, evict, reopen, flip, tear, lose, swap)

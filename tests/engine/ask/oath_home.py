@@ -1,0 +1,117 @@
+"""A home whose store several processes share and some die over, and what it looks like from outside. Knows no model."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from store.eviction import scores
+from store.home import Home
+from store.kv_room import Limits, size_on_disk
+from store.kv_store import KvStore
+from store.kv_tree import root_of
+from store.ledger import Ledger, open_ledger
+from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
+
+SUB_STEP = 64
+BUDGET = 420_000  # bytes: a prompt or two, so that something goes at almost every one
+ROOT = root_of({"model": "random", "adapter": ""})
+_CODE = "import sys; from tests.engine.ask import oath_process as o; getattr(o, sys.argv[1])(o.Path(sys.argv[2]))"
+
+
+def home_in(folder: Path) -> Home:
+    """Give the home below a folder; a model and what was computed cold stand beside it."""
+    return Home(folder / "data", folder / "cache", folder / "config.toml")
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[tuple[Ledger, KvStore]]:
+    """Open the ledger and the store of a home below a folder, tidied, as every command does."""
+    home = home_in(folder)
+    home.create()
+    ledger = open_ledger(home.ledger, create=True)
+    limits, score = Limits(BUDGET, PLENTY), scores(WEIGHTS)["value"]
+    store = KvStore(
+        ledger, home.tensors, limits=limits, score=score, sub_step=SUB_STEP, now=time.time, others=home.beside_tensors
+    )
+    store.collect()
+    yield ledger, store
+    store.close()
+    ledger.close()
+
+
+def wrong_with(folder: Path) -> str:
+    """Tidy up after whoever died, and give what an examination that reads every byte finds wrong with the tensors."""
+    from store.integrity import examine  # brings LanceDB's threads, which are lost to a process that forks
+    from store.tables import Tables
+
+    home = home_in(folder)
+    with open_store(folder) as (ledger, _):
+        found = examine(home, ledger, Tables(home.tables), read_data=True)
+        return next(one.wrong for one in found if one.name == "kv")
+
+
+def unfinished(folder: Path) -> list[str]:
+    """Give the states of the nodes that somebody left on their way."""
+    ledger = open_ledger(home_in(folder).ledger, create=True)  # somebody may have died before it was there
+    found = [row[0] for row in ledger.rows.execute("SELECT state FROM kv_nodes WHERE state != 'whole'")]
+    ledger.close()
+    return found
+
+
+def used(folder: Path) -> int:
+    """Give the bytes of the cache folder, as `du -sb` counts them."""
+    return size_on_disk(home_in(folder).cache)
+
+
+@dataclass
+class Worker:
+    """A process that asks prompts, in forks that may die; `said` has what it said of each, `codes` how they ended."""
+
+    folder: Path
+    said: list[dict[str, Any]] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._process, self._ready = run_python(_CODE, "serve", str(self.folder)), False
+
+    def begin(self, seed: int, count: int, **ending: float) -> None:
+        """Have a fork ask so many prompts: until `seconds` have gone by, or up to a `step` of keeping."""
+        self._ready = self._ready or bool(self._answer())
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps({"seed": seed, "count": count} | ending) + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Wait for the fork to end; gives what it said."""
+        before = len(self.said)
+        while "code" not in (answer := self._answer()):
+            self.said.append(answer)
+        self.codes.append(answer["code"])
+        return self.said[before:]
+
+    def wrong(self) -> list[dict[str, Any]]:
+        """Give the prompts whose logits were not those computed cold."""
+        return [one for one in self.said if not one["same"]]
+
+    def close(self) -> None:
+        """Have it end."""
+        self._process.communicate()
+
+    def _answer(self) -> dict[str, Any]:
+        """Read a line; of one that was cut off by a kill nothing is known."""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line, "the process has ended"
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+def prepare(folder: Path) -> None:
+    """Compute all prompts cold, in a process of its own."""
+    process = run_python(_CODE, "prepare", str(folder))
+    process.communicate()
+    assert process.returncode == 0

@@ -1,0 +1,102 @@
+"""The oath for models that do not keep every token's keys and values as they are: windows, running states, eight bits.
+
+Nodes are then used as a whole or not at all, and hold what `==` needs whatever comes behind them.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.ask.prefill import Kept, Reading, prefill
+from engine.ask.trace import Trace
+from engine.models.loading import load
+from engine.models.mlx import Mlx
+from engine.models.runtime import load_blas
+from store.kv_files import Tensor, read_header, verify, write
+from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
+from tests.engine.models.shapes import KINDS, OTHERS, make
+
+LENGTHS = (1, 2, 31, 64, 100, 130)  # tokens of a segment: one takes another way through a window
+
+
+@pytest.fixture(scope="module", params=[*((name, 0) for name in OTHERS), ("qwen3", 8), ("gemma3", 8), ("falcon_h1", 8)])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Give a random model of an architecture, and the bits that what it has read is kept in."""
+    cache, (name, bits) = tmp_path_factory.mktemp("cache"), request.param
+    load_blas(cache)
+    folder = make(tmp_path_factory.mktemp("models") / name, (KINDS | OTHERS)[name])
+    found = load(folder, name=name, cache=cache, memory_share=0.9)
+    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=bits)
+
+
+@pytest.fixture
+def box(model: Mlx, tmp_path: Path) -> Iterator[Box]:
+    found = Box(tmp_path, model)
+    yield found
+    found.close()
+
+
+def test_64_steps_behind_what_was_loaded_are_those_behind_what_was_computed(box: Box) -> None:
+    model = box.model
+    segments = [some(model, seed, length) for seed, length in enumerate((100, 130, 64, 1, 1))]
+    box.read(segments)
+    box.close()
+    box.open()
+    fresh = prefill(Reading(model), segments[:-1], Trace(), ExitStack())
+    loaded = prefill(Reading(model, Kept(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
+    assert loaded.reused == (100, 130, 64, 1)  # single tokens go round in a window
+    one, tokens = decoded(model, fresh.cache, segments[-1])
+    other, again = decoded(model, loaded.cache, segments[-1])
+    assert np.array_equal(one, other)
+    assert tokens == again
+    assert len(set(tokens)) > 20  # else equal tokens would say little
+
+
+def test_a_segment_that_only_begins_alike_lends_nothing(box: Box) -> None:
+    model = box.model
+    first, other, last = some(model, 1, 130), some(model, 2, 130), some(model, 3, 20)
+    alike = first[:SUB_STEP] + other[SUB_STEP:]
+    box.read([first, last])
+    read, found = box.read([alike, last])
+    assert read.reused == (0,)
+    assert np.array_equal(found, cold(model, [alike, last]))
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32))
+def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
+    """Random prompts over few segments; between them anything may happen to the store."""
+    rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))  # another one when a failure is looked at again
+    box = Box(folder, model)
+    pool = [some(model, rng.randrange(99), rng.choice(LENGTHS)) for _ in range(3)]
+    for _ in range(5):
+        segments = [*rng.choices(pool, k=rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
+        _, found = box.read(segments, kept=rng.random() < 0.8)
+        assert np.array_equal(found, cold(model, segments))
+        rng.choice(HAPPENINGS)(box, rng)
+    box.close()
+    shutil.rmtree(folder)
+
+
+def test_numbers_changed_behind_the_checksums_are_seen_by_these_tests(box: Box) -> None:
+    """Write a well-formed file with other numbers: if the comparison could not see that, it could see nothing."""
+    model = box.model
+    segments = [some(model, 1, 31), some(model, 2, 20)]
+    box.read(segments)
+    (path,) = box.files()
+    header, values = read_header(path), bytearray(path.read_bytes()[-verify(path).payload_bytes :])
+    payload = max(header.payloads, key=lambda one: one.end - one.begin)
+    values[payload.begin : payload.end] = np.flip(np.frombuffer(values[payload.begin : payload.end], "<u4")).tobytes()
+    write(path, header, [Tensor(p.name, p.dtype, p.shape, bytes(values[p.begin : p.end])) for p in header.payloads])
+    read, found = box.read(segments)
+    assert read.reused == (31,)
+    assert not np.array_equal(found, cold(model, segments))

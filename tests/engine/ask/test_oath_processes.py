@@ -1,0 +1,45 @@
+"""The oath among processes: two at once with room for neither, and one after another, each killed in the middle."""
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.engine.ask.oath_home import BUDGET, Worker, open_store, prepare, unfinished, used, wrong_with
+
+
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with a model in it, and what it makes of every prompt with nothing kept."""
+    folder = tmp_path_factory.mktemp("home")
+    prepare(folder)
+    return folder
+
+
+def test_two_processes_with_room_for_neither_both_get_what_is_computed_cold(cold: Path) -> None:
+    with ExitStack() as stack:
+        workers = [stack.enter_context(closing(Worker(cold))) for _ in range(2)]
+        for seed, worker in enumerate(workers):
+            worker.begin(seed, 40)
+        for worker in workers:
+            worker.finish()
+    with open_store(cold) as (_, store):
+        evicted = store.stats().removed["room"].count
+    assert [(worker.codes, len(worker.said), worker.wrong()) for worker in workers] == [([0], 40, [])] * 2
+    assert min(sum(one["reused"] > 0 for one in worker.said) for worker in workers) > 4
+    assert evicted > 40
+
+
+def test_whenever_it_is_killed_what_is_left_is_sound_and_gives_what_is_computed_cold(cold: Path) -> None:
+    rng, left = Random(4), list[str]()
+    with closing(Worker(cold)) as worker:
+        for seed in range(6):
+            worker.begin(seed, 40, step=rng.randint(1, 400))
+            worker.finish()
+            left += unfinished(cold)
+            assert (worker.codes[-1], used(cold) <= BUDGET, wrong_with(cold)) == (-9, True, "")
+        worker.begin(6, 12)
+        worker.finish()
+    assert (worker.codes[-1], worker.wrong(), used(cold) <= BUDGET) == (0, [], True)
+    assert left  # else no death was in the middle of anything

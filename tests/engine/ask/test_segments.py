@@ -1,0 +1,38 @@
+"""A prompt within a context: what was found goes before what came with it."""
+
+from datetime import UTC, datetime
+
+from engine.ask.evidence import Evidence, Read
+from engine.ask.prompt import by_relevance
+from engine.ask.segments import fit
+from store.records import Chunk
+from tests.engine.ask.parrot import Parrot
+
+NOW = datetime(2024, 6, 19, tzinfo=UTC)
+
+
+def chunk(document: str, position: int) -> Chunk:
+    return Chunk(f"{document}{position}", document, position, f"From: {document}", f"text {position}", 1, 1)
+
+
+FIRST = Read((chunk("a", 0), chunk("a", 1), chunk("a", 2)), "a", (), NOW, 1.0, ())
+SECOND = Read((chunk("b", 0),), "b", (), NOW, 0.5, ())
+EVIDENCE = Evidence((FIRST, SECOND), ("a0", "a1", "a2", "b0"), 1.0, frozenset(("a0", "a2")))
+
+
+def shown(model: Parrot, evidence: Evidence = EVIDENCE) -> list[str]:
+    return [text.split()[2] + text.split()[-1] for text in fit(model, "q", NOW, evidence, 10).prompt.chunks]
+
+
+def test_where_there_is_room_for_two_what_was_found_is_shown_and_not_what_came_with_it() -> None:
+    whole = fit(Parrot([]), "q", NOW, EVIDENCE, 10)
+    short = Parrot([], context=whole.count)  # with ten tokens for the answer
+    assert shown(short) == ["a1", "b0"]
+    assert shown(Parrot([])) == ["a0", "a1", "a2", "b0"]
+
+
+def test_chunks_stand_in_the_order_that_is_asked_for_and_keep_their_sources() -> None:
+    late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
+    found = fit(Parrot([]), "q", NOW, late, 10, by_relevance)
+    assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]
+    assert found.prompt.sources == (0, 1, 1, 1)

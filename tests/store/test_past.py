@@ -1,0 +1,43 @@
+"""What was asked: each question once in each scope that this writer answered it in, the latest first."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store.bank import Bank, Kept
+from store.history import Asked, History
+from store.ledger import Ledger, open_ledger
+from store.past import Past, past
+
+ANSWER = Kept("when?", "all", "model-1/5", None, "{}", (), 1, "full", 1.0, 1.0)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Give a ledger in which three questions were asked, one of them twice."""
+    found = open_ledger(tmp_path / "ledger.db", create=True)
+    for at, question in enumerate(("when?", "who?", "when?", "where?")):
+        History(found).add(Asked(float(at), question, "full", True, 1.0, 0.0))
+    return found
+
+
+def test_each_question_is_given_once_with_its_count_the_latest_first(ledger: Ledger) -> None:
+    assert past(ledger, "model-1", 9) == [
+        Past("where?", 1, 3.0, None, None),
+        Past("when?", 2, 2.0, None, None),
+        Past("who?", 1, 1.0, None, None),
+    ]
+    assert [one.question for one in past(ledger, "model-1", 2)] == ["where?", "when?"]
+
+
+def test_a_question_that_was_answered_in_two_scopes_is_given_in_both(ledger: Ledger) -> None:
+    for key, kept in ((b"1", ANSWER), (b"2", replace(ANSWER, scope="ann", writer="model-1/3"))):
+        Bank(ledger).keep(key, kept, 10_000)
+    found = [(one.scope, one.writer) for one in past(ledger, "model-1", 9) if one.question == "when?"]
+    assert sorted(found, key=str) == [("all", "model-1/5"), ("ann", "model-1/3")]
+
+
+def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) -> None:
+    Bank(ledger).keep(b"1", ANSWER, 10_000)
+    assert {one.scope for one in past(ledger, "model-2", 9)} == {None}
