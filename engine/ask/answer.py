@@ -147,7 +147,7 @@ class Asker:
             about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)
             kept = Kept(*about, freeze(reply), evidence.chunks, *made)
             self._bank.keep(ask.key.digest, kept, self._bytes)
-        remember(self._ledger, ask.text, ask.now, reply, 0.0, evidence)
+        remember(self._ledger, ask.text, ask.now, reply, ask.trace.saved_s * 1000, evidence)
         return Answered(reply, ask.trace, evidence.covered, written.keep)
 
 

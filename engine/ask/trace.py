@@ -18,10 +18,14 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """The steps of one question so far, and what the asker should be told; `total` runs from its making."""
+    """The steps of one question so far, what the asker should be told, and the seconds that what was kept saved.
+
+    `total` runs from its making.
+    """
 
     steps: list[Step] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    saved_s: float = 0.0
     started: float = field(default_factory=time.perf_counter)
 
     @contextmanager

@@ -77,7 +77,8 @@ def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: E
     if nodes:
         worth = sum(node.seconds for node in nodes.values())
         whole = Match(tuple(nodes.values()), None, lambda: None)
-        kept.store.used(whole, max(0.0, worth - (time.perf_counter() - begun)))
+        trace.saved_s = max(0.0, worth - (time.perf_counter() - begun))
+        kept.store.used(whole, trace.saved_s)
     return {path: Part(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
 
 

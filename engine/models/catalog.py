@@ -27,8 +27,8 @@ class Default:
     weights: int  # bytes on disk, about
 
 
-# A machine sold with 16 GB reports a little less, hence the slack. Both have a plain KV cache, so that what was read
-# once can be kept.
+# A machine sold with 16 GB reports a little less, hence the slack. Both keep the keys and values of every token, so
+# that what was read once can be used again in every way.
 DEFAULTS = (
     Default("mlx-community/Qwen3-4B-Instruct-2507-4bit", 15_000_000_000, 2_270_000_000),
     Default("mlx-community/Llama-3.2-3B-Instruct-4bit", 7_500_000_000, 1_810_000_000),

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,11 @@ def printed(*args: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def quoted(made: Path) -> Quoted:
+def quoted(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Quoted:
     """Give the sources of many questions that quote something, each with the document that it is from."""
+    own = Path(shutil.copytree(made, tmp_path_factory.mktemp("quoted") / "demo"))  # what is asked is remembered
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(made).items():
+        for name, value in environment(own).items():
             patch.setenv(name, value)
         rows = [row for question in QUESTIONS[::2] for row in printed("ask", question, "--no-cache")]
         sources = [source for row in rows for source in row["sources"] if source["quote"]]
