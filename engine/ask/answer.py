@@ -97,9 +97,10 @@ class Asker:
         What is made anew is given to `say` while it is written; what is kept is there at once.
         """
         trace = Trace()
-        asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=moves(text))
-        # The generation is read before all else: whatever changes from here on makes this answer look again.
-        ask = _Ask(text, manner, asked, self._ledger.generation, now, trace, say)
+        with trace.step("key"):
+            asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=moves(text))
+            # The generation is read before all else: whatever changes from here on makes this answer look again.
+            ask = _Ask(text, manner, asked, self._ledger.generation, now, trace, say)
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
@@ -132,7 +133,8 @@ class Asker:
     ) -> Answered:
         """Give a kept answer, counting its use and the generation that it was found right in."""
         if ask.manner.write_bank:
-            self._bank.used(ask.key.digest, generation, ask.now.timestamp())
+            with ask.trace.step("count"):
+                self._bank.used(ask.key.digest, generation, ask.now.timestamp())
         age = max(0.0, ask.now.timestamp() - kept.created)
         ms = ask.trace.ms()
         reply = thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
