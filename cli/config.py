@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli import out
-from cli.session import session
+from cli.session import Session, session
 
 config = typer.Typer(help="Read and change the settings.", rich_markup_mode=None)
 
@@ -40,6 +40,8 @@ def put(
         from engine import settings
 
         kept = settings.save(opened.home.config, key, value)
+        if key == "kv.bytes":
+            _keep_within(opened)
     out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
 
 
@@ -75,3 +77,19 @@ def show(
         return
     for key, value in values.items():
         print(f"{key} = {value}" + (f"  ({where[key]})" if origin else ""))
+
+
+def _keep_within(opened: Session) -> None:
+    """Remove what a lowered budget has no room for, at once."""
+    if not opened.there:
+        return
+    from cli.plain import size
+    from cli.tensors import open_store
+
+    store = open_store(opened.home, opened.ledger, opened.settings.kv)
+    before = store.stats().bytes
+    store.collect()
+    gone = before - store.stats().bytes
+    store.close()
+    if gone:
+        out.say(f"pkb: {size(gone)} of what a model had read went")

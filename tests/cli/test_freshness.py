@@ -50,7 +50,7 @@ def test_unrelated_new_mail_keeps_the_answer_and_stamps_it(fresh: Pkb, mail: Pat
     looked, again = (ask(fresh, "--explain") for _ in range(2))
     assert (looked["tier"], again["tier"]) == ("exact", "exact")
     assert [step["name"] for step in looked["explain"]] == ["key", "match", "understand", "open", "retrieve", "count"]
-    assert [step["name"] for step in again["explain"]] == ["key", "match", "count"]  # this generation is known to be right
+    assert [step["name"] for step in again["explain"]] == ["key", "match", "count"]  # known to be right
 
 
 def test_a_kept_answer_names_its_source_where_it_was_moved_to(fresh: Pkb, mail: Path) -> None:

@@ -133,3 +133,12 @@ def test_an_interrupt_while_it_answers_ends_in_130_and_keeps_nothing(words: Pkb)
     assert process.returncode in (130, 0)  # 0: it had ended before
     assert b"Traceback" not in err
     assert out.endswith(b"\n")
+
+
+def test_a_lowered_budget_holds_at_once(words: Pkb) -> None:
+    words("ask", "When is the picnic?")
+    cache = words.folder / "cache"
+    assert list(cache.rglob("*.safetensors"))
+    ran = words("config", "set", "kv.bytes", "1")
+    assert (ran.out, ran.err.endswith("of what a model had read went\n")) == ("kv.bytes = 1\n", True)
+    assert not list(cache.rglob("*.safetensors"))
