@@ -1,9 +1,12 @@
 """Fixtures every test may use."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
+# A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
