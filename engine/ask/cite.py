@@ -22,14 +22,15 @@ class Cited:
     stands: bool
 
 
-def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int]) -> Cited:
+def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int], *, words_first: bool = False) -> Cited:
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
     A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
     that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where the
     sources hold no word of the question either, as when they are in another language, words cannot judge: then the
     answer stands on the sources that the model names, without a quote. Where there is no answer, each source shown is
-    quoted with what comes nearest to the question.
+    quoted with what comes nearest to the question. With `words_first` a source that the model names counts only if none
+    holds more of the answer: for models that do not see which number a source has.
     """
     if said.answer is None:
         return Cited(_quotes(reads, shown, frozenset(), question), stands=False)
@@ -41,7 +42,8 @@ def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int])
     asked = frozenset(words(question)) - FUNCTION_WORDS
     in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
     held = {index: len(telling & found) for index, found in in_sources.items()}
-    bearing = [index for index in named if held[index]]
+    least = max([1, *held.values()]) if words_first else 1
+    bearing = [index for index in named if held[index] >= least]
     if not bearing and any(held.values()):
         bearing = [max(held, key=lambda index: (held[index], -index))]
     judged = any(asked & found for found in in_sources.values())

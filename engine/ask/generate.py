@@ -70,7 +70,8 @@ def generate(
     written = _write(reading, segments, trace, most, say, held)
     with trace.step("cite") as step:
         said = parse(written.text)
-        cited = cite(said, question.text, evidence.reads, segments.prompt.sources)
+        unseen = reading.ropes is not None  # where no token of a chunk sees its number
+        cited = cite(said, question.text, evidence.reads, segments.prompt.sources, words_first=unseen)
         step.note = _note(said, cited.stands)
         if said.answer and cited.stands and not any(cited.quotes):
             trace.notices.append("no word of the answer stands in its sources: check it")

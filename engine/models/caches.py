@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.models import parts
+from engine.models import parts, straight
 from engine.models.protocols import Unreadable
-from engine.models.tensors import files, tensor
+from engine.models.tensors import Arrays, files, tensor
 from store.kv_files import Tensor
 
 Cache = list[Any]  # one of mlx-lm's caches a layer
@@ -103,18 +103,28 @@ def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None) -> Cache:
+def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, *, direct: bool = True) -> Cache:
     """Have an empty cache read what the files hold, one behind the other, of the last `lent` tokens.
 
-    Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks.
+    Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks. With `direct` no
+    array stands between a file and the cache, which works for tensors that are kept as they are.
     """
-    opened = files(paths)
     try:
+        if direct and sliceable(cache):
+            return _hold(cache, *straight.read(paths, lent))
+        opened = files(paths)
         for name, part in _parts(cache):
             parts.put(part, name, opened, lent)
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise Unreadable(type(error).__name__) from error
+    return cache
+
+
+def _hold(cache: Cache, found: Arrays, count: int) -> Cache:
+    """Have an empty cache of keys and values of every token hold so many tokens of arrays that have room for more."""
+    for number, layer in enumerate(cache):
+        layer.state = (found[f"{number}.k"], found[f"{number}.v"], count)
     return cache
 
 

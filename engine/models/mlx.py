@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.models import caches
 from engine.models.caches import Cache, Fleeting, Form
 from engine.models.protocols import Frame
-from engine.models.runtime import Device
+from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
 from store.kv_files import Tensor
 from store.kv_tree import borders
@@ -95,7 +95,8 @@ class Mlx:
 
         Arrays are read in the thread that asks.
         """
-        return caches.restore(self.begin(), paths, lent)
+        # Whether MLX's memory is written to by writing to its buffer was not tried where that is another device's.
+        return caches.restore(self.begin(), paths, lent, direct=not self.bits and device() != "cuda")
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Read the last segment and give the logits of what follows: (vocabulary,)."""

@@ -1,5 +1,6 @@
 """What it takes until the first token of an answer, and whether the files for it come from memory or from the disk."""
 
+import gc
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -36,6 +37,14 @@ def timed(work: Callable[[], Any]) -> First:
     begun = perf_counter()
     work()
     return First(perf_counter() - begun)
+
+
+def afresh() -> None:
+    """Have MLX let go of memory that what ran before has left, or who loads next pays for that."""
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
 
 
 def settle(paths: Iterable[Path]) -> None:

@@ -24,7 +24,7 @@ from engine.models.loading import load
 from store.kv_tree import root_of
 from tests.bench import shares
 from tests.bench.desk import Desk
-from tests.bench.first import First, drop
+from tests.bench.first import First, afresh, drop
 from tests.engine.models.shapes import REAL, make
 
 ROUNDS = {"135M": 5, "0.5B": 3, "1.2B": 3}
@@ -107,7 +107,10 @@ def one_round(desk: Desk, number: int) -> Round:
     ways |= {name + DISK: partial(from_disk, paths, ways[name]) for name, paths in files.items()}
     names = list(ways)
     turn = number * 5 % len(names)
-    done = {name: ways[name]() for name in names[turn:] + names[:turn]}
+    done: Round = {}
+    for name in names[turn:] + names[:turn]:
+        afresh()
+        done[name] = ways[name]()
     return {name: done[name] for name in names}
 
 

@@ -39,6 +39,16 @@ def test_where_the_number_is_wrong_the_source_that_holds_the_answer_is_cited() -
         assert (cited.quotes, cited.stands) == (("", "", "The rehearsal moves to Saturday."), True)
 
 
+def test_words_come_before_numbers_where_the_model_did_not_see_them() -> None:
+    reads = (*READS, read("The party is on Friday."))
+    for numbers, source in (((4,), 0), ((2,), 0), ((), 0), ((3,), 0)):
+        cited = cite(Said("Friday at 6pm", numbers), QUESTION, reads, (*SHOWN, 3), words_first=True)
+        assert [bool(quote) for quote in cited.quotes] == [at == source for at in range(4)]
+    named = cite(Said("Friday at 6pm", (4,)), QUESTION, reads, (*SHOWN, 3))
+    assert [bool(quote) for quote in named.quotes] == [False, False, False, True]
+    assert not cite(Said("in Ahrenswalde", (2,)), QUESTION, reads, SHOWN, words_first=True).stands
+
+
 def test_an_answer_that_stands_nowhere_does_not_stand_whatever_it_names() -> None:
     for numbers in ((), (2,)):
         cited = cite(Said("in Ahrenswalde", numbers), QUESTION, READS, SHOWN)
