@@ -38,8 +38,11 @@ def recency(weights: Weights, node: Node, now: float) -> float:
 
 
 def value(weights: Weights, node: Node, now: float) -> float:
-    """Score by the seconds that a node is expected to save, for each of its bytes."""
-    return node.seconds * (1 + node.uses) * _decay(weights, node, now) / node.bytes
+    """Score by the seconds that a node is expected to save, for each of its bytes.
+
+    The deeper, the less likely it is that all before it is the same again: our own, from replays of questions.
+    """
+    return node.seconds * (1 + node.uses) * _decay(weights, node, now) / (node.bytes * node.depth)
 
 
 def scores(weights: Weights) -> dict[str, Score]:

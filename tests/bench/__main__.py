@@ -7,7 +7,7 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 ENRON, FORMATS = DATA / "enron", DATA / "enron-formats" / "slinger-r"
-ALWAYS = (["cold"], ["embedding"], ["scale"], ["model", "135M", "0.5B"], ["forms"], ["bits"])
+ALWAYS = (["cold"], ["embedding"], ["scale"], ["model", "135M", "0.5B"], ["reuse", "135M", "0.5B"], ["forms"], ["bits"])
 WITH_DATA = (
     ["ingest", str(ENRON)],
     ["containers", f"{ENRON}/slinger-r/mail", f"{FORMATS}/slinger-r.mbox", f"{FORMATS}/Maildir"],
@@ -15,6 +15,8 @@ WITH_DATA = (
     ["quoting", str(DATA)],
     ["order", str(DATA)],
     ["threads", str(DATA)],
+    ["streams"],
+    ["blocks"],
 )
 
 
