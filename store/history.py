@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass
 from store.ledger import Ledger
 
 KEPT = 20_000  # questions; older ones are dropped, with what they retrieved
-_COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens"
+_COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, matched, stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +13,8 @@ class Asked:
     """One question as it was answered; `saved_ms` is what making the answer had taken, less what this one took.
 
     `prompt` and `reused` are the tokens that a model was to read and those of them it had read before, where one did.
+    `key` is the question's in the bank (None: it was asked past that), `matched` that of the kept answer it was given,
+    `stale` if it may be outdated.
     """
 
     at: float
@@ -23,6 +25,9 @@ class Asked:
     saved_ms: float
     prompt: int | None = None
     reused: int | None = None
+    key: bytes | None = None
+    matched: bytes | None = None
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,19 @@ class History:
 
     def add(self, asked: Asked) -> int:
         """Keep one question, and no more than the newest KEPT; gives its number."""
-        sql = f"INSERT INTO asked ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        sql = f"INSERT INTO asked ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         newest = self._rows.execute(sql, astuple(asked)).lastrowid or 0
         self._rows.execute("DELETE FROM asked WHERE id <= ?", (newest - KEPT,))
         return newest
+
+    def last(self) -> Asked | None:
+        """Give the question asked last."""
+        row = self._rows.execute(f"SELECT {_COLUMNS} FROM asked ORDER BY id DESC LIMIT 1").fetchone()
+        return Asked(*row) if row else None
+
+    def stale(self) -> int:
+        """Count the answers given although what they rest on may have changed."""
+        return int(self._rows.execute("SELECT count(*) FROM asked WHERE stale").fetchone()[0])
 
     def by_tier(self) -> list[TierCount]:
         """Count questions by tier, most frequent first."""

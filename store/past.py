@@ -1,4 +1,7 @@
-"""What was asked of a home, each question once in each scope: for who wants to be ready for it. Knows no meaning."""
+"""What was asked of a home, each question once in each scope: for who wants to be ready for it. Knows no meaning.
+
+What was asked past the bank is not to be foreseen, and may make no sense by itself.
+"""
 
 from dataclasses import dataclass
 
@@ -20,5 +23,6 @@ def past(ledger: Ledger, writer: str, limit: int) -> list[Past]:
     """Give up to `limit` questions, the latest first, with those scopes that writers of this beginning answered in."""
     sql = """SELECT asked.question, count(*), max(at), scope, writer FROM asked
              LEFT JOIN answers ON answers.question = asked.question AND substr(writer, 1, ?) = ?
+             WHERE asked.key IS NOT NULL
              GROUP BY asked.question, answers.key ORDER BY max(at) DESC, max(asked.id) DESC LIMIT ?"""
     return [Past(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]

@@ -82,4 +82,72 @@ _RETRIEVED = (
     "CREATE TABLE retrieved (asked INTEGER PRIMARY KEY REFERENCES asked (id) ON DELETE CASCADE, chunks TEXT NOT NULL)",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED)
+_BANK = (
+    # `state`: answered, owed (another question's answer was shown) or undecoded (`reply` is empty for both). `origin`:
+    # user or predicted, by which `source`. `tau`: the similarity that this entry was found to need, NULL for the usual.
+    "ALTER TABLE answers ADD COLUMN state TEXT NOT NULL DEFAULT 'answered'",
+    "ALTER TABLE answers ADD COLUMN origin TEXT NOT NULL DEFAULT 'user'",
+    "ALTER TABLE answers ADD COLUMN source TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE answers ADD COLUMN tau REAL",
+    # What all answers take, at any time: to add it up takes longer than to look for a near question.
+    "CREATE TABLE bank_size (answers INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+    "INSERT INTO bank_size SELECT count(*), coalesce(sum(bytes), 0) FROM answers",
+    """CREATE TRIGGER bank_grows AFTER INSERT ON answers BEGIN
+        UPDATE bank_size SET answers = answers + 1, bytes = bytes + new.bytes; END""",
+    """CREATE TRIGGER bank_changes AFTER UPDATE OF bytes ON answers BEGIN
+        UPDATE bank_size SET bytes = bytes + new.bytes - old.bytes; END""",
+    """CREATE TRIGGER bank_shrinks AFTER DELETE ON answers BEGIN
+        UPDATE bank_size SET answers = answers - 1, bytes = bytes - old.bytes; END""",
+    # A question's unit vector (float32); above `floor`, a cosine, a new chunk is among the nearest to it. A number is
+    # never given twice, so that a copy of this table knows what it lacks.
+    """CREATE TABLE bank_vectors (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        key BLOB NOT NULL UNIQUE REFERENCES answers (key) ON DELETE CASCADE,
+        embedder TEXT NOT NULL, vector BLOB NOT NULL, floor REAL)""",
+    "CREATE INDEX bank_vectors_embedder ON bank_vectors (embedder, number)",
+    # A question that was served the answer of another (`matched`), and is owed its own.
+    """CREATE TABLE owed (
+        key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
+        matched BLOB NOT NULL REFERENCES answers (key) ON DELETE CASCADE,
+        similarity REAL NOT NULL, served TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX owed_matched ON owed (matched)",
+    # What its own answer said of each answer so served.
+    """CREATE TABLE judged (
+        id INTEGER PRIMARY KEY, matched BLOB REFERENCES answers (key) ON DELETE SET NULL,
+        similarity REAL NOT NULL, "right" INTEGER NOT NULL, at REAL NOT NULL)""",
+    "CREATE INDEX judged_matched ON judged (matched)",
+    # What the next who asks is to be told; questions that new chunks may answer otherwise; answers said to be wrong.
+    """CREATE TABLE notices (
+        key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
+        kind TEXT NOT NULL, before TEXT NOT NULL, after TEXT, because TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE hints (
+        key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
+        chunk TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE wrong (key BLOB PRIMARY KEY, answer TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID",
+    # The key of what was asked, the key of the entry whose answer was shown in its place, and whether that was stale.
+    "ALTER TABLE asked ADD COLUMN key BLOB",
+    "ALTER TABLE asked ADD COLUMN matched BLOB",
+    "ALTER TABLE asked ADD COLUMN stale INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX asked_key ON asked (key)",
+)
+
+_NIGHT = (
+    # Work for the nights to come. `subject`: what it is about, within its kind; `source`: who wanted it.
+    """CREATE TABLE jobs (
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, cost_s REAL NOT NULL,
+        benefit_s REAL NOT NULL, attempts INTEGER NOT NULL, state TEXT NOT NULL, created REAL NOT NULL,
+        source TEXT NOT NULL, UNIQUE (kind, subject))""",
+    # What each kind of work took, how often what it made was used later, and the seconds that saved.
+    """CREATE TABLE idle_spent (
+        kind TEXT PRIMARY KEY, units INTEGER NOT NULL, seconds REAL NOT NULL, read INTEGER NOT NULL,
+        written INTEGER NOT NULL, flops REAL NOT NULL, bytes INTEGER NOT NULL, hits INTEGER NOT NULL,
+        saved_s REAL NOT NULL)""",
+    # Answers and nodes that work made, and how often each was used when that was last looked at.
+    "CREATE TABLE idle_made (key BLOB PRIMARY KEY, kind TEXT NOT NULL, uses INTEGER NOT NULL) WITHOUT ROWID",
+    # What each predictor foresaw, how much of it was asked later, and when: first, last, and paid last.
+    """CREATE TABLE foreseen (
+        source TEXT PRIMARY KEY, predicted INTEGER NOT NULL, paid REAL NOT NULL, first REAL NOT NULL,
+        last REAL NOT NULL, last_paid REAL) WITHOUT ROWID""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _NIGHT)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.bank import Bank, Kept
-from store.ledger import open_ledger
+from store.bank import Bank, Kept, State
+from store.hints import Hints
+from store.ledger import Ledger, open_ledger
+from store.notices import Notice, Notices
+from store.owed import Debt, Owed
 
 
 def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> Kept:
@@ -19,9 +23,14 @@ def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> Ke
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with closing(open_ledger(tmp_path / "l.db", create=True)) as ledger:
-        yield Bank(ledger)
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
+        yield made
+
+
+@pytest.fixture
+def bank(ledger: Ledger) -> Bank:
+    return Bank(ledger)
 
 
 def test_an_answer_comes_back_as_it_was_kept(bank: Bank) -> None:
@@ -86,6 +95,103 @@ def test_a_dropped_answer_is_gone(bank: Bank) -> None:
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
+def test_an_answer_made_anew_keeps_its_uses_and_its_threshold(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000)
+    bank.used(b"k", 1, 5.0)
+    bank.raise_tau(b"k", 0.9)
+    bank.keep(b"k", kept("Saturday", created=7.0), 1000)
+    found = bank.find(b"k")
+    assert found is not None
+    assert (found.reply, found.uses, found.used, found.tau) == ("Saturday", 1, 5.0, 0.9)
+
+
+def test_a_threshold_is_never_lowered(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000)
+    for tau in (0.9, 0.87):
+        bank.raise_tau(b"k", tau)
+    assert bank.find(b"k") == replace(kept(), tau=0.9)
+
+
+def test_an_entry_without_an_answer_comes_back_with_its_state_and_origin(bank: Bank) -> None:
+    entry = replace(kept(), reply="", state="undecoded", origin="predicted", source="history", tau=0.9)
+    bank.keep(b"k", entry, 1000)
+    assert bank.find(b"k") == entry
+
+
+@pytest.mark.parametrize(("state", "reply"), [("answered", ""), ("owed", "Friday"), ("undecoded", "Friday")])
+def test_only_what_is_answered_has_a_reply(state: State, reply: str) -> None:
+    with pytest.raises(AssertionError, match=state):
+        replace(kept("Friday"), state=state, reply=reply)
+
+
+def test_the_bytes_of_a_vector_count_in_both_of_its_places(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000)
+    without = bank.size()[1]
+    bank.keep(b"k", kept(), 1000, b"v" * 8, 0.5, "e")
+    assert bank.size() == (1, without + 16)
+    bank.keep(b"k", kept(), 1000)  # the vector lives on
+    assert bank.size() == (1, without + 16)
+
+
+def test_a_vector_counts_towards_what_is_too_large(bank: Bank) -> None:
+    bank.keep(b"k", kept(), 1000, b"v" * 600, 0.5, "e")
+    assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
+
+
+def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: Bank, ledger: Ledger) -> None:
+    def number() -> int:
+        return int(ledger.rows.execute("SELECT number FROM bank_vectors").fetchone()[0])
+
+    numbers = []
+    for vector in (b"1234", b"1234", None, b"5678"):
+        bank.keep(b"k", kept(), 1000, vector, 0.5, "e")
+        numbers.append(number())
+    bank.keep(b"k", kept(), 1000, b"5678", 0.5, "another")
+    assert (numbers, number()) == ([1, 1, 1, 2], 3)
+
+
+def test_a_number_is_not_given_twice(bank: Bank, ledger: Ledger) -> None:
+    for key in (b"a", b"b"):
+        bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
+        bank.drop(key)
+    bank.keep(b"c", kept(), 1000, b"1234", 0.5, "e")
+    assert ledger.rows.execute("SELECT number FROM bank_vectors").fetchall() == [(3,)]
+
+
+def test_a_floor_can_change_without_its_vector(bank: Bank, ledger: Ledger) -> None:
+    bank.keep(b"k", kept(), 1000, b"1234", 0.5, "e")
+    bank.keep(b"k", kept(), 1000, floor=0.25)
+    bank.keep(b"k", kept(), 1000)
+    assert ledger.rows.execute("SELECT vector, floor FROM bank_vectors").fetchall() == [(b"1234", 0.25)]
+
+
+def test_what_hangs_on_an_entry_goes_with_it_and_what_is_counted_stays(bank: Bank, ledger: Ledger) -> None:
+    for key in (b"own", b"lent"):
+        bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
+    owed = Owed(ledger)
+    for settled in (True, False):
+        owed.add(Debt(b"own", b"lent", 0.9, "Friday", 1.0))
+        if settled:
+            owed.settle(b"own", right=False, at=2.0)
+    Notices(ledger).put(Notice(b"lent", "changed", "Friday", "Monday", "", 1.0))
+    Hints(ledger).add([b"lent"], "c1", 1.0)
+    bank.drop(b"lent")
+    left = {table: count(ledger, table) for table in ("bank_vectors", "owed", "notices", "hints", "judged")}
+    assert left == {"bank_vectors": 1, "owed": 0, "notices": 0, "hints": 0, "judged": 1}
+    assert (owed.rate(), owed.labels(b"lent"), owed.labels(None)) == ((1, 1), [], [(0.9, False)])
+
+
+def count(ledger: Ledger, table: str) -> int:
+    return int(ledger.rows.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_the_size_is_that_of_all_entries_whatever_changed_them(bank: Bank, ledger: Ledger) -> None:
+    for number, reply in enumerate(("a", "bb", "ccc")):
+        bank.keep(bytes([number % 2]), kept(reply), 1000)
+    bank.drop(b"\1")
+    assert bank.size() == ledger.rows.execute("SELECT count(*), sum(bytes) FROM answers").fetchone()
+
+
 def test_two_connections_together_stay_within_the_budget(tmp_path: Path) -> None:
     path, budget = tmp_path / "l.db", 700
 
@@ -104,7 +210,7 @@ def test_two_connections_together_stay_within_the_budget(tmp_path: Path) -> None
     assert (len(sizes), max(sizes) <= budget) == (30, True)
 
 
-_STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300), st.booleans()), max_size=30)
+_STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 300), st.booleans()), max_size=30)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -122,12 +228,12 @@ def test_any_use_stays_within_the_budget_and_keeps_what_lfu_keeps(
                 if key in uses:
                     uses[key][:2] = [uses[key][0] + 1, now]
                 continue
-            uses.pop(key, None)
+            former = uses.pop(key, [0, now])
             bank.keep(key, kept("x" * length, created=now), budget)
             size = len(key) + len("when?" + "{}" + "quote-1/5" + '["c1", "c2"]') + length
             if size <= budget:
                 while sum(entry[2] for entry in uses.values()) + size > budget:
                     del uses[min(uses, key=lambda k: uses[k][:2])]
-                uses[key] = [0, now, size]
+                uses[key] = [*former[:2], size]
             assert bank.size()[1] <= budget
         assert {key for key in (bytes([n]) for n in range(6)) if bank.find(key)} == uses.keys()

@@ -18,7 +18,7 @@ def ledger(tmp_path: Path) -> Ledger:
     """Give a ledger in which three questions were asked, one of them twice."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     for at, question in enumerate(("when?", "who?", "when?", "where?")):
-        History(found).add(Asked(float(at), question, "full", True, 1.0, 0.0))
+        History(found).add(Asked(float(at), question, "full", True, 1.0, 0.0, key=b"k"))
     return found
 
 
@@ -41,3 +41,8 @@ def test_a_question_that_was_answered_in_two_scopes_is_given_in_both(ledger: Led
 def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) -> None:
     Bank(ledger).keep(b"1", ANSWER, 10_000)
     assert {one.scope for one in past(ledger, "model-2", 9)} == {None}
+
+
+def test_what_was_asked_past_the_bank_is_left_out(ledger: Ledger) -> None:
+    History(ledger).add(Asked(1.0, "and where?", "full", True, 1.0, 0.0))
+    assert {one.question for one in past(ledger, "", 9)} == {"when?", "who?", "where?"}

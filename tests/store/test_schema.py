@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from store.bank import Bank, Kept
 from store.history import Asked, History
 from store.ledger import Ledger, open_ledger
 from store.retrieved import Retrieved
@@ -35,6 +36,28 @@ def test_an_older_ledger_becomes_what_a_new_one_is(tmp_path: Path, version: int)
     with closing(open_ledger(tmp_path / "old.db")) as old, closing(open_ledger(tmp_path / "new.db")) as new:
         assert shape(old) == shape(new)
         assert old.rows.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+
+
+def test_a_home_from_before_similar_questions_keeps_every_row(tmp_path: Path) -> None:
+    make(tmp_path / "old.db", 3)
+    answer = (b"k", "when?", "{}", "w", None, "Friday", '["c1"]', 4, "full", 1.0, 12.5, 9.0, 2, 40)
+    with closing(sqlite3.connect(tmp_path / "old.db")) as rows:
+        rows.execute(f"INSERT INTO answers VALUES ({', '.join('?' * 14)})", answer)
+        rows.execute("INSERT INTO asked VALUES (7, 1.0, 'when?', 'full', 1, 20.0, 0.0, 300, 200)")
+        rows.execute("INSERT INTO retrieved VALUES (7, '[\"c1\"]')")
+        rows.commit()
+    with closing(open_ledger(tmp_path / "old.db")) as ledger:
+        bank = Bank(ledger)
+        found = bank.find(b"k")
+        assert found == Kept("when?", "{}", "w", None, "Friday", ("c1",), 4, "full", 1.0, 12.5)
+        assert (found.uses, found.used, bank.size(), bank.census()["predicted"]) == (2, 9.0, (1, 40), 0)
+        assert ledger.rows.execute("SELECT id, question, key, matched, stale FROM asked").fetchall() == [
+            (7, "when?", None, None, 0)
+        ]
+        assert Retrieved(ledger).lists(9) == [("c1",)]
+        bank.keep(b"k", found, 1000, b"1234", 0.5, "e")
+        bank.drop(b"k")
+        assert bank.size() == (0, 0)
 
 
 def test_questions_asked_before_tokens_were_counted_stay(tmp_path: Path) -> None:

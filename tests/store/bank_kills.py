@@ -1,0 +1,86 @@
+"""One of several processes that change a bank all the time, until it is killed; run as a module.
+
+`start` begins one, and `wrong` says what is the matter with what they left behind.
+"""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+from store.bank import Bank, State
+from store.hints import Hints
+from store.ledger import open_ledger
+from store.owed import Debt, Owed
+from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, vectors
+from tests.store.kv_kit import PROJECT
+
+BUDGET, SEEDS = 20_000, 200
+_STATES: tuple[State, ...] = ("answered", "answered", "answered", "owed", "undecoded")
+
+
+def main(folder: Path, seed: int) -> None:
+    """Keep, use, drop, owe, settle and look, for ever."""
+    chance, ledger = random.Random(seed), open_ledger(folder / "ledger.db", create=True)
+    bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger, folder)
+    print("ready", flush=True)
+    for now in count(1):
+        one, other = (f"q{chance.randrange(SEEDS)}" for _ in range(2))
+        vector = direction(chance.randrange(SEEDS))
+        bank.keep(one.encode(), entry(one, chance.choice(_STATES)), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
+        near = found.near(vector, scope="{}", writer="w", day=None, least=0.9)
+        assert all(each.kept.state == "answered" and each.similarity >= 0.9 for each in near)
+        for each in near[:1]:
+            bank.used(each.key, now, float(now))
+            owed.add(Debt(one.encode(), each.key, each.similarity, "served", float(now)))
+        hints.add([one.encode(), other.encode()], "c1", float(now))
+        if chance.random() < 0.3:
+            owed.settle(one.encode(), right=chance.random() < 0.5, at=float(now))
+            bank.drop(other.encode())
+        if chance.random() < 0.02:
+            found.check()
+
+
+def start(folder: Path, seed: int) -> "subprocess.Popen[str]":
+    """Start one process, and wait until it has begun."""
+    command = [sys.executable, "-m", "tests.store.bank_kills", str(folder), str(seed)]
+    process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def end(process: "subprocess.Popen[str]") -> int:
+    """Kill a process; gives how it ended."""
+    process.kill()
+    process.communicate()
+    return process.returncode
+
+
+def wrong(folder: Path) -> Iterator[str]:
+    """Yield what is the matter with a bank, and with its matrix as a process finds it that looks for the first time."""
+    with closing(open_ledger(folder / "ledger.db")) as ledger:
+        bank, found = Bank(ledger), vectors(ledger, folder)
+        for check in ("PRAGMA integrity_check", "PRAGMA foreign_key_check"):
+            yield from (f"{check}: {row}" for row in ledger.rows.execute(check) if row != ("ok",))
+        counted = ledger.rows.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM answers").fetchone()
+        if bank.size() != counted or counted[1] > BUDGET:
+            yield f"counted {bank.size()}, there are {counted} of {BUDGET}"
+        for seed in range(SEEDS):
+            vector = direction(seed)
+            near = found.near(vector, scope="{}", writer="w", day=None, least=0.85, most=SEEDS)
+            if sorted(one.kept.question for one in near) != sorted(by_hand(ledger, vector)):
+                yield f"what is near to {seed}"
+        if not found.check():
+            yield "the matrix differs"
+        mode = (folder / "questions.vectors").stat().st_mode & 0o777
+        size = 16 + 4 * WIDTH
+        if mode != 0o600 or (folder / "questions.vectors").stat().st_size > 64 + size * (2 * counted[0] + 4096):
+            yield f"mode {mode:o}, or too large"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

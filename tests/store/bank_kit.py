@@ -1,0 +1,51 @@
+"""What tests of the bank's vectors share: unit vectors, entries, and looking for them without any matrix."""
+
+from pathlib import Path
+
+import numpy as np
+
+from engine.models.protocols import Vectors
+from store.bank import Bank, Kept, State
+from store.bank_vectors import QuestionVectors
+from store.ledger import Ledger
+
+WIDTH, EMBEDDER, BUDGET, LEAST = 8, "embedder-1", 1 << 20, 0.85
+FILE = "questions.vectors"
+
+
+def direction(seed: int, turn: float = 0.0) -> Vectors:
+    """Give a unit row; `turn` leads away from it, and 0.5 to a cosine of about 0.9."""
+    base, other = np.random.default_rng(seed).standard_normal((2, WIDTH))
+    row = base / np.linalg.norm(base) + turn * other / np.linalg.norm(other)
+    return np.asarray(row / np.linalg.norm(row), np.float32)
+
+
+def entry(name: str, state: State = "answered", scope: str = "{}", writer: str = "w", day: str | None = None) -> Kept:
+    """Give an entry whose question is its name."""
+    reply = f"answer to {name}" if state == "answered" else ""
+    return Kept(name, scope, writer, day, reply, (), 1, "full", 1.0, 1.0, state)
+
+
+def keep(
+    ledger: Ledger, name: str, vector: Vectors, state: State = "answered", embedder: str = EMBEDDER, floor: float = 0.5
+) -> None:
+    """Keep an entry under its name."""
+    Bank(ledger).keep(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
+
+
+def vectors(ledger: Ledger, folder: Path) -> QuestionVectors:
+    """Give the vectors as another process would see them."""
+    return QuestionVectors(ledger, folder, EMBEDDER, WIDTH)
+
+
+def names(found: QuestionVectors, vector: Vectors, least: float = LEAST, most: int = 8) -> list[str]:
+    """Give the names of what is near."""
+    return [one.kept.question for one in found.near(vector, scope="{}", writer="w", day=None, least=least, most=most)]
+
+
+def by_hand(ledger: Ledger, vector: Vectors, least: float = LEAST) -> list[str]:
+    """Give the names that SQLite's own vectors give, the nearest first."""
+    sql = """SELECT question, vector FROM bank_vectors JOIN answers USING (key) WHERE state = 'answered'
+             AND scope = '{}' AND writer = 'w' AND day IS NULL"""
+    found = [(float(np.frombuffer(row, np.float32) @ vector), name) for name, row in ledger.rows.execute(sql)]
+    return [name for cosine, name in sorted(found, key=lambda one: (-one[0], one[1])) if cosine >= least]
