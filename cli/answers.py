@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cli import out
 from cli.plain import line, one_line, plain
-from engine.ask.answer import Answered
+from engine.ask.means import Answered
 from engine.ask.reply import Reply, Source
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def show_answer(answered: Answered, *, streamed: bool, explain: bool) -> None:
     reply = answered.reply
     if reply.answer is None or not streamed:
         out.console().print(_answer(reply))
-    read = list(enumerate(_grouped(reply.sources), 1))
+    read = list(enumerate(grouped(reply.sources), 1))
     bearing = [(number, places) for number, places in read if reply.writer == "quote" or places[0].quote]
     for number, places in bearing:
         show_source(number, places)
@@ -48,7 +48,7 @@ def _answer(reply: Reply) -> Text:
     return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
 
 
-def _grouped(sources: Sequence[Source]) -> list[list[Source]]:
+def grouped(sources: Sequence[Source]) -> list[list[Source]]:
     """Put each source and the copies behind it together."""
     groups: list[list[Source]] = []
     for source in sources:
@@ -90,6 +90,8 @@ def _from_home(path: str) -> str:
 def _how(answered: Answered) -> str:
     reply = answered.reply
     parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
+    if reply.matched_question is not None:
+        parts.append(f"as for “{one_line(reply.matched_question, 100)}”, {reply.similarity:.0%} alike")
     if reply.age_s is not None:
         parts.append(f"answered {_age(reply.age_s)} ago" + (", may be out of date" if reply.stale else ""))
     if reply.writer == "quote":

@@ -1,21 +1,20 @@
 """What commands do with an open session, one function each. Prints nothing."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cli.session import Session
 
-_QUESTIONS = 2000  # of the latest, whose chunks idle counts
-_PAST = 200  # questions of the latest that idle asks again
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from engine.ask.evidence import Evidence
     from engine.health import Check
-    from engine.idle.plan import Night
     from engine.ingest.embed import Embedded
-    from engine.ingest.ingest import Ingest
+    from engine.ingest.ingest import Ingest, Settled
+    from engine.models.protocols import Vectors
     from store.integrity import Finding
     from store.records import Scope
 
@@ -32,9 +31,20 @@ def embed(opened: Session) -> "Iterator[Embedded]":
     """Fill in missing vectors, then tidy the tables."""
     from engine.ingest.embed import embed
 
-    yield from embed(opened.vectors, opened.embedder, opened.locks)
+    yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
     with opened.locks.writer():
         opened.knowledge.compact()
+
+
+def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
+    """Note which kept questions new chunks are near to: idle answers those first."""
+    from store.bank_vectors import QuestionVectors
+    from store.hints import Hints
+
+    embedder, hints = opened.embedder, Hints(opened.ledger)
+    questions = QuestionVectors(opened.ledger, opened.home.data, embedder.fingerprint, embedder.width)
+    for key, row in questions.meeting(vectors):
+        hints.add([key], ids[row], opened.now.timestamp())
 
 
 def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
@@ -79,50 +89,12 @@ def examine(opened: Session) -> "Iterator[Check]":
     return examine(opened.home, opened.settings, threads, opened.environ)
 
 
-def ever_asked(opened: Session) -> bool:
-    """Tell whether any question has retrieved anything."""
-    from store.retrieved import Retrieved
-
-    return bool(Retrieved(opened.ledger).lists(1))
-
-
-def night(opened: Session, *, least: int) -> "Night | None":
-    """Give what idle works on, None where pkb quotes; chunks are worth it that were retrieved `least` times."""
-    ledger, catalogue, settings, writer = opened.ledger, opened.catalogue, opened.settings, opened.writer
-    if writer.load is None:
-        return None
-    from engine.ask.evidence import gather
-    from engine.ask.question import understand
-    from engine.ask.trace import Trace
-    from engine.idle.plan import Night
-    from store.past import past
-    from store.retrieved import Retrieved
-
-    def ask(text: str, scope: "Scope", k: int) -> "Evidence":
-        parts = (opened.reader, catalogue, opened.question_embedder)
-        return gather(*parts, understand(text, opened.now), scope, k, Trace(), opened.whole)
-
-    return Night(
-        reading=writer.load(),
-        retrieved=Retrieved(ledger).lists(_QUESTIONS),
-        past=past(ledger, writer.fingerprint, _PAST),
-        gather=ask,
-        chunks=lambda ids: {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)},
-        collections=catalogue.collections,
-        now=opened.now,
-        k=settings.ask.k,
-        most=settings.model.max_tokens,
-        order=settings.kv.order,
-        least=least,
-    )
-
-
-def ingest(opened: Session, *, prune: bool) -> "Ingest":
-    """Make an ingest run."""
+def ingest(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
+    """Make an ingest run, which leaves files that are not settled for later."""
     from engine.ingest.ingest import Guard, Ingest
     from engine.ingest.limits import Limits
 
     chosen = opened.settings.ingest
     limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
     guard = Guard(chosen.gone_share, chosen.gone_count, prune)
-    return Ingest(opened.ledger, opened.knowledge, limits, guard)
+    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)

@@ -14,14 +14,19 @@ from store.errors import NoModel
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from cli.models import Models
     from cli.writers import Writer
-    from engine.ask.answer import Asker, Manner
+    from engine.ask.answer import Asker
+    from engine.ask.begin import Room
     from engine.ask.evidence import Evidence
+    from engine.ask.means import Manner, Means
     from engine.ask.question import Question
+    from engine.ask.similar import Rules
     from engine.ask.trace import Trace
     from engine.ask.whole import Whole
-    from engine.models.protocols import Embedder
+    from engine.models.protocols import Embedder, Vectors
     from engine.settings import Settings
+    from store.bank_vectors import QuestionVectors
     from store.catalogue import Catalogue
     from store.home import Home
     from store.knowledge import Knowledge
@@ -144,19 +149,63 @@ class Session:
 
     @cached_property
     def asker(self) -> "Asker":
-        """Make what answers questions; the knowledge bank is opened when a question needs it."""
+        """Make what answers questions."""
         from engine.ask.answer import Asker
 
-        def gather(question: "Question", manner: "Manner", trace: "Trace") -> "Evidence":
-            with ExitStack() as held:
-                with trace.step("open"):
-                    from engine.ask.evidence import gather
+        return Asker(self.ledger, self.means, self.room, self.rules)
 
-                    parts = (self.reader, self.catalogue, self.question_embedder)
-                    held.enter_context(self.locks.reader())
-                return gather(*parts, question, manner.scope, manner.k, trace, self.whole)
+    @cached_property
+    def room(self) -> "Room":
+        """Give what the bank may hold."""
+        from engine.ask.begin import Room
 
-        return Asker(self.ledger, gather, self.writer.write, self.writer.fingerprint, self.settings.bank.bytes)
+        return Room(self.settings.bank.bytes, self.settings.bank.refresh_k)
+
+    @cached_property
+    def means(self) -> "Means":
+        """Give the means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
+        from engine.ask.means import Means
+
+        writer = self.writer
+        parts = (writer.write, writer.read, writer.bears, lambda: self.questions, writer.fingerprint)
+        return Means(self._embed, self._gather, *parts)
+
+    def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
+        """Give the vector of a question, None where there is nothing to compare it with."""
+        if not self.ledger.get("vectors"):
+            return None
+        with trace.step("embed"):
+            embedder = self.question_embedder
+            return embedder.embed_question(text) if embedder else None
+
+    def _gather(self, question: "Question", vector: "Vectors | None", manner: "Manner", trace: "Trace") -> "Evidence":
+        """Retrieve for a question."""
+        with ExitStack() as held:
+            with trace.step("open"):
+                from engine.ask.evidence import find
+
+                parts = (self.reader, self.catalogue, vector)
+                held.enter_context(self.locks.reader())
+            return find(*parts, question, manner.scope, manner.k, trace, self.whole)
+
+    @cached_property
+    def questions(self) -> "QuestionVectors | None":
+        """Give the vectors of the bank's questions; None where no embedder is here that could search them."""
+        from store.bank_vectors import QuestionVectors
+
+        embedder = self.question_embedder
+        return QuestionVectors(self.ledger, self.home.data, embedder.fingerprint, embedder.width) if embedder else None
+
+    def rules(self) -> "Rules | None":
+        """Say when a question is given another one's answer; None where the settings want no such thing."""
+        bank = self.settings.bank
+        if bank.semantic == "off":
+            return None
+        from engine.ask.similar import Rules
+
+        learnt = float(self.ledger.get("tau") or 0.0)
+        parts = (bank.guard, bank.evidence, bank.verify, bank.check)
+        return Rules(max(bank.tau, learnt), self.settings.ask.decline_below, *(part == "on" for part in parts))
 
     @property
     def whole(self) -> "Whole":
@@ -172,7 +221,15 @@ class Session:
         from cli.writers import choose
 
         kept = self.keeps_tensors and self.settings.kv.reuse != "off"
-        return choose(self.home, self.settings, lambda: self.ledger, self.now, self.environ, kept=kept)
+        parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
+        return choose(*parts, models=lambda: self.models, kept=kept)
+
+    @cached_property
+    def models(self) -> "Models":
+        """Give the language model that is in memory, if one is."""
+        from cli.models import Models
+
+        return Models(self.home.locks)
 
 
 @contextmanager
@@ -182,5 +239,7 @@ def session() -> Iterator[Session]:
     try:
         yield opened
     finally:
+        if "models" in opened.__dict__:
+            opened.models.free()
         if "ledger" in opened.__dict__:
             opened.ledger.close()

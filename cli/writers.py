@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from engine.ask.answer import Say, Written
+    from cli.models import Models
     from engine.ask.evidence import Evidence
+    from engine.ask.means import Say, Written
     from engine.ask.prefill import Reading
     from engine.ask.question import Question
     from engine.ask.trace import Trace
+    from engine.models.mlx import Mlx
     from engine.models.place import Local
     from engine.settings import Settings
     from store.home import Home
@@ -21,10 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any."""
+    """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any.
+
+    `read` only reads what a reply would need, and `bears` says whether that bears an answer to a like question.
+    """
 
     fingerprint: str
     write: "Callable[[Question, Evidence, Trace, Say | None], Written]"
+    read: "Callable[[Question, Evidence, Trace], None]"
+    bears: "Callable[[Question, Evidence, str, Trace], bool]"
     load: "Callable[[], Reading] | None" = None
 
 
@@ -35,6 +42,7 @@ def choose(
     now: "datetime",
     environ: Mapping[str, str],
     *,
+    models: "Callable[[], Models]",
     kept: bool = True,
 ) -> Writer:
     """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
@@ -48,7 +56,7 @@ def choose(
 
     found = find(chosen.name, chosen.revision or None, environ)
     print_of = fingerprint(found, home.cache / "digests")
-    load = cache(lambda: _load(found, print_of, home, ledger(), settings, kept=kept))
+    load = cache(lambda: _load(found, print_of, home, ledger(), settings, models(), kept=kept))
     return _model(found.name, print_of, load, now, settings)
 
 
@@ -61,7 +69,8 @@ def _quotes(least: float) -> Writer:
 
         return write(question, evidence, trace, least)
 
-    return Writer(by_quotes(least), write)
+    # A quote needs no reading ahead, and is compared with the answer by itself.
+    return Writer(by_quotes(least), write, lambda *_: None, lambda *_: True)
 
 
 def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "datetime", settings: "Settings") -> Writer:
@@ -75,7 +84,17 @@ def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "dat
 
         return generate(name, load, question, evidence, trace, now, most, say, order)
 
-    return Writer(by_model(fingerprint, most, *_manner(settings)), write, load)
+    def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+        from engine.ask.generate import read_ahead
+
+        read_ahead(load, question, evidence, trace, now, most, order)
+
+    def bears(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
+        from engine.ask.bears import bears
+
+        return bears(load, question, evidence, answer, trace, now, most, order)
+
+    return Writer(by_model(fingerprint, most, *_manner(settings)), write, read, bears, load)
 
 
 def _manner(settings: "Settings") -> list[str]:
@@ -95,16 +114,35 @@ def _bits(settings: "Settings") -> int:
 
 
 def _load(
-    found: "Local", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", *, kept: bool
+    found: "Local",
+    fingerprint: str,
+    home: "Home",
+    ledger: "Ledger",
+    settings: "Settings",
+    models: "Models",
+    *,
+    kept: bool,
 ) -> "Reading":
-    """Load a language model, and open what is kept of what it has read."""
-    from engine.ask.prefill import Reading
-    from engine.kv.rotate import movable
+    """Load a language model, where it is not in memory yet, and open what is kept of what it has read."""
     from engine.models.loading import load
     from engine.models.runtime import fix_threads
 
     threads, share = fix_threads(ledger), settings.model.memory_share
-    model = load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
+
+    def loaded() -> "Mlx":
+        return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
+
+    model = models.get((fingerprint, threads, share), loaded)
+    opened = partial(_open, model, fingerprint, home, ledger, settings, threads, kept=kept)
+    return models.reading((settings.kv, kept), opened)
+
+
+def _open(
+    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", threads: int, *, kept: bool
+) -> "Reading":
+    from engine.ask.prefill import Reading
+    from engine.kv.rotate import movable
+
     model = replace(model, bits=_bits(settings))
     ropes = movable(model) if settings.kv.reuse == "blocks" else None
     if not kept or not model.form.name:

@@ -1,94 +1,34 @@
-"""The ask path: question -> exact? -> retrieve -> same evidence? -> write -> keep -> answer with its sources.
+"""The ask path: question -> exact? -> embed -> retrieve -> same evidence? -> similar? -> write -> keep -> answer.
 
-Knows the bank of answers; opens nothing itself (the knowledge bank is opened by `gather`, when needed), prints nothing.
+Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.exact import Key, key
-from engine.ask.moving import moves
-from engine.ask.remember import remember
-from engine.ask.reply import Reply, freeze, relocate, thaw
-from engine.ask.trace import Trace
+from engine.ask.begin import Ask, Asked, Room, begin, enter, look
+from engine.ask.means import Answered, Manner, Means, Say
+from engine.ask.notice import tell
+from engine.ask.remember import Served, remember
+from engine.ask.reply import Reply, relocate, thaw
 from store.bank import Bank, Kept
 from store.ledger import Ledger
-from store.records import Scope
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
-    from engine.ask.question import Question
-
-Say = Callable[[str], None]  # is given more of an answer while it is written
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How to ask: within what, from how many sources, and whether the bank may answer and may learn."""
-
-    scope: Scope = field(default_factory=Scope)
-    k: int = 5
-    read_bank: bool = True
-    write_bank: bool = True
-    stale_ok: bool = False
-
-
-def _nothing() -> None:
-    """Keep nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A reply as its writer gives it; `keep` does what the writer wants to do when nobody waits any more."""
-
-    reply: Reply
-    keep: Callable[[], None] = _nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None where none was read).
-
-    `keep` is to be called when the reply has been shown: it saves what was read, for the next question.
-    """
-
-    reply: Reply
-    trace: Trace
-    covered: float | None = None
-    keep: Callable[[], None] = _nothing
-
-
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """One question on its way."""
-
-    text: str
-    manner: Manner
-    key: Key
-    generation: int
-    now: datetime
-    trace: Trace
-    say: Say | None
+    from engine.ask.similar import Rules
+    from store.bank_vectors import Near
 
 
 class Asker:
-    """Answers questions over one home.
-
-    `gather` retrieves the evidence for a question, `write` makes a reply from it: neither is called on an exact hit of
-    the same generation. `writer` names all that the words of an answer depend on beside the evidence.
-    """
+    """Answers questions over one home; `rules` say when a question is given another one's answer, None never."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        gather: "Callable[[Question, Manner, Trace], Evidence]",
-        write: "Callable[[Question, Evidence, Trace, Say | None], Written]",
-        writer: str,
-        bank_bytes: int,
+        self, ledger: Ledger, means: Means, room: Room, rules: "Callable[[], Rules | None]" = lambda: None
     ) -> None:
-        self._ledger, self._gather, self._write, self._writer, self._bytes = ledger, gather, write, writer, bank_bytes
+        self._ledger, self._means, self._room, self._rules = ledger, means, room, rules
         self._bank = Bank(ledger)
 
     def ask(self, text: str, manner: Manner, now: datetime, say: Say | None = None) -> Answered:
@@ -96,66 +36,91 @@ class Asker:
 
         What is made anew is given to `say` while it is written; what is kept is there at once.
         """
-        trace = Trace()
-        with trace.step("key"):
-            asked = key(text, manner.scope, f"{self._writer}/{manner.k}", now, calendar=moves(text))
-            # The generation is read before all else: whatever changes from here on makes this answer look again.
-            ask = _Ask(text, manner, asked, self._ledger.generation, now, trace, say)
+        ask = begin(self._means, self._ledger, text, manner, now)
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
-        with trace.step("understand"):
-            from engine.ask.question import understand  # more patterns than an exact hit has time to compile
-
-            question = understand(text, now)
-        evidence = self._gather(question, manner, trace)
-        if kept and kept.evidence == evidence.chunks:
-            return self._serve(ask, self._follow(ask, kept, evidence), ask.generation, evidence)
+        asked = look(self._means, ask)
+        if kept and kept.evidence == asked.evidence.chunks:
+            return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and manner.stale_ok:
-            return self._serve(ask, kept, kept.generation, evidence, stale=True)
-        return self._make(ask, question, evidence)
+            return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
+        near = self._similar(ask, asked) if kept is None else None
+        return self._lend(ask, asked, near) if near else self._make(ask, asked, say)
 
-    def _match(self, ask: _Ask) -> Kept | None:
+    def _match(self, ask: Ask) -> Kept | None:
+        """Find the answer that was given to this question; one that is owed or only read ahead is none."""
         with ask.trace.step("match") as step:
             kept = self._bank.find(ask.key.digest) if ask.manner.read_bank else None
             step.note = _match_note(ask, kept)
-        return kept
+        return kept if kept and kept.state == "answered" else None
 
-    def _follow(self, ask: _Ask, kept: Kept, evidence: "Evidence") -> Kept:
+    def _follow(self, ask: Ask, kept: Kept, evidence: "Evidence") -> Kept:
         """Give a kept answer with its sources where they stand now, for files are moved."""
         moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
         if moved != kept and ask.manner.write_bank:
-            self._bank.keep(ask.key.digest, moved, self._bytes)
+            self._bank.keep(ask.key.digest, moved, self._room.bytes)
         return moved
 
     def _serve(
-        self, ask: _Ask, kept: Kept, generation: int, evidence: "Evidence | None" = None, *, stale: bool = False
+        self, ask: Ask, kept: Kept, generation: int, evidence: "Evidence | None" = None, *, stale: bool = False
     ) -> Answered:
         """Give a kept answer, counting its use and the generation that it was found right in."""
         if ask.manner.write_bank:
             with ask.trace.step("count"):
-                self._bank.used(ask.key.digest, generation, ask.now.timestamp())
-        age = max(0.0, ask.now.timestamp() - kept.created)
-        ms = ask.trace.ms()
-        reply = thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
-        remember(self._ledger, ask.text, ask.now, reply, kept.made_ms - ms["total"], evidence)
+                self._bank.used(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
+        reply, served = _thawed(ask, kept, stale=stale), Served(ask.key.digest, ask.key.digest, stale=stale)
+        return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
+
+    def _similar(self, ask: Ask, asked: Asked) -> "Near | None":
+        """Find another question whose answer is this one's too."""
+        if not ask.manner.read_bank or asked.vector is None or (rules := self._rules()) is None:
+            return None
+        from engine.ask.similar import Similar
+
+        return Similar(self._means, self._ledger, rules).find(ask, asked)
+
+    def _lend(self, ask: Ask, asked: Asked, near: "Near") -> Answered:
+        """Give another question's answer, and owe this one its own."""
+        reply = _thawed(ask, near.kept, stale=False)
+        reply = replace(reply, tier="semantic", matched_question=near.kept.question, similarity=near.similarity)
+        if ask.manner.write_bank:
+            from engine.ask.similar import owe
+
+            owe(self._ledger, self._room, ask, asked, near)
+        saved = near.kept.made_ms - reply.ms["total"]
+        return self._answered(ask, reply, Served(ask.key.digest, near.key), saved, asked.evidence)
+
+    def _make(self, ask: Ask, asked: Asked, say: Say | None) -> Answered:
+        """Have the answer written."""
+        written = self._means.write(asked.question, asked.evidence, ask.trace, say)
+        if ask.manner.write_bank:
+            enter(self._bank, self._room, ask, asked, written.reply)
+        answered = self._answered(ask, written.reply, Served(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
+        return replace(answered, keep=written.keep)
+
+    def _answered(
+        self, ask: Ask, reply: Reply, served: Served, saved_ms: float, evidence: "Evidence | None"
+    ) -> Answered:
+        """Count a reply, and say what has become known of an earlier one."""
+        if not ask.manner.write_bank:
+            served = replace(served, key=None)
+        remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
+        if ask.manner.write_bank:
+            ask.trace.notices.extend(tell(self._ledger, ask.key.digest, reply.answer))
         return Answered(reply, ask.trace, evidence.covered if evidence else None)
 
-    def _make(self, ask: _Ask, question: "Question", evidence: "Evidence") -> Answered:
-        written = self._write(question, evidence, ask.trace, ask.say)
-        reply = written.reply
-        if ask.manner.write_bank:
-            made = (ask.generation, reply.tier, ask.now.timestamp(), reply.ms["total"])
-            about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)
-            kept = Kept(*about, freeze(reply), evidence.chunks, *made)
-            self._bank.keep(ask.key.digest, kept, self._bytes)
-        remember(self._ledger, ask.text, ask.now, reply, ask.trace.saved_s * 1000, evidence)
-        return Answered(reply, ask.trace, evidence.covered, written.keep)
+
+def _thawed(ask: Ask, kept: Kept, *, stale: bool) -> Reply:
+    age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
+    return thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
 
 
-def _match_note(ask: _Ask, kept: Kept | None) -> str:
+def _match_note(ask: Ask, kept: Kept | None) -> str:
     if not ask.manner.read_bank:
         return "not looked for"
     if kept is None:
         return "no such question" + (f" on {ask.key.day}" if ask.key.day else "")
+    if kept.state != "answered":
+        return {"owed": "given another question's answer before", "undecoded": "read ahead, not answered"}[kept.state]
     return f"kept in generation {kept.generation}, now {ask.generation}"

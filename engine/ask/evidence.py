@@ -11,12 +11,13 @@ from engine.ask.retrieve import Bank, Retrieval, retrieve
 from engine.ask.sources import Source as Found
 from engine.ask.trace import Trace
 from engine.ask.whole import Threads, Whole, bring, widened
-from engine.models.protocols import Embedder
+from engine.models.protocols import Embedder, Vectors
 from store.catalogue import Catalogue
 from store.hits import Hit
 from store.records import Chunk, Place, Scope
 
 _COPIES = 3  # named beside a source
+_NEAREST = 50  # as many as a question may read sources
 _NOTHING_MORE = Whole()
 
 
@@ -53,6 +54,7 @@ class Evidence:
     chunks: tuple[str, ...]
     covered: float
     brought: frozenset[str] = frozenset()
+    nearest: tuple[float, ...] = ()  # cosines of the chunks looked at, nearest first
 
     def sources(self, quotes: Sequence[str]) -> tuple[Source, ...]:
         """Give all places, best first, each with what is quoted of it: one quote a read."""
@@ -74,19 +76,41 @@ def gather(
     trace: Trace,
     whole: Whole = _NOTHING_MORE,
 ) -> Evidence:
-    """Retrieve for a question; a document whose last file vanished a moment ago is left out."""
+    """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it."""
     vector = None
     if embedder is not None and bank.totals().embedded:
         with trace.step("embed"):
             vector = embedder.embed_question(question.text)
+    return find(bank, catalogue, vector, question, scope, k, trace, whole)
+
+
+def find(
+    bank: ReadBank,
+    catalogue: Catalogue,
+    vector: Vectors | None,
+    question: Question,
+    scope: Scope,
+    k: int,
+    trace: Trace,
+    whole: Whole = _NOTHING_MORE,
+) -> Evidence:
+    """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, Retrieval())
         brought = bring(bank, whole, found.sources, scope) if whole.how != "none" else {}
         sources, hits = widened(found.sources, brought) if brought else found.sources, found.hits | brought
         reads = tuple(read for source in sources if (read := _read(catalogue, source, hits)))
         step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
-    chunks = tuple(chunk.id for source in sources for chunk in source.chunks)
-    return Evidence(reads, chunks, found.covered if vector is not None else 0.0, frozenset(brought))
+    # Of what is read, not of all that was found: the same ids must mean the same answer and the same sources.
+    chunks = tuple(chunk.id for read in reads for chunk in read.chunks)
+    if vector is None:
+        return Evidence(reads, chunks, 0.0, frozenset(brought))
+    return Evidence(reads, chunks, found.covered, frozenset(brought), _nearest(found.hits, vector))
+
+
+def _nearest(hits: Mapping[str, Hit], vector: Vectors) -> tuple[float, ...]:
+    cosines = (float(hit.vector @ vector) for hit in hits.values() if hit.vector is not None)
+    return tuple(sorted(cosines, reverse=True)[:_NEAREST])
 
 
 def _read(catalogue: Catalogue, source: Found, hits: Mapping[str, Hit]) -> Read | None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from engine.ask.answer import Say, Written
 from engine.ask.cite import cite
 from engine.ask.evidence import Evidence
+from engine.ask.means import Say, Written
 from engine.ask.order import order_of
 from engine.ask.parse import Said, parse, visible
 from engine.ask.prefill import Reading, keep, prefill
@@ -57,12 +57,8 @@ def generate(
         return Written(Reply(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]}))
     with trace.step("model"):
         reading = load()
-        model = reading.model
     with trace.step("prompt") as step:
-        spare = max(most, _SEAMS) if reading.ropes else most
-        segments = fit(model, question.text, now, evidence, spare, order_of(order, reading))
-        if reading.ropes:
-            segments = in_blocks(model, segments)
+        segments = segments_of(reading, question, evidence, now, most, order)
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
@@ -87,6 +83,33 @@ def generate(
         tokens={"prompt": count, "reused": reused, "computed": count - reused, "generated": written.tokens},
     )
     return Written(reply, partial(_keep, written.read, held))
+
+
+def read_ahead(
+    load: Callable[[], Reading],
+    question: Question,
+    evidence: Evidence,
+    trace: Trace,
+    now: datetime,
+    most: int,
+    order: str = "document",
+) -> None:
+    """Read all that a question's prompt begins with, and keep it; nothing is answered."""
+    if not evidence.reads:
+        return
+    reading = load()
+    segments = segments_of(reading, question, evidence, now, most, order)
+    with ExitStack() as held:
+        read(reading, segments.ids[:-1], trace, held).keep()
+
+
+def segments_of(
+    reading: Reading, question: Question, evidence: Evidence, now: datetime, most: int, order: str
+) -> Segments:
+    """Write the prompt in the form that the settings name."""
+    spare = max(most, _SEAMS) if reading.ropes else most
+    segments = fit(reading.model, question.text, now, evidence, spare, order_of(order, reading))
+    return in_blocks(reading.model, segments) if reading.ropes else segments
 
 
 def _tier(reading: Reading) -> Tier:
@@ -118,7 +141,7 @@ def read(reading: Reading, before: Sequence[Ids], trace: Trace, held: ExitStack)
     if reading.ropes:
         return blocks.read(reading, before, trace, held)
     found, kept = prefill(reading, before, trace, held), reading.kept
-    return Read(found.cache, found.reused, partial(keep, kept, before, found) if kept else lambda: 0)
+    return Read(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.asked) if kept else lambda: 0)
 
 
 def _keep(read: Read, held: ExitStack) -> None:

@@ -12,6 +12,7 @@ _UNIT = (
 _CALENDAR = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|now|nowadays|currently|current|latest|newest|recent|recently|lately|upcoming"
     r"|ago|yet|still|overdue|soon|so far|these days|at the moment|right away|anymore|any more|at present|to date"
+    r"|on (?:mon|tues|wednes|thurs|fri|satur|sun)day"
     rf"|this (?:coming |past )?{_UNIT}|(?:last|past|next|coming|previous) (?:few |couple of |\w+ )?{_UNIT}"
     r"|(?:my|our|the|your|his|her|their) (?:next|last|coming)|what(?:'s| is) next|next (?:meeting|call|appointment)"
     rf"|(?:how (?:long|many {_UNIT})|time) (?:\w+ )?(?:until|till|left|since|remain\w*)"
@@ -22,4 +23,4 @@ _CALENDAR = re.compile(
 
 def moves(question: str) -> bool:
     """Tell whether the answer to a question expires with the day it is given on."""
-    return _CALENDAR.search(question) is not None
+    return _CALENDAR.search(" ".join(question.split())) is not None

@@ -55,9 +55,7 @@ class Prefilled:
     fleeting: tuple[Any, ...]
 
 
-def prefill(
-    reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack, *, asked: bool = True
-) -> Prefilled:
+def prefill(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
     """Read the segments in front of the last one; what is matched stays in the store until `held` is closed.
 
     What is used is counted where a question asked for it, and not where it is read ahead.
@@ -66,7 +64,7 @@ def prefill(
     if kept is None:
         return _compute(reading, model.begin(), (), [0] * len(segments), segments, trace)
     with trace.step("match") as step:
-        match = held.enter_context(kept.store.match(kept.root, segments, asked=asked))
+        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked))
         step.note = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
     begun = time.perf_counter()
     with trace.step("load") as step:
@@ -74,7 +72,7 @@ def prefill(
         step.note = f"{match.tokens} tokens" if cache is not None else "nothing"
     if cache is None:
         return _compute(reading, model.begin(), (), [0] * len(segments), segments, trace)
-    if asked:
+    if trace.asked:
         trace.saved_s = max(0.0, _worth(match) - (time.perf_counter() - begun))
         kept.store.used(match, trace.saved_s)
     reused = [len(node.ids) for node in match.nodes] + ([match.partial.tokens] if match.partial else [])

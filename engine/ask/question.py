@@ -43,6 +43,7 @@ _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 _PAST = re.compile(
     r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
 )
+_SOME_DAY = date(2000, 1, 1)  # with days before and after it
 _NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
 
@@ -120,4 +121,4 @@ def _opens(before: str) -> bool:
 
 
 def _may_name(word: str) -> bool:
-    return word.lower() not in _NO_NAMES | FUNCTION_WORDS and not dates.find(word, date.min)
+    return word.lower() not in _NO_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)

@@ -1,5 +1,6 @@
 """What the history keeps of a question: how it was answered, and which chunks were retrieved for it."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.history import Asked, History
@@ -13,13 +14,33 @@ if TYPE_CHECKING:
     from engine.ask.reply import Reply
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The key of a question, the key of the kept answer that it was given, if any, and whether that may be outdated.
+
+    Without a key of its own it was asked past the bank.
+    """
+
+    key: bytes | None
+    kept: bytes | None = None
+    stale: bool = False
+
+
 def remember(
-    ledger: Ledger, text: str, at: "datetime", reply: "Reply", saved_ms: float, evidence: "Evidence | None"
+    ledger: Ledger,
+    text: str,
+    at: "datetime",
+    reply: "Reply",
+    served: Served,
+    saved_ms: float,
+    evidence: "Evidence | None",
 ) -> None:
     """Keep a question with its reply's figures; `evidence` is None where nothing was retrieved."""
     tokens = reply.tokens or {}
     about = (at.timestamp(), text, reply.tier, reply.answer is not None, reply.ms["total"], saved_ms)
-    asked, chunks = Asked(*about, tokens.get("prompt"), tokens.get("reused")), in_prompt(evidence) if evidence else ()
+    read = (tokens.get("prompt"), tokens.get("reused"))
+    asked = Asked(*about, *read, served.key, served.kept, served.stale)
+    chunks = in_prompt(evidence) if evidence else ()
     with ledger.transaction():
         Retrieved(ledger).add(History(ledger).add(asked), chunks)
 

@@ -88,3 +88,14 @@ def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stal
     kept["sources"] = tuple(Source(**{**source, "lines": tuple(source["lines"])}) for source in kept["sources"])
     kept["highlight"] = tuple(kept["highlight"]) if kept["highlight"] else None
     return Reply(question=question, tier="exact", ms=ms, age_s=age_s, stale=stale, **kept)
+
+
+def answer_of(frozen: str) -> str | None:
+    """Give the answer alone of what is kept of a reply."""
+    answer: str | None = json.loads(frozen)["answer"]
+    return answer
+
+
+def is_quote(frozen: str) -> bool:
+    """Tell whether what is kept of a reply was quoted, not written by a model."""
+    return bool(json.loads(frozen)["writer"] == "quote")

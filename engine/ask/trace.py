@@ -20,12 +20,14 @@ class Step:
 class Trace:
     """The steps of one question so far, what the asker should be told, and the seconds that what was kept saved.
 
-    `total` runs from its making.
+    `total` runs from its making. Where nobody `asked` but it is readied in case, nothing it uses counts as used, and
+    nothing that is kept goes for it.
     """
 
     steps: list[Step] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     saved_s: float = 0.0
+    asked: bool = True
     started: float = field(default_factory=time.perf_counter)
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Evidence becomes a reply: the quote writer's words, and every source with a sentence that really stands in it."""
 
-from engine.ask.answer import Written
-from engine.ask.evidence import Evidence, Read
+from engine.ask.evidence import Evidence
+from engine.ask.means import Written
 from engine.ask.question import Question
 from engine.ask.quote import Quote, QuoteSettings, quote
 from engine.ask.reply import Reply
@@ -12,8 +12,7 @@ from engine.ask.trace import Trace
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> Written:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        reads = [_quotable(read, number) for number, read in enumerate(evidence.reads)]
-        quoted = quote(question, reads, QuoteSettings(least=least))
+        quoted = quote(question, quotable(evidence), QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
         sources = evidence.sources(_checked(evidence, quoted))
     ms = trace.ms()
@@ -37,5 +36,9 @@ def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
     return [said for _, said in pairs]
 
 
-def _quotable(read: Read, number: int) -> Quotable:
-    return Quotable(read.header, read.text, read.date, read.sender, read.score, number, read.recipients)
+def quotable(evidence: Evidence) -> list[Quotable]:
+    """Give the sources as the quote writer reads them."""
+    return [
+        Quotable(read.header, read.text, read.date, read.sender, read.score, number, read.recipients)
+        for number, read in enumerate(evidence.reads)
+    ]

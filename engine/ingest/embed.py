@@ -1,12 +1,12 @@
 """Vectors for the chunks that have none, newest first, saved as they come. Knows the embedder by its protocol."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.models.protocols import Embedder
+from engine.models.protocols import Embedder, Vectors
 from store.errors import Locked
 from store.locks import Locks
 from store.tables import Row
@@ -14,6 +14,7 @@ from store.vectors import VectorStore
 
 _ROUND = 1024  # chunks taken up together: sorted by length inside a round, newest first across rounds
 _SAVED = 128  # vectors in one commit: about 5 s of work on a slow machine
+Meet = Callable[[Sequence[str], Vectors], None]  # is shown new vectors, with the chunks that they are of
 _PATIENCE_S = 0.2  # for readers, before the tables of former embedders are left for the next run
 
 
@@ -25,7 +26,11 @@ class Embedded:
     missing: int
 
 
-def embed(store: VectorStore, embedder: Embedder, locks: Locks) -> Iterator[Embedded]:
+def _nobody(_ids: Sequence[str], _vectors: Vectors) -> None:
+    """Show new vectors to nobody."""
+
+
+def embed(store: VectorStore, embedder: Embedder, locks: Locks, meet: Meet = _nobody) -> Iterator[Embedded]:
     """Fill in missing vectors, yielding after each commit; yields nothing where another process is at it."""
     with locks.embedder() as mine:
         if not mine:
@@ -37,24 +42,23 @@ def embed(store: VectorStore, embedder: Embedder, locks: Locks) -> Iterator[Embe
                 store.drop_former()
         done, missing = 0, store.missing
         while rows := store.wanted(_ROUND):
-            for count in _round(store, embedder, locks, rows):
+            for ids, vectors in _round(embedder, rows):
+                with locks.writer():
+                    store.put(ids, vectors)
+                meet(ids, vectors)
+                count = len(ids)
                 done, missing = done + count, missing - count
                 yield Embedded(done, max(missing, 0))
 
 
-def _round(store: VectorStore, embedder: Embedder, locks: Locks, rows: list[Row]) -> Iterator[int]:
-    ids, waiting, matrices = [row["id"] for row in rows], [], []
+def _round(embedder: Embedder, rows: list[Row]) -> Iterator[tuple[list[str], Vectors]]:
+    """Yield ids and their vectors, as many as are saved at a time."""
+    names, ids, matrices = [row["id"] for row in rows], list[str](), list[Vectors]()
     for indices, vectors in embedder.embed_batches([f"{row['header']}\n{row['text']}" for row in rows]):
-        waiting += [ids[i] for i in indices]
+        ids += [names[i] for i in indices]
         matrices.append(vectors)
-        if len(waiting) >= _SAVED:
-            yield _save(store, locks, waiting, matrices)
-            waiting, matrices = [], []
-    if waiting:
-        yield _save(store, locks, waiting, matrices)
-
-
-def _save(store: VectorStore, locks: Locks, ids: list[str], matrices: "list[np.ndarray]") -> int:
-    with locks.writer():
-        store.put(ids, np.concatenate(matrices))
-    return len(ids)
+        if len(ids) >= _SAVED:
+            yield ids, np.concatenate(matrices)
+            ids, matrices = [], []
+    if ids:
+        yield ids, np.concatenate(matrices)

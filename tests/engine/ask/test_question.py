@@ -162,3 +162,8 @@ def test_words_of_asking_are_in_the_form_that_words_gives() -> None:
 
 def test_no_word_of_asking_is_a_function_word() -> None:
     assert not ASKING_WORDS & FUNCTION_WORDS
+
+
+@pytest.mark.parametrize("day", ["Yesterday", "Tomorrow", "Tonight", "Monday"])
+def test_a_capitalised_day_inside_a_question_is_no_name(day: str) -> None:
+    assert understand(f"Did Mira sing {day} well?", NOW).names == ("Mira",)

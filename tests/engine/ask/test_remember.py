@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.ask.evidence import Evidence, Read
 from engine.ask.prompt import Shown, in_document_order
-from engine.ask.remember import in_prompt, remember
+from engine.ask.remember import Served, in_prompt, remember
 from engine.ask.reply import Reply
 from store.history import History
 from store.ledger import Ledger, open_ledger
@@ -51,7 +51,7 @@ def test_chunks_stand_as_a_prompt_shows_them(parts: list[tuple[str, int | None, 
 def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> None:
     tokens = {"prompt": 300, "reused": 120, "computed": 180, "generated": 9}
     reply = Reply("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
-    remember(ledger, "when?", NOW, reply, 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
+    remember(ledger, "when?", NOW, reply, Served(b"k"), 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
     assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
     assert History(ledger).prompts().reused == 120
     assert Retrieved(ledger).lists(10) == [("early0", "early1", "late0")]
@@ -59,6 +59,6 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
 
 def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:
     reply = Reply("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
-    remember(ledger, "when?", NOW, reply, 30.0, None)
+    remember(ledger, "when?", NOW, reply, Served(b"k", b"k"), 30.0, None)
     assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
     assert (History(ledger).prompts().questions, Retrieved(ledger).lists(10)) == (0, [])

@@ -1,0 +1,170 @@
+"""How often a question is lent another's answer, rightly or not: paraphrases and near twins, over tau and parts.
+
+Run `python -m tests.bench.hits DATA [--sets NAME...] [--vectors FOLDER]` with OPENBLAS_NUM_THREADS=1, where DATA holds
+sets of users: questions.jsonl beside docs/ or mail/. First of each pair is asked, then the second: a hit is wrong where
+it rests on a question that shares no gold answer. Banks are in memory; chunk vectors are kept in FOLDER between runs.
+"""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.ask import guard, verify
+from engine.ask.exact import normalise
+from engine.ask.guard import refuse
+from engine.ask.question import Question, understand
+from engine.ask.quote import Quote, QuoteSettings, quote
+from engine.ask.retrieve import Retrieval, retrieve
+from engine.ask.support import Read
+from engine.ask.verify import unsupported
+from engine.models.minilm import MiniLM
+from engine.models.protocols import Vectors
+from store.records import Scope
+from tests.bench.quoting import terms
+from tests.bench.retrieval import User, load
+
+SETS = ("paraphrase", "locomo", "qmsum", "clinton-foia")
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+LEAST, K, NEAREST, NEAR = 0.5, 5, 8, 0.6
+TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
+ALL = frozenset((*guard.PARTS, *verify.PARTS))
+Terms = frozenset[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question, what was read for it, and what the quote writer says."""
+
+    row: dict[str, Any]
+    golds: Terms
+    question: Question
+    vector: Vectors
+    reads: list[Read]
+    chunks: tuple[str, ...]
+    said: Quote
+
+
+Pair = tuple[Case, Case]
+
+
+def main() -> None:
+    """Print hits by tau with everything on, then with each part off, and everything off."""
+    options = arguments()
+    embedder = MiniLM(workers=1)
+    pairs: dict[str, list[list[Pair]]] = {}
+    for name in options.sets:
+        files = sorted((options.data / name).rglob("questions.jsonl"))
+        pairs[name] = [paired(cases(load(file, embedder, options.vectors), rows(file), embedder)) for file in files]
+    print(f"{'':24}" + "".join(f"{name:>26}" for name in pairs))
+    for tau in TAUS:
+        show(f"tau {tau:.2f}", pairs, tau, frozenset())
+    for part in (*guard.PARTS, *verify.PARTS):
+        show(f"without {part}", pairs, options.tau, frozenset((part,)))
+    show("without all of guard", pairs, options.tau, frozenset(guard.PARTS))
+    show("without verification", pairs, options.tau, frozenset(verify.PARTS))
+    for tau in TAUS:
+        show(f"cosine alone, tau {tau:.2f}", pairs, tau, ALL)
+
+
+def arguments() -> Namespace:
+    """Read the command line."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--tau", type=float, default=0.85)
+    parser.add_argument("--vectors", type=Path)
+    return parser.parse_args()
+
+
+def rows(file: Path) -> list[dict[str, Any]]:
+    """Read questions; left out is what has no meaning without the document in view, and what an audit found wrong."""
+    found = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
+    return [row for row in found if row.get("standalone", True) and "gold_error" not in row]
+
+
+def cases(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> Iterator[Case]:
+    """Ask every question of a user as if nothing were kept."""
+    by_id = {hit.chunk.id: hit for hit in user.bank.hits}
+    texts = [" ".join(row["question"].split()) for row in asked]
+    for row, text, vector in zip(asked, texts, embedder.embed(texts), strict=True):
+        question, reads = understand(text, NOW), list[Read]()
+        found = retrieve(user.bank, vector, question, Scope(), K, Retrieval())
+        for number, source in enumerate(found.sources):
+            hit = by_id[source.chunks[0].id]
+            body = "\n".join(chunk.text for chunk in source.chunks)
+            reads.append(Read(hit.chunk.header, body, hit.date, hit.sender, source.score, number, hit.recipients))
+        chunks = tuple(chunk.id for source in found.sources for chunk in source.chunks)
+        given = (row["answer"], *row.get("answers", ()), *row.get("aliases", ()))
+        golds = frozenset(terms(gold) for gold in given) - {()}
+        yield Case(row, golds, question, vector, reads, chunks, quote(question, reads, QuoteSettings(least=LEAST)))
+
+
+def paired(asked: Iterator[Case]) -> list[Pair]:
+    """Give the paraphrases; in a set without, near twins with another gold, the nearest first, each question once."""
+    known = list(asked)
+    by_id = {case.row["id"]: case for case in known}
+    same = [(by_id[of], case) for case in known if (of := case.row.get("paraphrase_of")) in by_id]
+    return same or list(_twins(known))
+
+
+def _twins(known: Sequence[Case]) -> Iterator[Pair]:
+    bags = [(case, set(terms(case.question.text))) for case in known]
+    near = [(len(x & y) / len(x | y), a, b) for a, x in bags if not a.row.get("unanswerable") for b, y in bags if x & y]
+    taken = set[str]()
+    for share, a, b in sorted(near, key=lambda one: -one[0]):
+        other = normalise(a.question.text) != normalise(b.question.text) and not a.golds & b.golds
+        if share >= NEAR and other and taken.isdisjoint((a.row["id"], b.row["id"])):
+            taken |= {a.row["id"], b.row["id"]}
+            yield a, b
+
+
+def show(label: str, pairs: dict[str, list[list[Pair]]], tau: float, off: frozenset[str]) -> None:
+    """Print the share of second questions that hit rightly, and the count of those that hit wrongly."""
+    cells = ""
+    for users in pairs.values():
+        found = Counter(end for mine in users for end in ends(mine, tau, off))
+        cells += f"{found['right'] / max(1, found.total()):10.3f} ({found['wrong']:3} of {found.total():3})"
+    print(f"{label:24}{cells}", flush=True)
+
+
+def ends(pairs: Sequence[Pair], tau: float, off: frozenset[str]) -> Iterator[str]:
+    """Ask the first of each pair, then the second of each, and judge the latter."""
+    bank = list[Case]()
+    for first, _ in pairs:
+        if lent(first, bank, tau, off) is None:
+            bank.append(first)
+    for _, second in pairs:
+        found = lent(second, bank, tau, off)
+        yield "miss" if found is None else "right" if found.golds & second.golds else "wrong"
+        if found is None:
+            bank.append(second)
+
+
+def lent(asked: Case, bank: Sequence[Case], tau: float, off: frozenset[str]) -> Case | None:
+    """Give the nearest kept question whose answer may be lent."""
+    if not bank:
+        return None
+    near = np.array([case.vector for case in bank]) @ asked.vector
+    for place in map(int, np.argsort(-near, kind="stable")[:NEAREST]):
+        if near[place] >= tau and bank[place].said.answer is not None and fits(asked, bank[place], off):
+            return bank[place]
+    return None
+
+
+def fits(asked: Case, kept: Case, off: frozenset[str]) -> bool:
+    """Tell whether words and evidence agree."""
+    if refuse(asked.question, kept.question, off) is not None:
+        return False
+    told = (asked.reads, asked.chunks, kept.chunks, kept.said.answer)
+    return unsupported(asked.question, kept.question, *told, LEAST, off) is None
+
+
+if __name__ == "__main__":
+    main()

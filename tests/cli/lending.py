@@ -1,0 +1,75 @@
+"""A home of a few mails, and questions that are alike: what tests of the semantic tier share."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.app import run
+from store.ledger import Ledger, open_ledger
+from tests.cli.conftest import Pkb
+from tests.cli.test_freshness import write
+from tests.demo import environment
+
+QUESTION = "Which colour has the tandem of the harbour museum?"
+LIKE = "Which colour does the tandem of the harbour museum have?"
+TWIN = "Which colour has the canoe of the harbour museum?"
+ANSWER = "The tandem of the harbour museum is green."
+MAIL = {
+    "1.eml": ("The tandem", ANSWER),
+    "2.eml": ("The canoe", "The canoe of the harbour museum is red."),
+    "3.eml": ("Das Tretboot", "Das Tretboot des Hafenmuseums ist gelb."),
+    "4.eml": ("Picnic", "The picnic is on Friday at 6pm in the park."),
+}
+
+
+@pytest.fixture(scope="module")
+def lent(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the home that tests copy: a few mails with their vectors."""
+    folder = tmp_path_factory.mktemp("lent")
+    for name, (subject, body) in MAIL.items():
+        write(folder / "mail", name, subject, body)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+        assert run(["ingest", str(folder / "mail")]) == 0
+    return folder
+
+
+@pytest.fixture
+def bank(lent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
+    """Give pkb in a home of its own that holds these mails."""
+    return Pkb(Path(shutil.copytree(lent, tmp_path / "lent")), monkeypatch, capsys)
+
+
+def ask(pkb: Pkb, question: str, *words: str) -> dict[str, Any]:
+    """Ask and give the row."""
+    row: dict[str, Any] = pkb("ask", question, "--json", "--explain", *words).row
+    return row
+
+
+def note(row: dict[str, Any], name: str = "similar") -> str:
+    """Give what a step found."""
+    notes: list[str] = [step["note"] for step in row["explain"] if step["name"] == name]
+    return "; ".join(notes)
+
+
+def miss(row: dict[str, Any], reason: str) -> bool:
+    """Tell whether a question was answered by itself, and for this reason."""
+    return row["tier"] in ("full", "prefix") and row["matched_question"] is None and reason in note(row)
+
+
+@contextmanager
+def ledger(pkb: Pkb) -> Iterator[Ledger]:
+    """Open what is kept."""
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as opened:
+        yield opened
+
+
+def put(pkb: Pkb, **values: str) -> None:
+    """Change settings of the bank."""
+    for name, value in values.items():
+        assert pkb("config", "set", f"bank.{name}", value).code == 0

@@ -1,0 +1,69 @@
+"""What speaks against a semantic hit, part by part: each can be switched off, and a model is asked for one word."""
+
+import pytest
+
+from tests.cli.conftest import Pkb
+from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, lent, miss, note, put
+from tests.demo import NANO
+
+__all__ = ["bank", "lent"]  # fixtures
+
+
+def test_without_the_semantic_tier_nothing_is_looked_for(bank: Pkb) -> None:
+    put(bank, semantic="off")
+    ask(bank, QUESTION)
+    row = ask(bank, LIKE)
+    assert (row["tier"], "similar" in [step["name"] for step in row["explain"]]) == ("full", False)
+
+
+PARTS = ("guard", "evidence", "verify", "check")
+
+
+def test_with_all_that_speaks_against_it_off_a_twin_is_served(bank: Pkb) -> None:
+    put(bank, tau="0.5", **dict.fromkeys(PARTS, "off"))
+    ask(bank, QUESTION)
+    assert (ask(bank, TWIN)["tier"], ask(bank, TWIN)["answer"]) == ("semantic", ANSWER)
+
+
+@pytest.mark.parametrize(("part", "why"), [("guard", ""), ("evidence", "other evidence"), ("verify", "another answer")])
+def test_each_part_by_itself_refuses_a_twin(bank: Pkb, part: str, why: str) -> None:
+    put(bank, tau="0.5", **dict.fromkeys(PARTS, "off") | {part: "on"})
+    ask(bank, QUESTION)
+    row = ask(bank, TWIN)
+    assert miss(row, why)
+    assert "red" in row["answer"]
+
+
+@pytest.fixture
+def words(bank: Pkb) -> Pkb:
+    """Give pkb that answers in words."""
+    bank("config", "set", "model.name", str(NANO))
+    return bank
+
+
+PICNIC, LIKE_PICNIC = "When is the picnic?", "When's the picnic?"
+
+
+def test_a_model_is_asked_for_one_word_where_what_it_would_read_is_kept(words: Pkb) -> None:
+    ask(words, PICNIC)
+    row = ask(words, LIKE_PICNIC)
+    said = note(row, "check")
+    assert said in ("yes", "no")
+    assert row["tier"] == ("semantic" if said == "yes" else "prefix")
+    assert said == "yes" or "the model does not say yes to it" in note(row)
+
+
+def test_a_model_is_asked_nothing_where_what_it_would_read_is_not_kept(words: Pkb) -> None:
+    words("config", "set", "kv.reuse", "off")
+    ask(words, PICNIC)
+    row = ask(words, LIKE_PICNIC)
+    assert (row["tier"], row["matched_question"]) == ("full", None)
+    assert note(row, "check") == "what it would have to read is not kept"
+
+
+def test_without_the_check_a_model_is_not_asked(words: Pkb) -> None:
+    put(words, check="off")
+    made = ask(words, PICNIC)
+    row = ask(words, LIKE_PICNIC)
+    assert (row["tier"], row["answer"], note(row, "check")) == ("semantic", made["answer"], "")
+    assert (row["writer"], row["model"], row["tokens"]) == ("model", str(NANO), None)

@@ -1,0 +1,154 @@
+"""Asks and ingests that can be held up at each of their steps: where another process could see what they did."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
+from typing import TypeVar
+
+from cli.session import Session
+from engine.ask.evidence import Evidence
+from engine.ask.means import Answered, Manner, Means, Say, Written
+from engine.ask.question import Question
+from engine.ask.trace import Trace
+from engine.models.protocols import Vectors
+from store.hits import Hit
+from store.ledger import Ledger
+from store.reading import Reader
+from store.records import Scope
+from store.tables import Row, Tables
+from tests.engine.ask.small_home import SmallHome
+
+Hook = Callable[[], None]
+T = TypeVar("T")
+_HERE = threading.local()
+
+
+def pause() -> None:
+    """Let what runs in this thread be held up here."""
+    hook: Hook | None = getattr(_HERE, "hook", None)
+    if hook:
+        hook()
+
+
+class PausingLedger(Ledger):
+    """Pauses around each look at the generation, and behind each transaction."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with super().transaction():
+            yield
+        pause()
+
+    @property
+    def generation(self) -> int:
+        pause()
+        found = super().generation
+        pause()
+        return found
+
+
+class PausingTables(Tables):
+    """Pauses behind each write."""
+
+    def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
+        super().put(name, rows, width)
+        pause()
+
+    def delete(self, name: str, condition: str) -> None:
+        super().delete(name, condition)
+        pause()
+
+    def set_collections(self, documents: Sequence[str], collections: Sequence[str], vectors: str) -> None:
+        super().set_collections(documents, collections, vectors)
+        pause()
+
+    def compact(self) -> None:
+        super().compact()
+        pause()
+
+
+class PausingReader(Reader):
+    """Pauses between the looks that one retrieval takes."""
+
+    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
+        found = super().by_words(words, scope, limit)
+        pause()
+        return found
+
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        found = super().frequencies(words)
+        pause()
+        return found
+
+
+def pausing(means: Means) -> Means:
+    """Give means that pause when they have retrieved, opened the bank's vectors, or written."""
+
+    def gather(question: Question, vector: Vectors | None, manner: Manner, trace: Trace) -> Evidence:
+        return _then(means.gather(question, vector, manner, trace))
+
+    def write(question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
+        return _then(means.write(question, evidence, trace, say))
+
+    return replace(means, gather=gather, write=write, questions=lambda: _then(means.questions()))
+
+
+def _then(found: T) -> T:
+    pause()
+    return found
+
+
+def slow(home: SmallHome) -> Session:
+    """Open a home whose every step can be held up."""
+    session = home.open()
+    session.ledger = PausingLedger(session.ledger.rows)
+    session.tables = PausingTables(session.home.tables)
+    session.reader = PausingReader(session.ledger, session.tables)
+    return session
+
+
+class Paused:
+    """Work in a thread of its own that is held up at one of its steps, counted from 1."""
+
+    def __init__(self, pool: ThreadPoolExecutor, run: Callable[[], Answered], stop: int) -> None:
+        self._stop, self.steps = stop, 0
+        self._reached, self._go = Event(), Event()
+        self._future = pool.submit(self._work, run)
+        self._future.add_done_callback(lambda _: self._reached.set())
+        assert self._reached.wait(60), "it hangs"
+
+    @property
+    def held(self) -> bool:
+        """Tell whether it came to its step and waits there."""
+        return not self._future.done()
+
+    def finish(self) -> Answered:
+        """Run to the end and give what came of it."""
+        self._go.set()
+        return self._future.result(60)
+
+    def _work(self, run: Callable[[], Answered]) -> Answered:
+        _HERE.hook = self._hook
+        try:
+            return run()
+        finally:
+            _HERE.hook = None
+
+    def _hook(self) -> None:
+        self.steps += 1
+        if self.steps == self._stop:
+            self._reached.set()
+            assert self._go.wait(60), "it was never let go on"
+
+
+@contextmanager
+def stepping(hook: Hook) -> Iterator[None]:
+    """Call this at each step of what runs here."""
+    _HERE.hook = hook
+    try:
+        yield
+    finally:
+        _HERE.hook = None

@@ -1,0 +1,109 @@
+"""A home of a few mails for tests that ask: real tables, ledger, ingest and ask path, with an embedder of hashed words.
+
+Every session of it is as good as a process of its own: it has its own connections.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cli import deeds
+from cli.session import Session
+from engine.ask.answer import Asker
+from engine.ask.means import Answered, Manner, Means
+from engine.ask.similar import Rules
+from engine.ask.words import words
+from engine.ingest.ingest import Ingest
+from engine.models.protocols import Vectors
+from store.catalogue import Root
+from store.ledger import open_ledger
+from store.records import Scope
+from tests.store.kit import HashEmbedder
+
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+RULES = Rules(tau=0.7, least=0.0)
+
+
+class WordEmbedder(HashEmbedder):
+    """As its parent, but of the words as they are searched: neither case, order nor marks matter."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return super().embed([" ".join(sorted(words(text))) for text in texts])
+
+
+@dataclass(frozen=True, slots=True)
+class SmallHome:
+    """A home, and the folder of mails that it reads: one of its own, or one that is named."""
+
+    folder: Path
+    others: Path | None = None
+
+    @property
+    def mail(self) -> Path:
+        """Give the folder of mails."""
+        return self.others or self.folder / "mail"
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Give the environment of its commands."""
+        return {
+            "PKB_HOME": f"{self.folder}/home",
+            "PKB_CACHE": f"{self.folder}/cache",
+            "PKB_CONFIG": f"{self.folder}/config.toml",
+        }
+
+    def write(self, name: str, text: str, day: int = 3) -> None:
+        """Put a mail into the folder, or another one in its place."""
+        self.mail.mkdir(parents=True, exist_ok=True)
+        head = f"From: Ida Quist <ida@example.org>\nTo: mira@example.org\nSubject: News\nMessage-ID: <{name}@x>\n"
+        date = f"Date: Mon, {day:02} Jun 2024 10:00:00 +0000\n"
+        (self.mail / f"{name}.eml").write_text(f"{head}{date}\n{text}\n", "utf-8")
+
+    def put(self, name: str, text: str | None, day: int = 3) -> None:
+        """Put a mail into the folder; None takes out the one that may be there."""
+        if text is None:
+            (self.mail / f"{name}.eml").unlink(missing_ok=True)
+        else:
+            self.write(name, text, day)
+
+    def open(self) -> Session:
+        """Open the home."""
+        session = Session(self.environ)
+        session.make()
+        session.ledger = open_ledger(self.folder / "home" / "ledger.db", create=True)  # waits for no disk
+        session.embedder = WordEmbedder()
+        session.now = NOW
+        return session
+
+
+def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: bool = True) -> Ingest:
+    """Bring the home up to date with the folder."""
+    run = deeds.ingest(session, prune=True)
+    with session.locks.writer():
+        for _ in run.run(Root(str(mail), collection, None)):
+            pass
+    if vectors:
+        for _ in deeds.embed(session):
+            pass
+    return run
+
+
+def asker(session: Session, means: Means | None = None, rules: Rules | None = RULES) -> Asker:
+    """Give what asks, by the session's own means or others."""
+    return Asker(session.ledger, means or session.means, session.room, lambda: rules)
+
+
+def ask(session: Session, text: str, manner: Manner | None = None, rules: Rules | None = RULES) -> Answered:
+    """Ask one question."""
+    return asker(session, rules=rules).ask(text, manner or Manner(), session.now)
+
+
+def apart(number: int, collection: str | None = None) -> Manner:
+    """Give a manner whose questions have keys of their own, though they find what all others find."""
+    return Manner(Scope(until=NOW + timedelta(days=3650 + number), collection=collection))
+
+
+def anew(session: Session, text: str, manner: Manner, now: datetime = NOW) -> Answered:
+    """Ask as --no-cache does."""
+    return asker(session).ask(text, replace(manner, read_bank=False, write_bank=False), now)

@@ -1,0 +1,225 @@
+"""The bank through any life: mail comes, changes and goes, questions are asked, readied, doubted, and all is killed.
+
+Held against what would be answered now: nothing that is served may differ from it.
+"""
+
+import shutil
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from engine.ask.answer import Asker
+from engine.ask.begin import Room, begin, key_of, look
+from engine.ask.doubt import doubt
+from engine.ask.exact import key, normalise
+from engine.ask.means import Answered, Manner
+from engine.ask.prepare import prepare
+from engine.ask.reply import Reply, answer_of
+from store.bank import Bank
+from store.errors import UsageError
+from store.records import Scope
+from store.wrong import Wrong
+from tests.engine.ask.pausing import slow, stepping
+from tests.engine.ask.small_home import RULES, SmallHome, anew, ingest
+from tests.store.kit import Fuse, Killed
+
+COLOURS = ("green", "blue")
+THINGS = ("tandem", "canoe")
+TEXTS = [f"The {thing} of the harbour museum is {colour}." for thing in THINGS for colour in COLOURS]
+TEXTS.append("Plum jam wants two kilos of sugar.")
+FORMS = (
+    "Which colour has the {} of the harbour museum?",
+    "which colour has the {} of the harbour museum",
+    "Which colour does the {} of the harbour museum have?",
+    "Which colour has the {} of the harbour museum today?",
+)
+QUESTIONS = [form.format(thing) for thing in THINGS for form in FORMS]
+MANNERS = (Manner(), Manner(Scope(sender="ida")))
+ROOM = 1_000_000
+
+texts = st.none() | st.sampled_from(TEXTS)
+names, questions, manners = st.sampled_from("abc"), st.sampled_from(QUESTIONS), st.sampled_from(MANNERS)
+
+
+class Life:
+    """One home, and what may happen to it; every step leaves it as a process does that ends there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.now, self.bytes = SmallHome(folder), datetime(2024, 6, 19, 8, tzinfo=UTC), ROOM
+        self.session = slow(self.home)
+        self.served: list[str] = []
+        self.doubted: set[bytes] = set()  # keys whose last answer was wrong and which were not answered since
+        self.home.write("a", TEXTS[0])
+        ingest(self.session, self.home.mail)
+
+    def change(self, name: str, text: str | None, dies_after: int = 0) -> None:
+        """Put, change or take out a mail, and ingest; maybe the process is killed at a step."""
+        self.home.put(name, text, 3 + "abc".index(name))
+        with suppress(Killed), stepping(Fuse(dies_after).tick):
+            ingest(self.session, self.home.mail)
+        if dies_after:
+            self.reopen()
+
+    def ask(self, text: str, manner: Manner, dies_after: int = 0) -> None:
+        """Ask; what is served must be what would be made now."""
+        with suppress(Killed), stepping(Fuse(dies_after).tick):
+            self._hold(self._asker().ask(text, manner, self.now), manner)
+        if dies_after:
+            self.reopen()
+
+    def ready(self, text: str, manner: Manner, *, decode: bool) -> None:
+        """Have a question answered, or only read for, before anybody asks it."""
+        parts = (self.session.ledger, self.session.means, self._room, text, manner, self.now)
+        self.doubted.discard(prepare(*parts, decode=decode).key)
+
+    def doubt(self) -> None:
+        """Say that the last answer is wrong: it must not be served again as it is."""
+        last = doubt(self.session.ledger, self.now)
+        if last and last.key:
+            self.doubted.add(last.key)
+
+    def sleep(self) -> None:
+        """Have the next day come."""
+        self.now += timedelta(days=1)
+
+    def reopen(self) -> None:
+        """Be another process."""
+        self.session.ledger.close()
+        self.session = slow(self.home)
+
+    def sound(self) -> None:
+        """Find nothing wrong with the bank."""
+        rows = self.session.ledger.rows
+        assert rows.execute("SELECT count(*) FROM answers WHERE (state = 'answered') != (reply != '')").fetchone() == (
+            0,
+        )
+        assert rows.execute("SELECT count(*) FROM asked WHERE stale").fetchone() == (0,)
+        for table in ("bank_vectors", "owed", "hints", "notices"):
+            sql = f"SELECT count(*) FROM {table} WHERE key NOT IN (SELECT key FROM answers)"
+            assert (table, *rows.execute(sql).fetchone()) == (table, 0)
+
+    @property
+    def _room(self) -> Room:
+        return Room(self.bytes, 5)
+
+    def _asker(self) -> Asker:
+        return Asker(self.session.ledger, self.session.means, self._room, lambda: RULES)
+
+    def _hold(self, answered: Answered, manner: Manner) -> None:
+        reply = answered.reply
+        self.served.append(reply.tier)
+        assert reply.answer == anew(self.session, reply.question, manner, self.now).reply.answer
+        own = self._key(reply.question, manner)
+        if reply.tier in ("exact", "semantic"):
+            assert own not in self.doubted
+            self._hold_kept(reply.matched_question or reply.question, reply, manner)
+        self.doubted.discard(own)
+
+    def _hold_kept(self, question: str, reply: Reply, manner: Manner) -> None:
+        """Find what was served in the bank, made of the very evidence that is retrieved now."""
+        found = self._key(question, manner)
+        kept = Bank(self.session.ledger).find(found)
+        if kept is None:
+            assert self.bytes < ROOM
+            return
+        ask = begin(self.session.means, self.session.ledger, question, manner, self.now)
+        assert (kept.state, answer_of(kept.reply)) == ("answered", reply.answer)
+        assert kept.evidence == look(self.session.means, ask).evidence.chunks
+        assert kept.day in (None, self.now.date().isoformat())
+        if reply.tier == "semantic":
+            assert reply.answer is not None
+            assert (Wrong(self.session.ledger).find(found) or [None])[0] != reply.answer
+
+    def _key(self, question: str, manner: Manner) -> bytes:
+        return key_of(self.session.means, question, manner, self.now).digest
+
+
+class BankLife(RuleBasedStateMachine):
+    """All that may happen, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.life = Life(self.folder)
+
+    @rule(name=names, text=texts)
+    def change(self, name: str, text: str | None) -> None:
+        self.life.change(name, text)
+
+    @rule(name=names, text=texts, step=st.integers(1, 20))
+    def die_of_a_change(self, name: str, text: str | None, step: int) -> None:
+        self.life.change(name, text, step)
+
+    @rule(asked=questions, manner=manners)
+    def ask(self, asked: str, manner: Manner) -> None:
+        self.life.ask(asked, manner)
+
+    @rule(thing=st.sampled_from(THINGS), manner=manners)
+    def ask_in_every_form(self, thing: str, manner: Manner) -> None:
+        for form in FORMS:
+            self.life.ask(form.format(thing), manner)
+
+    @rule(asked=questions, manner=manners, step=st.integers(1, 12))
+    def die_of_a_question(self, asked: str, manner: Manner, step: int) -> None:
+        self.life.ask(asked, manner, step)
+
+    @rule(asked=questions, manner=manners, decode=st.booleans())
+    def ready(self, asked: str, manner: Manner, decode: bool) -> None:
+        self.life.ready(asked, manner, decode=decode)
+
+    @rule()
+    def doubt(self) -> None:
+        self.life.doubt()
+
+    @rule()
+    def sleep(self) -> None:
+        self.life.sleep()
+
+    @rule(size=st.sampled_from((0, 9_000, ROOM)))
+    def shrink(self, size: int) -> None:
+        self.life.bytes = size
+
+    @invariant()
+    def sound(self) -> None:
+        self.life.sound()
+
+    def teardown(self) -> None:
+        self.life.session.ledger.close()
+        shutil.rmtree(self.folder)
+
+
+TestBankLife = BankLife.TestCase
+TestBankLife.settings = settings(
+    max_examples=12, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_in_an_ordinary_life_most_is_served_from_the_bank(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for text in (*QUESTIONS, *QUESTIONS):
+        life.ask(text, Manner())
+    life.change("b", TEXTS[2])
+    for text in QUESTIONS:
+        life.ask(text, Manner())
+    assert {"exact", "semantic", "full"} == set(life.served)
+
+
+scopes = st.builds(Scope, sender=st.none() | st.sampled_from("ab"), collection=st.none() | st.sampled_from("ab"))
+words = st.text(alphabet="aB1 ?.ｆﬁİß\t", min_size=1, max_size=12)
+
+
+@given(words, scopes, scopes, st.sampled_from("vw"), st.sampled_from("vw"))
+def test_a_question_and_its_normal_form_are_one_in_one_scope_and_two_in_two(
+    text: str, scope: Scope, other: Scope, writer: str, rival: str
+) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+    now = datetime(2024, 6, 19, tzinfo=UTC)
+    with suppress(UsageError):
+        mine = key(text, scope, writer, now, calendar=False)
+        theirs = key(normalise(text), other, rival, now, calendar=False)
+        assert (mine.digest == theirs.digest) == ((scope, writer) == (other, rival))

@@ -1,0 +1,142 @@
+"""What two questions may share an answer, by their words."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.guard import PARTS, loose, refuse
+from engine.ask.inflection import base, one_root
+from engine.ask.question import Question, understand
+from engine.ask.synonyms import akin
+
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+ALIKE = (
+    ("When is the rehearsal?", "When's rehearsal?"),
+    ("When does the concert take place?", "When does the concert happen?"),
+    ("Who bought the piano?", "Who purchased the piano?"),
+    ("When does the course start?", "When does the course begin?"),
+    ("Where does the band rehearse?", "Where is the band's rehearsal?"),
+    ("What is the price of the tickets?", "What is the ticket price?"),
+    ("On Friday, where do we meet?", "Where do we meet on Friday?"),
+    ("What kind of flooring does Jon want?", "What flooring does Jon want?"),
+    ("Who invited Ann and Ben?", "Who invited Ben and Ann?"),
+    ("Who was the second speaker?", "Who was the 2nd speaker?"),
+    ("What did the neighbours organise for Ann?", "What did the neighbors organize for Ann?"),
+    ("In which year did Ann move to Bonn?", "When did Ann move to Bonn?"),
+)
+UNLIKE = (
+    ("What did Ann tell Ben?", "What did Ben tell Ann?", "another order of words"),
+    ("Who has told Ann?", "Who has Ann told?", "another order of words"),
+    ("When was Ann paid?", "When did Ann pay?", "who does it to whom may differ"),
+    ("What did Ann get from Ben?", "What did Ann get for Ben?", "who does it to whom may differ"),
+    ("Where does Ann live?", "Where does Eva live?", "another name"),
+    ("How many tickets are left for row 4?", "How many tickets are left for row 5?", "other numbers"),
+    ("What happened on 3 May?", "What happened on 4 May?", "other numbers"),
+    ("Who will be at the party?", "Who was at the party?", "about another time"),
+    ("Where is Ann?", "Where was Ann?", "about another time"),
+    ("Who should sign the form?", "Who signed the form?", "about another time"),
+    ("Who has paid?", "Who has not paid?", "one of the two is negated"),
+    ("When is my flight?", "When is her flight?", "about another person"),
+    ("When was the first rehearsal?", "When was the last rehearsal?", "another of several"),
+    ("What is his favourite film?", "What is his least favourite film?", "another of several"),
+    ("Who spoke before Ann?", "Who spoke after Ann?", "another of several"),
+    ("When does the ferry go to Hull?", "When does the ferry go with Hull?", "another direction"),
+    ("What does Ann paint?", "Why does Ann paint?", "another kind of question"),
+    ("Where is the exam?", "When is the exam?", "another kind of question"),
+    ("What is grandma's present?", "What is grandpa's present?", "other words"),
+    ("Who signed the basketball?", "Who signed the football?", "other words"),
+    ("What did Eva say about rent?", "What did Eva say about rent and heating?", "other words"),
+    ("Wo wohnt die neue Lehrerin?", "Wo wohnt die Lehrerin?", "not in English"),
+)
+
+
+def question(text: str) -> Question:
+    return understand(text, NOW)
+
+
+@pytest.mark.parametrize(("one", "two"), ALIKE)
+def test_other_words_for_the_same_question_pass(one: str, two: str) -> None:
+    found = refuse(question(one), question(two)), refuse(question(two), question(one))
+    assert found == (None, None)
+
+
+@pytest.mark.parametrize(("one", "two", "reason"), UNLIKE)
+def test_a_question_for_something_else_is_refused(one: str, two: str, reason: str) -> None:
+    found = refuse(question(one), question(two)), refuse(question(two), question(one))
+    assert found == (reason, reason)
+
+
+def test_each_part_can_be_left_out() -> None:
+    one, two = question("Who has paid?"), question("Who has not paid?")
+    assert refuse(one, two, frozenset(("negation",))) is None
+
+
+def test_with_all_parts_left_out_nothing_is_refused() -> None:
+    found = {refuse(question(one), question(two), frozenset(PARTS)) for one, two, _ in UNLIKE}
+    assert found == {None}
+
+
+def test_us_in_capitals_is_a_name() -> None:
+    found = refuse(question("Who visited us in May?"), question("Who visited US in May?"))
+    assert found == "another name"
+
+
+def test_one_word_more_is_left_to_the_evidence() -> None:
+    one, two = question("How long did Ann stay in Rome?"), question("How long did Ann stay in Rome without sleep?")
+    found = loose(one, question("How long did Ann stay in Rome asleep?"))
+    assert refuse(one, two) == "one of the two is negated"
+    assert (found.asked, found.kept) == ((), ("asleep",))
+    assert refuse(one, question("How long did Ann stay in Rome asleep?")) is None
+
+
+def test_a_script_without_small_words_passes_only_where_all_words_are_the_same() -> None:
+    assert refuse(question("会议在哪里？"), question("会议在哪里")) is None
+    assert refuse(question("会议在哪里？"), question("会议在什么时候")) == "not in English"
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("decide", "decision"), ("create", "creation"), ("announce", "announcement"), ("responsible", "responsibility")],
+)
+def test_a_verb_and_its_noun_are_of_one_root(one: str, two: str) -> None:
+    assert one_root(base(one), base(two))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("office", "official"),
+        ("general", "generation"),
+        ("secret", "secretary"),
+        ("part", "party"),
+        ("teach", "teacher"),
+    ],
+)
+def test_words_that_look_alike_are_not_of_one_root(one: str, two: str) -> None:
+    assert not one_root(base(one), base(two))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [("lunch", "dinner"), ("mother", "father"), ("first", "last"), ("buy", "sell"), ("rise", "fall")]
+)
+def test_what_tells_things_apart_is_no_synonym(one: str, two: str) -> None:
+    assert not akin(base(one), base(two))
+
+
+_TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.lists(st.sampled_from(" ".join(one for pair in ALIKE for one in pair).split()), max_size=9).map(" ".join),
+)
+
+
+@given(_TEXTS, _TEXTS)
+def test_refusal_does_not_depend_on_which_was_kept(one: str, two: str) -> None:
+    first, second = question(one), question(two)
+    assert refuse(first, second) == refuse(second, first)
+
+
+@given(_TEXTS)
+def test_a_question_is_never_refused_its_own_answer(text: str) -> None:
+    assert refuse(question(text), question(text)) is None

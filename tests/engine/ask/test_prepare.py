@@ -1,0 +1,122 @@
+"""A question that is readied before anybody asks it: as if it had been asked, but by nobody."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli.session import Session
+from engine.ask.means import Manner
+from engine.ask.prepare import Prepared, prepare
+from engine.ask.reply import answer_of
+from store.bank import Bank, Origin
+from store.errors import UsageError
+from store.history import History
+from store.owed import Owed
+from tests.engine.ask.small_home import NOW, SmallHome, apart, ask, ingest
+
+QUESTION, LIKE = "Which colour has the tandem of the museum?", "Which colour does the tandem of the museum have?"
+GREEN = "The tandem of the museum is green."
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    home = SmallHome(tmp_path)
+    home.write("a", GREEN)
+    opened = home.open()
+    ingest(opened, home.mail)
+    return opened
+
+
+def ready(
+    session: Session, text: str = QUESTION, *, decode: bool = True, origin: Origin = "predicted", source: str = ""
+) -> Prepared:
+    parts = (session.ledger, session.means, session.room, text, Manner(), NOW)
+    return prepare(*parts, decode=decode, origin=origin, source=source)
+
+
+def asked(session: Session) -> int:
+    return int(session.ledger.rows.execute("SELECT count(*) FROM asked").fetchone()[0])
+
+
+def test_what_was_readied_is_answered_exactly(session: Session) -> None:
+    made = ready(session)
+    reply = ask(session, QUESTION).reply
+    assert made.reply
+    assert (reply.tier, reply.answer, made.reply.answer) == ("exact", GREEN, GREEN)
+
+
+def test_what_was_readied_is_lent(session: Session) -> None:
+    ready(session)
+    assert ask(session, LIKE).reply.tier == "semantic"
+
+
+def test_nobody_has_asked_what_was_readied(session: Session) -> None:
+    made = ready(session)
+    assert (asked(session), History(session.ledger).by_tier(), History(session.ledger).last()) == (0, [], None)
+    assert (made.kept.uses, made.kept.used) == (0, 0.0)
+    found = Bank(session.ledger).find(made.key)
+    assert found
+    assert found.uses == 0
+
+
+def test_what_was_only_read_ahead_matches_nothing(session: Session) -> None:
+    made = ready(session, decode=False)
+    assert (made.reply, made.kept.state, made.kept.reply) == (None, "undecoded", "")
+    assert (ask(session, LIKE).reply.tier, ask(session, QUESTION).reply.tier) == ("full", "semantic")
+    other = ready(session, QUESTION + " Now?", decode=False)
+    assert other.kept.state == "undecoded"
+    assert ask(session, QUESTION + " Now?").reply.tier != "exact"
+
+
+def test_an_entry_knows_who_foresaw_it(session: Session) -> None:
+    made = ready(session, source="history")
+    found = Bank(session.ledger).find(made.key)
+    assert found
+    assert (found.origin, found.source, found.question) == ("predicted", "history", QUESTION)
+
+
+def test_neither_the_exact_nor_the_semantic_tier_answers_what_is_readied(session: Session) -> None:
+    ask(session, QUESTION)
+    again, other = ready(session), ready(session, LIKE)
+    assert [made.reply and made.reply.tier for made in (again, other)] == ["full", "full"]
+    assert "similar" not in [step.name for made in (again, other) for step in made.trace.steps]
+
+
+def test_readying_what_is_owed_answers_it_and_leaves_the_debt_to_be_judged(session: Session) -> None:
+    ask(session, QUESTION)
+    ask(session, LIKE)
+    made = ready(session, LIKE, origin="user")
+    assert (made.kept.state, answer_of(made.kept.reply)) == ("answered", GREEN)
+    assert Owed(session.ledger).find(made.key) is not None
+    assert ask(session, LIKE).reply.tier == "exact"
+
+
+def test_what_was_readied_before_new_mail_is_not_served_after_it(session: Session, tmp_path: Path) -> None:
+    ready(session)
+    home = SmallHome(tmp_path)
+    home.write("b", "The tandem of the museum is blue.", 10)
+    ingest(session, home.mail)
+    assert ask(session, QUESTION).reply.tier == "full"
+
+
+def test_it_is_readied_in_the_manner_in_which_it_will_be_asked(session: Session) -> None:
+    ready(session)
+    assert ask(session, QUESTION, apart(0)).reply.tier == "full"
+
+
+@pytest.mark.parametrize("decode", [True, False])
+def test_what_a_writer_read_is_kept_and_only_read_where_no_answer_is_wanted(session: Session, decode: bool) -> None:
+    done, write = list[str](), session.means.write
+    watched = replace(
+        session.means,
+        write=lambda *parts: replace(write(*parts), keep=lambda: done.append("kept")),
+        read=lambda *parts: done.append("read"),
+    )
+    prepare(session.ledger, watched, session.room, QUESTION, Manner(), NOW, decode=decode)
+    assert done == (["kept"] if decode else ["read"])
+
+
+def test_nothing_can_be_readied_for_no_question(session: Session) -> None:
+    with pytest.raises(UsageError):
+        ready(session, " ? ")

@@ -1,0 +1,198 @@
+"""Which answers are lent, by the parts of the semantic tier that need no command: the model's word, the calendar."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.session import Session
+from engine.ask.bears import bears
+from engine.ask.evidence import Evidence, Read
+from engine.ask.generate import generate
+from engine.ask.means import Answered, Manner
+from engine.ask.moving import moves
+from engine.ask.prefill import Kept as KeptTensors
+from engine.ask.prefill import Reading
+from engine.ask.question import understand
+from engine.ask.reply import Source
+from engine.ask.similar import Rules
+from engine.ask.trace import Trace
+from store.kv_files import Tensor
+from store.records import Chunk
+from tests.engine.ask.parrot import Parrot
+from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, ingest
+from tests.store.kv_kit import ROOT, Kept, tensors
+
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+QUESTION, LIKE = understand("When is rehearsal?", NOW), understand("When's rehearsal?", NOW)
+SOURCE = Source("/a", None, "a", NOW.isoformat(), (1, 1), 1.0, "")
+READ = Read((Chunk("a0", "a", 0, "From: Ann", "Rehearsal is on Friday.", 1, 1),), "Ann", (), NOW, 1.0, (SOURCE,))
+EVIDENCE = Evidence((READ,), ("a0",), 1.0)
+MOST = 50
+
+
+@dataclass
+class KeepingParrot(Parrot):
+    """A parrot whose hearing can be kept: what it restores it has heard before."""
+
+    restored: int = 0
+
+    def cut(self, cache: list[list[int]], start: int, stop: int, fleeting: object = None) -> list[Tensor]:
+        """Give tensors of no meaning."""
+        return tensors(64, tuple(range(start, stop)))
+
+    def restore(self, paths: Sequence[Path], lent: int | None = None) -> list[list[int]]:
+        """Have heard what the files hold."""
+        self.restored += len(paths)
+        return self.begin()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    with closing(Kept(tmp_path)) as made:
+        yield made
+
+
+def says(model: Parrot, reading: Reading) -> tuple[bool, str]:
+    """Have the model asked whether the evidence bears an answer; gives what comes of it, and the note."""
+    trace = Trace()
+    found = bears(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST, "document")
+    return found, next(step.note for step in trace.steps if step.name == "check")
+
+
+def having_read(model: KeepingParrot, kept: Kept) -> Reading:
+    """Have a model answer the first question, and keep what it has read."""
+    reading = Reading(model, KeptTensors(kept.store, ROOT, model))
+    generate("parrot", lambda: reading, QUESTION, EVIDENCE, Trace(), NOW, MOST, None).keep()
+    return reading
+
+
+@pytest.mark.parametrize("word", ["yes", " Yes", "YES.", "yes, it does", "\nYes"])
+def test_a_model_that_says_yes_bears_an_answer(kept: Kept, word: str) -> None:
+    model = KeepingParrot([" Friday"])
+    reading = having_read(model, kept)
+    model.pieces = [word]
+    assert says(model, reading) == (True, "yes")
+
+
+@pytest.mark.parametrize(
+    "word", ["no", "", "No, yes", "not yes", "yesterday", "yess", "ye", "y", "ja", "maybe", "¿yes"]
+)
+def test_a_model_that_says_any_other_word_does_not(kept: Kept, word: str) -> None:
+    model = KeepingParrot([" Friday"])
+    reading = having_read(model, kept)
+    model.pieces = [word]
+    assert says(model, reading) == (False, "no")
+
+
+def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
+    model = KeepingParrot([" Friday"])
+    reading = having_read(model, kept)
+    model.restored, model.pieces = 0, ["yes"]
+    says(model, reading)
+    (last,) = model.text()
+    assert (model.restored, "When's rehearsal?" in last, "Friday" in last) == (2, True, True)
+
+
+def test_a_model_that_would_have_to_read_more_is_not_asked(kept: Kept) -> None:
+    model = KeepingParrot(["yes"])
+    reading = Reading(model, KeptTensors(kept.store, ROOT, model))
+    assert says(model, reading) == (False, "what it would have to read is not kept")
+    assert model.heard == []
+
+
+def test_a_model_that_keeps_nothing_is_not_asked() -> None:
+    model = Parrot(["yes"])
+    assert says(model, Reading(model)) == (False, "what it would have to read is not kept")
+    assert model.heard == []
+
+
+_DAYS = ["Monday", "Sunday", "week", "month", "year", "weekend", "3 days", "two weeks"]
+_WHENS = ["on", "last", "this", "next", "in the last", "coming", "previous", "past"]
+_ALONE = ["today", "tonight", "yesterday", "tomorrow", "3 days ago", "a week ago", "in May", "on 3 May 2023", "in 2024"]
+deictic = st.builds("{} {}".format, st.sampled_from(_WHENS), st.sampled_from(_DAYS)) | st.sampled_from(_ALONE)
+
+
+@given(deictic, st.sampled_from([" ", "  ", "\n"]), st.integers(1, 400))
+def test_a_question_that_names_another_day_tomorrow_expires_with_its_day(when: str, space: str, later: int) -> None:
+    text = f"Who came to rehearsal {when}?".replace(" ", space)
+    then = understand(text, NOW + timedelta(days=later)).dates
+    if [one for one in understand(text, NOW).dates if not one.yearly] != [one for one in then if not one.yearly]:
+        assert moves(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A home that holds two things of the museum, and a session of it."""
+
+    session: Session
+
+    def ask(self, text: str, number: int = 0, rules: Rules = RULES) -> Answered:
+        return ask(self.session, text, apart(number), rules)
+
+    def reasons(self, answered: Answered) -> list[str]:
+        """Give why each question that was near did not lend its answer, the nearest first."""
+        (step,) = (step for step in answered.trace.steps if step.name == "similar")
+        return [reason.partition(" ")[2] for reason in step.note.split("; ")]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    home = SmallHome(tmp_path)
+    for name, text in {"a": "The tandem of the museum is green.", "b": "The canoe of the museum is red."}.items():
+        home.write(name, text)
+    session = home.open()
+    ingest(session, home.mail)
+    return Shelf(session)
+
+
+TANDEM, LIKE_TANDEM = "Which colour has the tandem of the museum?", "Which colour does the tandem of the museum have?"
+CANOE = "Which colour has the canoe of the museum?"
+
+
+NONE = replace(RULES, guard=False, evidence=False, verify=False, check=False)
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (replace(NONE, evidence=True), "other evidence"),
+        (replace(NONE, verify=True), "another answer"),
+        (replace(NONE, guard=True), ""),
+    ],
+)
+def test_each_part_alone_stands_against_a_twin(shelf: Shelf, rules: Rules, reason: str) -> None:
+    shelf.ask(TANDEM)
+    found = shelf.ask(CANOE, 0, rules)
+    assert (found.reply.tier, reason in shelf.reasons(found)[0]) == ("full", True)
+
+
+def test_with_no_part_on_the_nearest_answer_is_lent(shelf: Shelf) -> None:
+    shelf.ask(TANDEM)
+    found = shelf.ask(CANOE, 0, NONE)
+    assert (found.reply.tier, found.reply.matched_question) == ("semantic", TANDEM)
+
+
+def test_at_most_two_answers_are_looked_at_closely(shelf: Shelf) -> None:
+    polite = "Please tell me which colour the tandem of the museum has."
+    for text in (TANDEM, LIKE_TANDEM, polite):
+        ask(shelf.session, text, apart(0), None)
+    found = shelf.ask(CANOE, 0, replace(RULES, guard=False, tau=0.0))
+    assert (found.reply.tier, len(shelf.reasons(found))) == ("full", 2)
+
+
+def test_an_answer_is_not_lent_across_scopes_and_numbers_of_sources(shelf: Shelf) -> None:
+    ask(shelf.session, TANDEM, Manner(k=5), RULES)
+    tiers = [ask(shelf.session, LIKE_TANDEM, manner, RULES).reply.tier for manner in (apart(1), Manner(k=4), Manner())]
+    assert tiers == ["full", "full", "semantic"]
+
+
+def test_a_lender_of_a_scope_is_looked_at_again_within_that_scope(shelf: Shelf) -> None:
+    shelf.ask(TANDEM, 3)
+    shelf.session.ledger.raise_generation()
+    assert shelf.ask(LIKE_TANDEM, 3).reply.tier == "semantic"
