@@ -33,11 +33,11 @@ def place(path: Path) -> Path:
     return Path(os.path.normpath(path.absolute()))
 
 
-def duration(flag: str, time: str) -> float:
-    """Give the seconds of a time like 10m; UsageError naming what cannot be."""
+def duration(flag: str, time: str, example: str = "pkb idle --budget 10m") -> float:
+    """Give the seconds of a time like 10m; UsageError naming what cannot be, and an example."""
     if found := _TIME.fullmatch(time.strip()):
         return float(int(found[1]) * _SECONDS[found[2]])
-    raise UsageError(f"{flag} {time} is not a time like 90s, 10m or 2h", "pkb idle --budget 10m")
+    raise UsageError(f"{flag} {time} is not a time like 90s, 10m or 2h", example)
 
 
 def limits(

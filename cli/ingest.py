@@ -18,7 +18,7 @@ from cli.session import Session, session
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ingest.ingest import Summary
+    from engine.ingest.ingest import Settled, Summary
     from store.catalogue import Root
 
 _LISTED = 10
@@ -39,17 +39,24 @@ def ingest(
     vectors: Annotated[
         When, typer.Option(help="When to embed what is new; its words are searched at once in any case.")
     ] = "now",
+    watch: Annotated[bool, typer.Option("--watch", help="Go on and follow the folders, as pkb watch does.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read mail and transcripts: what is new, changed or gone.
 
     Example: pkb ingest ~/Mail ~/Meetings
     """
+    if watch:
+        from cli.watch import start
+
+        if prune:
+            raise UsageError("--prune does not go with --watch", "pkb ingest --prune, then: pkb watch")
+        start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
     began = time.perf_counter()
     with session() as opened:
-        roots, missing = _roots(opened, paths or [], kind, collection)
+        roots, missing = choose(opened, paths or [], kind, collection)
         opened.make()
-        summary, missing = _read(opened, roots, missing, prune=prune, quiet=as_json)
+        summary, missing = read(opened, roots, missing, prune=prune, quiet=as_json)
         if not as_json:
             _show(opened, summary)
         left = _embed(opened, vectors, quiet=as_json)
@@ -59,7 +66,7 @@ def ingest(
     raise typer.Exit(3 if summary.problems else 0)
 
 
-def _roots(
+def choose(
     opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
 ) -> "tuple[list[Root], list[Root]]":
     """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
@@ -73,10 +80,10 @@ def _roots(
     there = asked or [Path(path) for path in before if Path(path).exists()]
     missing = [] if asked else [root for path, root in before.items() if not Path(path).exists()]
     outermost = [path for path in there if not any(other in path.parents for other in there)]
-    return [_root(str(path), before, kind, collection) for path in outermost], missing
+    return [root_at(str(path), before, kind, collection) for path in outermost], missing
 
 
-def _root(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
+def root_at(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
     """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
     from store.catalogue import Root
 
@@ -85,11 +92,17 @@ def _root(path: str, before: "dict[str, Root]", kind: str | None, collection: st
     return Root(path, collection or usual.collection, kind or usual.kind)
 
 
-def _read(
-    opened: Session, roots: "Sequence[Root]", missing: "Sequence[Root]", *, prune: bool, quiet: bool
+def read(
+    opened: Session,
+    roots: "Sequence[Root]",
+    missing: "Sequence[Root]",
+    *,
+    prune: bool,
+    quiet: bool,
+    settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[Root]]":
     """Bring every root up to date; gives the missing ones that were not let go of."""
-    run = deeds.ingest(opened, prune=prune)
+    run = deeds.ingest(opened, prune=prune, settled=settled)
     with opened.locks.writer(), bars(quiet=quiet) as tick:
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]

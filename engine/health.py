@@ -16,7 +16,7 @@ from store.home import Home
 
 State = Literal["ok", "note", "bad"]
 
-_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "fuse.sshfs", "fuse.rclone", "9p", "ceph"}
+NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "fuse.sshfs", "fuse.rclone", "9p", "ceph"}
 _SYNCED = ("dropbox", "onedrive", "google drive", "googledrive", "icloud", "mobile documents", "nextcloud", "syncthing")
 _ROOM, _TIGHT = 2 << 30, 200 << 20  # bytes of disk
 _MEMORY = 4 << 30
@@ -73,12 +73,9 @@ def _home(home: Home) -> Check:
 
 def _disk_kind(home: Home) -> Check:
     """Refuse disks on which SQLite's write-ahead log is not safe: network mounts and synced folders."""
-    import psutil
-
     place = _existing(home.data)
-    mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
-    kind = max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
-    if kind in _NETWORK:
+    kind = file_system(place)
+    if kind in NETWORK:
         return Check(
             "disk",
             "bad",
@@ -94,6 +91,14 @@ def _disk_kind(home: Home) -> Check:
             "set PKB_HOME to another folder",
         )
     return Check("disk", "ok", f"local ({kind})")
+
+
+def file_system(place: Path) -> str:
+    """Give the kind of file system that a path lies on, "unknown" where the system does not say."""
+    import psutil
+
+    mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
+    return max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
 
 
 def _room(home: Home) -> Check:

@@ -9,7 +9,7 @@ Vectors come after (embed.py). Knows no format, no table and no terminal.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,6 +24,7 @@ from store.records import FileState
 
 _COMPACT_EVERY = 20_000  # documents; what is not in the full-text index yet is found by a slow scan
 _REMOVED_AT_ONCE = 500
+Settled = Callable[[bytes, FileState], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Progress:
 class Summary:
     """What a run did: files looked at, new, changed and gone; documents read, kept, met again and removed.
 
-    `refused` counts documents that would have gone, had it not looked like an unmounted disk. `problems` are of what
+    `refused` counts documents that would have gone, had it not looked like an unmounted disk, `waiting` the files left
+    for later. `problems` are of what
     was read in this run, `known_problems` of files that have not changed since they were named.
     """
 
@@ -61,15 +63,22 @@ class Summary:
     duplicates: int = 0
     removed: int = 0
     refused: int = 0
+    waiting: int = 0
     problems: list[Problem] = field(default_factory=list)
     known_problems: list[Problem] = field(default_factory=list)
 
 
 class Ingest:
-    """Brings one bank up to date, root by root, and sums up what it did; the caller holds the writer lock."""
+    """Brings one bank up to date, root by root, and sums up what it did; the caller holds the writer lock.
 
-    def __init__(self, ledger: Ledger, knowledge: Knowledge, limits: Limits, guard: Guard) -> None:
+    Files that are not `settled`, where that is asked, are left for later.
+    """
+
+    def __init__(
+        self, ledger: Ledger, knowledge: Knowledge, limits: Limits, guard: Guard, settled: Settled | None = None
+    ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
+        self._settled = settled
         self._catalogue = Catalogue(ledger)
         self.summary = Summary()
 
@@ -101,11 +110,24 @@ class Ingest:
                 self._catalogue.put_root(root)
             self._knowledge.settle()
         found = scan.look(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
+        self._leave(found)
         self.summary.files += found.seen
         self.summary.new += len(found.new)
         self.summary.changed += len(found.changed)
         self.summary.problems += [Problem(os.fsdecode(f), 0, why) for f, why in found.closed.items()]
         return found
+
+    def _leave(self, found: scan.Look) -> None:
+        """Leave for later what is still being written, and what has gone, for that may be the same under new names."""
+        if self._settled is None:
+            return
+        moving = [path for path, state in (found.new | found.changed).items() if not self._settled(path, state)]
+        for path in moving:
+            found.new.pop(path, None)
+            found.changed.pop(path, None)
+        if moving:
+            found.gone.clear()
+        self.summary.waiting += len(moving)
 
     def _is_covered(self, root: Root) -> bool:
         """Tell whether a root further out says the same of what is in this one, so that it need not be one itself."""

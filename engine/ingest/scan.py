@@ -54,6 +54,26 @@ def state_of(path: bytes) -> FileState | None:
     return _state(status) if stat.S_ISREG(status.st_mode) else None
 
 
+def reached(root: str, path: str) -> str:
+    """Give the deepest folder at or above a path that a walk from `root`, which lies above it, comes to now."""
+    folder = root
+    for name in filter(None, path[len(root) :].split("/")):
+        below, passed_over = Path(folder, name), is_foreign(name) or (name == "tmp" and _is_maildir(Path(folder)))
+        if passed_over or below.is_symlink() or not below.is_dir():
+            break
+        folder = str(below)
+    return folder
+
+
+def is_foreign(name: str) -> bool:
+    """Tell whether a folder of this name is some program's own, into which no walk goes."""
+    return os.fsencode(name) in _FOREIGN
+
+
+def _is_maildir(folder: Path) -> bool:
+    return all(Path(folder, name).exists() for name in ("cur", "new", "tmp"))
+
+
 def _files(root: bytes, found: Look) -> Iterator[tuple[bytes, FileState]]:
     """Walk without recursion and without following links to folders, which could lead in circles."""
     if state := state_of(root):

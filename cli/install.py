@@ -1,0 +1,177 @@
+"""`pkb idle --install`: has launchd, systemd or cron run it every hour, and shows what that writes and where."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cli import out, timetable
+from cli.plain import plain
+from store.errors import PkbError
+from store.home import Home, locate
+
+Deed = Literal["install", "uninstall", "status"]
+Way = Literal["launchd", "systemd", "cron"]
+
+BUDGET = "50m"  # less than an hour: the next run would find this one at work
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What stands where, and whether it was written or removed just now; no text where nothing stands there."""
+
+    where: str
+    text: str | None
+    changed: bool = False
+
+
+def arrange(deed: Deed, *, as_json: bool, system: str = sys.platform) -> None:
+    """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
+    way = choose(os.environ, system)
+    found = _WAYS[way](deed, timetable.Command(words(), carried(locate(os.environ))))
+    installed = any(one.text is not None for one in found)
+    if as_json:
+        files = [{"where": one.where, "text": one.text, "changed": one.changed} for one in found]
+        out.data({"schema": out.SCHEMA, "by": way, "installed": installed, "files": files})
+        return
+    for one in found:
+        print(plain(f"{one.where}: {_state(deed, one)}"))
+        if one.text is not None and (deed == "status" or one.changed):
+            print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
+    print(f"pkb idle {'runs every hour, by' if installed else 'is not run by'} {way}")
+
+
+def words() -> list[str]:
+    """Give the command with whole paths: the program beside this Python, or else Python itself."""
+    program = Path(sys.executable).parent / "pkb"
+    code = "from cli.app import main; main()"
+    start = [str(program)] if os.access(program, os.X_OK) else [sys.executable, "-P", "-c", code]
+    return [*start, "idle", "--budget", BUDGET]
+
+
+def carried(home: Home) -> dict[str, str]:
+    """Give the variables that say where everything lies, as it does now."""
+    return {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
+
+
+def choose(environ: Mapping[str, str], system: str) -> Way:
+    """Find who can run things here at their time; PkbError where nobody can."""
+    path = environ.get("PATH")
+    if system == "darwin":
+        return "launchd"
+    if shutil.which("systemctl", path=path) and _run("systemctl", "--user", "show-environment").returncode == 0:
+        return "systemd"
+    if shutil.which("crontab", path=path):
+        return "cron"
+    raise PkbError("there is neither systemd for users nor cron here, to run it every hour", "pkb idle --budget 50m")
+
+
+def _launchd(deed: Deed, command: timetable.Command) -> list[Written]:
+    agent = Path.home() / "Library" / "LaunchAgents" / f"{timetable.LABEL}.plist"
+    domain = f"gui/{os.getuid()}"
+    if deed == "status":
+        return [_seen(agent)]
+    if deed == "uninstall":
+        _run("launchctl", "bootout", f"{domain}/{timetable.LABEL}")  # it may not be loaded
+        return [_removed(agent)]
+    written = _put(agent, timetable.launchd(command))
+    _run("launchctl", "bootout", f"{domain}/{timetable.LABEL}")
+    _must("launchctl", "bootstrap", domain, str(agent))
+    return [written]
+
+
+def _systemd(deed: Deed, command: timetable.Command) -> list[Written]:
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+    units = {f"{timetable.UNIT}.service": timetable.service(command), f"{timetable.UNIT}.timer": timetable.timer()}
+    timer = f"{timetable.UNIT}.timer"
+    if deed == "status":
+        return [_seen(folder / name) for name in units]
+    if deed == "uninstall":
+        if (folder / timer).exists():
+            _must("systemctl", "--user", "disable", "--now", timer)
+        removed = [_removed(folder / name) for name in units]
+        _must("systemctl", "--user", "daemon-reload")
+        return removed
+    written = [_put(folder / name, text) for name, text in units.items()]
+    _must("systemctl", "--user", "daemon-reload")
+    _must("systemctl", "--user", "enable", "--now", timer)
+    return written
+
+
+def _cron(deed: Deed, command: timetable.Command) -> list[Written]:
+    listed = _run("crontab", "-l")
+    if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
+        raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
+    table = listed.stdout if not listed.returncode else ""
+    if deed == "status":
+        return [Written("crontab", timetable.ours(table))]
+    line = timetable.cron(command) if deed == "install" else None
+    changed = timetable.with_line(table, line)
+    if changed != table:
+        _must("crontab", "-", given=changed)
+    return [Written("crontab", line, changed != table)]
+
+
+_WAYS: dict[Way, Callable[[Deed, timetable.Command], list[Written]]] = {
+    "launchd": _launchd,
+    "systemd": _systemd,
+    "cron": _cron,
+}
+
+
+def _state(deed: Deed, one: Written) -> str:
+    if one.changed:
+        return "written" if deed == "install" else "removed"
+    return "not there" if one.text is None else "there" if deed == "status" else "there already"
+
+
+def _put(path: Path, text: str) -> Written:
+    if _seen(path).text == text:
+        return Written(str(path), text)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise PkbError(f"cannot write {path}: {error.strerror}") from None
+    return Written(str(path), text, changed=True)
+
+
+def _seen(path: Path) -> Written:
+    try:
+        return Written(str(path), path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return Written(str(path), None)
+
+
+def _removed(path: Path) -> Written:
+    there = path.exists()
+    path.unlink(missing_ok=True)
+    return Written(str(path), None, there)
+
+
+def _must(*command: str, given: str = "") -> None:
+    """Run a program of the system; PkbError with its last words where it fails."""
+    done = _run(*command, given=given)
+    if done.returncode:
+        last = plain(done.stderr).strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+        raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
+
+
+def _run(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(
+            command,
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            check=False,
+            timeout=_PATIENCE_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None

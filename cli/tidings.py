@@ -1,0 +1,99 @@
+"""What `pkb watch` tells, a line an event, for a person or as JSON. Names files and numbers, never what is in them."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from cli import out
+from cli.plain import count, line
+
+if TYPE_CHECKING:
+    from engine.ingest.follow import Followed
+    from engine.ingest.ingest import Summary
+    from store.errors import NoModel
+
+_CHANGES = {"new": "new", "changed": "changed", "gone": "gone"}
+_EFFECTS = {"kept": "kept", "duplicates": "met again", "removed": "removed"}
+_HOW = {"events": "following", "polling": "looking at intervals at", "missing": "not there, and what was read is kept:"}
+
+
+class Tidings:
+    """Prints events; what would only be said again is not."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._refused: dict[str, int] = {}
+        self._put_off: set[str] = set()
+
+    def followed(self, one: "Followed") -> None:
+        """Say how a root is followed from now on, or that it is not there."""
+        why = f" ({one.why})" if one.why else ""
+        self._tell("followed", one.root, how=one.how, message=one.why or None, said=f"{_HOW[one.how]} {one.root}{why}")
+
+    def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
+        """Say what was read in a folder; nothing where nothing had changed, unless `always`."""
+        self._put_off.clear()
+        numbers = {name: getattr(summary, name) for name in (*_CHANGES, *_EFFECTS)}
+        news = summary.problems or summary.refused != self._refused.get(path, 0)
+        self._refused[path] = summary.refused
+        if any(numbers.values()) or news or always:
+            self._tell("read", path, said=_said(path, summary), summary=summary, left=left, seconds=round(seconds, 3))
+
+    def embedded(self, done: int, left: int) -> None:
+        """Say how many chunks were embedded."""
+        more = f", {left:,} left" if left else ""
+        self._tell("embedded", None, embedded=done, left=left, said=f"{count(done, 'chunk')} embedded{more}")
+
+    def put_off(self, path: str, why: str) -> None:
+        """Say once that reading waits."""
+        if path not in self._put_off:
+            self._put_off.add(path)
+            self._tell("waiting", path, message=why, said=f"{path} waits: {why}")
+
+    def without_model(self, error: "NoModel") -> None:
+        """Say that nothing is embedded."""
+        said = f"{error.message}; found by their words only; try: {error.next_step}"
+        self._tell("unembedded", None, message=error.message, said=said)
+
+    def queued(self) -> None:
+        """Say that work was left for the night."""
+        self._tell("queued", None, said="work queued for pkb idle")
+
+    def _tell(
+        self,
+        event: str,
+        path: str | None,
+        *,
+        said: str,
+        how: str | None = None,
+        summary: "Summary | None" = None,
+        embedded: int | None = None,
+        left: int | None = None,
+        seconds: float | None = None,
+        message: str | None = None,
+    ) -> None:
+        now = datetime.now().astimezone()
+        if not self.as_json:
+            print(f"{now:%H:%M:%S} {line(said)}", flush=True)
+            return
+        row = {"schema": out.SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": path, "how": how}
+        row |= _counts(summary) | {"embedded": embedded, "without_vector": left}
+        out.data(row | {"seconds": seconds, "message": message})
+
+
+def _counts(summary: "Summary | None") -> dict[str, Any]:
+    if summary is None:
+        return dict.fromkeys(("files", "documents", "skipped"))
+    files = {name: getattr(summary, name) for name in ("files", *_CHANGES, "waiting")}
+    documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
+    skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]
+    return {"files": files, "documents": documents, "skipped": skipped}
+
+
+def _said(path: str, summary: "Summary") -> str:
+    numbers = [(getattr(summary, name), word) for name, word in (_CHANGES | _EFFECTS).items()]
+    parts = [f"{number:,} {word}" for number, word in numbers if number]
+    parts += [f"{count(summary.waiting, 'file')} still being written"] if summary.waiting else []
+    parts += [f"{count(len(summary.problems), 'file')} skipped"] if summary.problems else []
+    if summary.refused:
+        parts.append(f"{summary.refused:,} documents vanished at once and were kept (pkb ingest --prune lets them go)")
+    return f"{path}: {', '.join(parts) or 'nothing new'}"

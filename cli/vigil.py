@@ -1,0 +1,137 @@
+"""What one `pkb watch` does, a thing at a turn: what has changed is read before anything is embedded or queued."""
+
+import gc
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli import deeds
+from cli.ingest import read, root_at
+from cli.session import Session, session
+from cli.tidings import Tidings
+from store.errors import Locked, NoModel
+
+if TYPE_CHECKING:
+    from engine.ingest.follow import Follow
+    from engine.ingest.ingest import Summary
+    from engine.ingest.unrest import Due, Pace
+    from store.catalogue import Root
+    from store.records import FileState
+
+Queue = Callable[[Session], None]
+
+
+class Vigil:
+    """Roots that are followed, and what is still to be done about them."""
+
+    def __init__(
+        self,
+        follow: "Follow",
+        pace: "Pace",
+        tidings: Tidings,
+        *,
+        embeds: bool = True,
+        queue: Queue | None = None,
+    ) -> None:
+        self._follow, self._pace, self._tidings = follow, pace, tidings
+        self._embeds, self._queue = embeds, queue
+        self._roots: dict[str, Root] = {}
+        self._unread: dict[str, Root] = {}  # whose collection and kind are not in the catalogue yet
+        self._unembedded, self._since = False, None if queue is None else time.monotonic()
+
+    def add(self, root: "Root") -> None:
+        """Follow a root."""
+        self._roots[root.path] = self._unread[root.path] = root
+        self._tidings.followed(self._follow.add(root.path))
+
+    def turn(self) -> None:
+        """Do the next thing there is to do, or wait for one, a beat at most."""
+        for followed in self._follow.beat():
+            self._tidings.followed(followed)
+        if due := self._follow.due():
+            for one in due:
+                self._read(one)
+        elif self._unembedded:
+            self._embed()
+        elif self._since is not None and time.monotonic() - self._since > self._pace.rest:
+            self._offer()
+        else:
+            self._follow.wait()
+
+    def _read(self, due: "Due") -> None:
+        """Bring what is due up to date; where another process is writing, later."""
+        began = time.monotonic()
+        try:
+            with session() as opened:
+                opened.make()
+                summary, where = self._bring(opened, due)
+                left = deeds.missing_vectors(opened) if summary.kept else None
+        except Locked as busy:
+            self._follow.touch(due.root, due.folder)
+            self._tidings.put_off(due.root, busy.message)
+            return
+        seconds = time.monotonic() - began
+        if summary.waiting:
+            self._follow.touch(due.root, due.folder)
+        if where == due.root:
+            self._follow.looked(due.root, seconds)
+        self._tidings.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
+        self._unembedded |= self._embeds
+        if self._queue and (summary.kept or summary.removed):
+            self._since = time.monotonic()
+
+    def _bring(self, opened: Session, due: "Due") -> "tuple[Summary, str]":
+        """Read a folder, or the whole root where so many have gone from the folder that only that can tell."""
+        if not Path(due.root).exists():
+            return read(opened, [], [self._roots[due.root]], prune=False, quiet=True)[0], due.root
+        known = {root.path: root for root in opened.catalogue.roots()}
+        before = {due.root: self._roots[due.root], **known, **self._unread}
+        settled = None if due.every else partial(self._settled, [opened.home.data, opened.home.cache])
+        for where in dict.fromkeys((due.folder, due.root)):
+            root = root_at(where, before, None, None)
+            summary, _ = read(opened, [root], [], prune=False, quiet=self._tidings.as_json, settled=settled)
+            if not summary.refused:
+                break
+        return summary, where
+
+    def _settled(self, ours: Sequence[Path], path: bytes, state: "FileState") -> bool:
+        """Tell whether a file has not been written to for a while, or was in the future, as another machine has it.
+
+        What we write ourselves is not worth waiting for.
+        """
+        if any(path.startswith(os.fsencode(folder) + b"/") for folder in ours):
+            return True
+        return not 0 <= time.time() - state.mtime_ns / 1e9 < self._pace.quiet / 2
+
+    def _embed(self) -> None:
+        """Embed what has no vector yet, until something else is due."""
+        self._unembedded, done, left = False, 0, 0
+        try:
+            with session() as opened:
+                opened.make()
+                if deeds.missing_vectors(opened):
+                    for step in deeds.embed(opened):
+                        done, left = step.done, step.missing
+                        if left and self._follow.is_due():
+                            self._unembedded = True
+                            break
+        except NoModel as error:
+            self._embeds = False
+            self._tidings.without_model(error)
+        except Locked:
+            self._unembedded = True
+        if done:
+            self._tidings.embedded(done, left)
+        gc.collect()  # what embedding took is not wanted for hours
+
+    def _offer(self) -> None:
+        """Queue what rather waits until changes have rested."""
+        self._since = None
+        if self._queue:
+            with session() as opened:
+                opened.make()
+                self._queue(opened)
+            self._tidings.queued()

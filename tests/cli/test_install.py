@@ -1,0 +1,240 @@
+"""`pkb idle --install`: what is written, where, for whom; twice is once, and all else stays as it was."""
+
+import configparser
+import json
+import os
+import plistlib
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.install import Deed, arrange, choose
+from cli.timetable import MARK, Command, cron, launchd, ours, service, timer, with_line
+from store.errors import PkbError
+
+HERE = Command(
+    ["/opt/my pkb/bin/pkb", "idle", "--budget", "50m"], {"PKB_HOME": "/home/zoë/100% $mine", "PKB_CONFIG": "/a'b\"c\\d"}
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+WORDS = st.builds(Command, st.lists(TEXT, min_size=1, max_size=4).map(lambda rest: ["/bin/echo", *rest]),
+                  st.dictionaries(st.sampled_from(["PKB_HOME", "PKB_CACHE", "PKB_CONFIG"]), TEXT))  # fmt: skip
+CRONTAB = """#!/bin/sh
+test -n "$BROKEN" && { echo "crontab: cannot be read" >&2; exit 1; }
+test "$1" = - && exec cat > "$TABLE"
+test -f "$TABLE" && exec cat "$TABLE"
+echo "no crontab for me" >&2; exit 1
+"""
+LOGGED = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\nexit ${CODE:-0}\n'
+AT_HOME = ("PKB_HOME", "PKB_CACHE", "PKB_CONFIG")
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the only folder of programs there is, and a user's own folders."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name in ("cat", "basename"):
+        (folder / name).symlink_to(shutil.which(name) or "")
+    for name, value in {"PATH": folder, "HOME": tmp_path, "XDG_CONFIG_HOME": tmp_path / "config",
+                        "TABLE": tmp_path / "table", "LOG": tmp_path / "log"}.items():  # fmt: skip
+        monkeypatch.setenv(name, str(value))
+    for name in AT_HOME:
+        monkeypatch.setenv(name, str(tmp_path / "pkb's" / name))
+    return folder
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(script)
+    (folder / name).chmod(0o755)
+
+
+def run(deed: Deed, capsys: pytest.CaptureFixture[str], system: str = "linux") -> dict[str, object]:
+    arrange(deed, as_json=True, system=system)
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def by_sh(line: str, environ: Mapping[str, str]) -> list[str]:
+    """Run the command of a line of cron as cron does, and give the lines it printed."""
+    command = line.split(" ", 5)[5].replace("\\%", "%")
+    done = subprocess.run(["/bin/sh", "-c", command], env=dict(environ), capture_output=True, text=True, check=True)
+    return done.stdout.split("\n")
+
+
+def test_launchd_is_told_words_places_and_an_hour() -> None:
+    agent = plistlib.loads(launchd(HERE).encode())
+    assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (HERE.words, HERE.environ)
+    assert agent["StartCalendarInterval"] == {"Minute": 17}
+    assert agent["ProcessType"] == "Background"
+
+
+@given(WORDS)
+def test_launchd_is_told_any_path_as_it_is(command: Command) -> None:
+    agent = plistlib.loads(launchd(command).encode())
+    assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (command.words, command.environ)
+
+
+def test_systemd_is_told_words_and_places_in_its_own_quotes() -> None:
+    lines = service(HERE).splitlines()
+    assert 'ExecStart="/opt/my pkb/bin/pkb" "idle" "--budget" "50m"' in lines
+    assert 'Environment="PKB_HOME=/home/zoë/100%% $mine"' in lines
+    assert 'Environment="PKB_CONFIG=/a\'b\\"c\\\\d"' in lines
+    assert 'ExecStart="/a$$b"' in service(Command(["/a$b"], {})).splitlines()
+
+
+def test_a_timer_makes_up_for_what_was_slept_through() -> None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(timer())
+    assert dict(parser["Timer"]) == {"oncalendar": "*-*-* *:17:00", "persistent": "true"}
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here to ask")
+def test_systemd_itself_finds_nothing_wrong(tmp_path: Path) -> None:
+    command = Command([sys.executable, "-c", "print('a b %h $HOME')"], HERE.environ)
+    (tmp_path / "pkb-idle.service").write_text(service(command))
+    (tmp_path / "pkb-idle.timer").write_text(timer())
+    names = [str(tmp_path / f"pkb-idle.{kind}") for kind in ("service", "timer")]
+    done = subprocess.run(["systemd-analyze", "verify", "--user", *names], capture_output=True, text=True, check=False)
+    assert [line for line in done.stderr.splitlines() if "pkb-idle" in line] == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(WORDS)
+def test_cron_runs_the_very_words_with_the_very_places(command: Command) -> None:
+    """Have a shell print them, as cron would have it: percent signs end a command unless they are escaped."""
+    shown = Command([sys.executable, "-c", _SHOW, *command.words], command.environ)
+    line = cron(shown)
+    assert "%" not in line.replace("\\%", "")
+    words, environ = json.loads(by_sh(line, {})[0])
+    assert words == command.words
+    assert environ == command.environ
+
+
+_SHOW = (
+    "import json, os, sys; "
+    "print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k.startswith('PKB_')}]))"
+)
+
+
+@pytest.mark.parametrize("path", ["/a\nb", "/a\x00b", "/caf\udce9"])
+def test_a_path_that_cannot_be_written_down_is_refused(path: str) -> None:
+    with pytest.raises(PkbError, match="cannot be written down"):
+        Command(["/bin/pkb"], {"PKB_HOME": path})
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=20).filter(lambda one: MARK not in one))
+
+
+@given(LINES, st.booleans())
+def test_a_table_of_cron_is_the_same_when_our_line_has_come_and_gone(lines: list[str], ended: bool) -> None:
+    table = "\n".join([*lines, ""]) if ended else "\n".join(lines)
+    line = cron(HERE)
+    there = with_line(table, line)
+    assert (ours(there), ours(table)) == (line, None)
+    assert with_line(there, line) == there
+    assert with_line(there, None) == (table if not table or table.endswith("\n") else f"{table}\n")
+
+
+def test_where_there_is_only_cron_it_has_one_line_however_often_it_is_installed(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "crontab", CRONTAB)
+    (tmp_path / "table").write_text("MAILTO=me\n5 4 * * * backup\n")
+    first, second, status = (run(deed, capsys) for deed in ("install", "install", "status"))
+    line = (tmp_path / "table").read_text().splitlines()[2]
+    assert (tmp_path / "table").read_text() == f"MAILTO=me\n5 4 * * * backup\n{line}\n"
+    assert first == {"schema": 1, "by": "cron", "installed": True,
+                     "files": [{"where": "crontab", "text": line, "changed": True}]}  # fmt: skip
+    assert (second["installed"], second["files"]) == (True, [{"where": "crontab", "text": line, "changed": False}])
+    assert (status["installed"], status["files"]) == (True, second["files"])
+    assert run("uninstall", capsys)["installed"] is False
+    assert (tmp_path / "table").read_text() == "MAILTO=me\n5 4 * * * backup\n"
+    assert run("status", capsys)["installed"] is False
+
+
+def test_the_line_names_whole_paths_and_nothing_but_where_the_home_is(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "crontab", CRONTAB)
+    run("install", capsys)
+    words = shlex.split((tmp_path / "table").read_text(), comments=True)[5:]
+    given = dict(word.split("=", 1) for word in words[:3])
+    assert given == {name: str(tmp_path / "pkb's" / name) for name in AT_HOME}
+    assert Path(words[3]).is_absolute()
+    assert words[-3:] == ["idle", "--budget", "50m"]
+
+
+def test_a_table_that_cannot_be_read_is_not_written_over(
+    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool(tools, "crontab", CRONTAB)
+    (tmp_path / "table").write_text("5 4 * * * backup\n")
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(PkbError, match="cannot be read"):
+        arrange("install", as_json=True, system="linux")
+    assert (tmp_path / "table").read_text() == "5 4 * * * backup\n"
+
+
+def test_systemd_is_given_two_units_and_told_of_them(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "systemctl", LOGGED)
+    tool(tools, "crontab", CRONTAB)
+    folder = tmp_path / "config" / "systemd" / "user"
+    assert run("install", capsys)["by"] == "systemd"
+    assert {path.name for path in folder.iterdir()} == {"pkb-idle.service", "pkb-idle.timer"}
+    assert f'Environment="PKB_HOME={tmp_path}/pkb\'s/PKB_HOME"' in (folder / "pkb-idle.service").read_text()
+    told = (tmp_path / "log").read_text().splitlines()
+    assert told[1:] == ["systemctl --user daemon-reload", "systemctl --user enable --now pkb-idle.timer"]
+    again = run("install", capsys)["files"]
+    assert isinstance(again, list)
+    assert {one["changed"] for one in again} == {False}
+    assert run("uninstall", capsys)["installed"] is False
+    assert list(folder.iterdir()) == []
+    assert run("uninstall", capsys)["installed"] is False
+    assert not (tmp_path / "table").exists()
+
+
+def test_launchd_is_given_an_agent_and_told_of_it(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "launchctl", LOGGED)
+    agent = tmp_path / "Library" / "LaunchAgents" / "pkb.idle.plist"
+    assert run("install", capsys, "darwin")["by"] == "launchd"
+    assert plistlib.loads(agent.read_bytes())["EnvironmentVariables"]["PKB_CACHE"] == f"{tmp_path}/pkb's/PKB_CACHE"
+    domain = f"gui/{os.getuid()}"
+    assert (tmp_path / "log").read_text().splitlines() == [
+        f"launchctl bootout {domain}/pkb.idle",
+        f"launchctl bootstrap {domain} {agent}",
+    ]
+    assert (run("uninstall", capsys, "darwin")["installed"], agent.exists()) == (False, False)
+
+
+def test_where_nobody_runs_things_it_says_so(tools: Path) -> None:
+    with pytest.raises(PkbError, match="neither systemd for users nor cron"):
+        choose(os.environ, "linux")
+
+
+def test_systemd_that_does_not_answer_gives_way_to_cron(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tools, "systemctl", LOGGED)
+    tool(tools, "crontab", CRONTAB)
+    monkeypatch.setenv("CODE", "1")
+    assert choose(os.environ, "linux") == "cron"
+
+
+def test_a_person_is_shown_what_was_written_and_where(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "crontab", CRONTAB)
+    arrange("install", as_json=False, system="linux")
+    line = (tmp_path / "table").read_text()
+    assert capsys.readouterr().out == f"crontab: written\n  {line}pkb idle runs every hour, by cron\n"
+    arrange("uninstall", as_json=False, system="linux")
+    assert capsys.readouterr().out == "crontab: removed\npkb idle is not run by cron\n"

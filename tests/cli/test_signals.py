@@ -1,0 +1,38 @@
+"""A signal ends a command even if it comes while Python removes an object, where what is raised is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+LOSING = """
+import os, signal, sys, time
+from cli.signals import heed
+heed()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+class Slow:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(0.01)
+one = Slow()
+del one
+print("it went on", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
+def test_a_signal_that_was_lost_comes_again(name: str, code: int) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOSING.format(name=name)], env=os.environ, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (code, "it went on\n")
+    assert "Exception ignored" not in ran.stderr
+
+
+def test_other_mistakes_in_destructors_are_still_told_of() -> None:
+    code = "from cli.signals import heed; heed()\nclass Bad:\n    def __del__(self): 1 / 0\nBad()\n"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "ZeroDivisionError" in ran.stderr

@@ -1,0 +1,327 @@
+"""`pkb watch`: real folders, real events, real processes; what is delivered can be found, and nothing else is said."""
+
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.ingest import choose
+from cli.session import Session, session
+from cli.tidings import Tidings
+from cli.vigil import Vigil
+from engine.ingest.follow import Follow
+from engine.ingest.unrest import Pace
+from store.locks import Locks
+from tests.cli.conftest import Pkb
+from tests.demo import environment
+
+QUICK = Pace(quiet=0.3, patience=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
+KEYS = [
+    *("schema", "event", "at", "path", "how", "files", "documents", "skipped", "embedded", "without_vector"),
+    *("seconds", "message"),
+]
+
+
+def write(path: Path, words: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"From: ann@example.org\nDate: 3 May 2024 10:00:00 +0000\nSubject: {words}\n\nAbout {words}.\n")
+    return path
+
+
+def finds(pkb: Pkb, words: str) -> bool:
+    return words in pkb("search", words, "--json").out.partition('"sources"')[2]
+
+
+class Process:
+    """One `pkb` at work, and the events that it has told of so far."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        command = [sys.executable, "-m", "cli.app", *words]
+        env = environment(folder)
+        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.events: list[dict[str, Any]] = []
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._ear = threading.Thread(target=self._listen)
+        self._ear.start()
+
+    def until(self, event: str, **numbers: int) -> dict[str, Any]:
+        """Give the next event of a name whose files and documents count as said."""
+        while True:
+            line = self._lines.get(timeout=120)
+            row: dict[str, Any] = json.loads(line)
+            self.events.append(row)
+            counts = {**(row["files"] or {}), **(row["documents"] or {})}
+            if row["event"] == event and numbers.items() <= counts.items():
+                return row
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; gives the exit code and what was said on stderr."""
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=60)
+        assert self.process.stderr
+        return code, self.process.stderr.read()
+
+    def close(self) -> None:
+        """Leave nothing of it."""
+        self.process.kill()
+        self.process.wait()
+        self._ear.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream
+            stream.close()
+
+    def _listen(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line)
+
+
+@contextmanager
+def process(pkb: Pkb, *words: str) -> Iterator[Process]:
+    """Run pkb with events as JSON."""
+    one = Process(pkb.folder, *words, "--json")
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Path:
+    """Give a Maildir with one message in it."""
+    for name in ("cur", "new", "tmp"):
+        (tmp_path / "mail" / name).mkdir(parents=True)
+    write(tmp_path / "mail" / "cur" / "1.a.host:2,S", "tandem")
+    return tmp_path / "mail"
+
+
+def test_what_is_delivered_is_found_what_is_renamed_is_kept_and_what_is_deleted_goes(fresh: Pkb, box: Path) -> None:
+    with process(fresh, "watch", str(box), "--quiet", "1s") as watch:
+        assert watch.until("followed")["how"] == "events"
+        watch.until("read", new=1, kept=1)
+        watch.until("embedded")
+        write(box / "tmp" / "2.b.host", "gazebo").rename(box / "new" / "2.b.host")
+        assert watch.until("read", new=1, kept=1)["path"] == str(box / "new")
+        assert watch.until("embedded")["without_vector"] == 0
+        assert (finds(fresh, "tandem"), finds(fresh, "gazebo")) == (True, True)
+        (box / "new" / "2.b.host").rename(box / "cur" / "2.b.host:2,S")
+        watch.until("read", new=1, gone=1, kept=0, duplicates=1, removed=0)
+        (box / "cur" / "1.a.host:2,S").unlink()
+        watch.until("read", gone=1, removed=1)
+        assert (finds(fresh, "tandem"), finds(fresh, "gazebo")) == (False, True)
+        assert watch.end(signal.SIGTERM) == (143, "")
+    assert {tuple(event) for event in watch.events} == {tuple(KEYS)}
+    assert "gazebo" not in json.dumps(watch.events)
+    assert fresh("check", "--read-data", "--json").row["sound"]
+
+
+def test_without_a_path_it_follows_what_was_read_before_and_catches_up_after_a_kill(fresh: Pkb, box: Path) -> None:
+    fresh("ingest", str(box), "--in", "post", "--vectors", "later")
+    with process(fresh, "watch", "--quiet", "1s") as watch:
+        watch.until("read", new=0)
+        watch.end(signal.SIGKILL)
+    write(box / "new" / "3.c.host", "marmalade")
+    os.utime(box / "new" / "3.c.host", (1e9, 1e9))
+    with process(fresh, "watch", "--quiet", "1s") as watch:
+        watch.until("read", new=1, kept=1)
+        assert watch.end(signal.SIGINT) == (130, "")
+    assert fresh("stats", "--json").row["collections"] == {"post": 2}
+
+
+def test_ingest_goes_on_as_a_watch_and_gives_what_comes_the_same_kind_and_collection(fresh: Pkb, box: Path) -> None:
+    words = ("ingest", str(box), "--in", "post", "--watch", "--vectors", "later")
+    with process(fresh, *words) as watch:
+        watch.until("read", new=1)
+        write(box / "new" / "2.b.host", "gazebo")
+        watch.until("read", new=1)
+        assert watch.end(signal.SIGINT) == (130, "")
+    assert fresh("stats", "--json").row["collections"] == {"post": 2}
+    assert "embedded" not in {event["event"] for event in watch.events}
+
+
+def test_other_commands_go_on_while_it_watches(fresh: Pkb, box: Path, tmp_path: Path) -> None:
+    write(tmp_path / "other" / "a", "zeppelin")
+    with process(fresh, "watch", str(box), "--quiet", "1s") as watch:
+        watch.until("embedded")
+        assert fresh("ingest", str(tmp_path / "other")).code == 0
+        assert fresh("ask", "what about the zeppelin?").code in (0, 4)
+        write(box / "new" / "2.b.host", "gazebo")
+        watch.until("read", new=1)
+        assert watch.end(signal.SIGTERM) == (143, "")
+    assert finds(fresh, "zeppelin")
+
+
+def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fresh: Pkb, box: Path) -> None:
+    command = [sys.executable, "-m", "cli.app", "watch", str(box), "--quiet", "1s", "--poll", "1s"]
+    env = environment(fresh.folder)
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stdout
+        assert ran.stderr
+        lines = [ran.stdout.readline().partition(" ")[2] for _ in range(3)]
+        ran.send_signal(signal.SIGINT)
+        assert (ran.wait(timeout=60), ran.stderr.read()) == (130, "")
+    assert lines == [
+        f"looking at intervals at {box} (as asked)\n",
+        f"{box}: 1 new, 1 kept\n",
+        "1 chunk embedded\n",
+    ]
+
+
+def test_a_folder_that_holds_its_own_home_comes_to_rest(fresh: Pkb, box: Path, tmp_path: Path) -> None:
+    with process(fresh, "watch", str(tmp_path), "--quiet", "1s") as watch:
+        watch.until("embedded")
+        write(box / "new" / "2.b.host", "gazebo")
+        watch.until("read", new=1)
+        time.sleep(5)
+        watch.end(signal.SIGTERM)
+    assert [event["event"] for event in watch.events].count("read") == 2
+
+
+def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
+    assert fresh("watch").err == "pkb: which folder?; try: pkb ingest ~/Mail\n"
+    assert fresh("watch", str(tmp_path / "none")).code == 2
+    assert fresh("watch", str(tmp_path), "--quiet", "soon").err.endswith("; try: pkb watch --quiet 5s\n")
+    assert fresh("ingest", str(tmp_path), "--watch", "--prune").code == 2
+
+
+@contextmanager
+def vigil(*paths: Path, queued: list[int] | None = None) -> Iterator[Vigil]:
+    """Give one that is turned by hand."""
+    with session() as opened:
+        roots, missing = choose(opened, list(paths), None, None)
+        opened.make()
+
+    def note(opened: Session) -> None:
+        assert queued is not None
+        queued.append(opened.ledger.generation)
+
+    with Follow(QUICK) as follow:
+        made = Vigil(follow, QUICK, Tidings(as_json=True), embeds=False, queue=note if queued is not None else None)
+        for root in (*roots, *missing):
+            made.add(root)
+        yield made
+
+
+def turn(one: Vigil, there: Callable[[], bool]) -> None:
+    """Turn until it is so."""
+    ends = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < ends
+        one.turn()
+
+
+def kept(pkb: Pkb) -> int:
+    return int(pkb("stats", "--json").row["kept"]["documents"])
+
+
+@pytest.fixture
+def letters(fresh: Pkb, tmp_path: Path) -> Path:
+    """Give two folders of 8 and 42 messages that were read; more than 5 at once may be an unmounted disk."""
+    fresh("config", "set", "ingest.gone_count", "5")
+    for number in range(50):
+        path = write(tmp_path / "letters" / ("a" if number < 8 else "b") / f"{number}", f"word{number}")
+        os.utime(path, (1e9, 1e9))
+    fresh("ingest", str(tmp_path / "letters"), "--vectors", "later")
+    assert kept(fresh) == 50
+    return tmp_path / "letters"
+
+
+def test_many_that_go_from_one_folder_go_if_they_are_few_of_all(fresh: Pkb, letters: Path) -> None:
+    with vigil(letters) as one:
+        for path in (letters / "a").iterdir():
+            path.unlink()
+        turn(one, lambda: kept(fresh) == 42)
+
+
+def test_too_many_at_once_are_kept_and_it_is_said_once(
+    fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with vigil(letters) as one:
+        for path in sorted((letters / "b").iterdir())[:20]:
+            path.unlink()
+        capsys.readouterr()
+        said: list[str] = []
+
+        def refused() -> bool:
+            said.extend(capsys.readouterr().out.splitlines())
+            return any(json.loads(line)["documents"]["refused"] == 20 for line in said if '"read"' in line)
+
+        turn(one, refused)
+        (letters / "b" / "sent.tmp").write_text("x")
+        (letters / "b" / "odd").mkdir()
+        for _ in range(20):
+            one.turn()
+        assert capsys.readouterr().out == ""
+    assert kept(fresh) == 50
+
+
+def test_a_root_that_is_gone_loses_nothing(fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with vigil(letters) as one:
+        letters.rename(letters.parent / "unplugged")
+        turn(one, lambda: '"missing"' in capsys.readouterr().out)
+        for _ in range(10):
+            one.turn()
+        assert kept(fresh) == 50
+        write(letters.parent / "unplugged" / "a" / "new", "added")
+        (letters.parent / "unplugged").rename(letters)
+        turn(one, lambda: kept(fresh) == 51)
+
+
+def test_a_file_that_is_followed_goes_when_it_is_deleted_and_is_read_when_it_is_back(fresh: Pkb, box: Path) -> None:
+    path = box / "cur" / "1.a.host:2,S"
+    with vigil(path) as one:
+        turn(one, lambda: fresh("stats").code == 0 and kept(fresh) == 1)
+        path.rename(box.parent / "aside")
+        turn(one, lambda: kept(fresh) == 0)
+        shutil.move(box.parent / "aside", path)
+        turn(one, lambda: kept(fresh) == 1)
+
+
+def test_while_another_writes_reading_waits_and_is_done_later(
+    fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with vigil(letters) as one:
+        turn(one, lambda: '"read"' in capsys.readouterr().out)
+        with Locks(fresh.folder / "home" / "locks").writer():
+            write(letters / "a" / "new", "added")
+            turn(one, lambda: '"another pkb is writing"' in capsys.readouterr().out)
+        turn(one, lambda: kept(fresh) == 51)
+
+
+def test_what_rather_waits_is_queued_once_when_changes_have_rested(fresh: Pkb, letters: Path) -> None:
+    queued: list[int] = []
+    with vigil(letters, queued=queued) as one:
+        turn(one, lambda: len(queued) == 1)
+        for _ in range(10):
+            one.turn()
+        assert len(queued) == 1
+        for number in range(3):
+            write(letters / "a" / f"new{number}", f"added{number}")
+        turn(one, lambda: len(queued) == 2)
+    assert kept(fresh) == 53
+    assert queued[1] > queued[0]
+
+
+def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: Pkb, letters: Path) -> None:
+    with vigil(letters) as one, (letters / "a" / "slow").open("w") as file:
+        file.write("From: ann@example.org\nDate: 3 May 2024 10:00:00 +0000\nSubject: slow\n\n")
+        for number in range(30):
+            file.write(f"part{number}\n")
+            file.flush()
+            one.turn()
+        assert kept(fresh) == 50
+        file.write("The end is xylophone.\n")
+        file.flush()
+        turn(one, lambda: kept(fresh) == 51)
+    assert finds(fresh, "xylophone")

@@ -1,0 +1,170 @@
+"""What the system says of power, load and presence, understood; and whether the machine is left alone for it."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.idle.device import Facts, Limits, Own, Power, hid_idle, others, pmset, power, sessions, supply, why_not
+
+QUIET = Facts(Power(), load=0.1, away_s=3600, asked_s=3600)
+MOUSE = supply("POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_SCOPE=Device\nPOWER_SUPPLY_STATUS=Discharging\n")
+AC = "DEVTYPE=power_supply\nPOWER_SUPPLY_NAME=AC\nPOWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE={}\n"
+BATTERY = "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_PRESENT=1\nPOWER_SUPPLY_STATUS={}\nPOWER_SUPPLY_CAPACITY={}\n"
+ON_AC = """Now drawing from 'AC Power'
+ -InternalBattery-0 (id=21233763)\t{}%; charging; 0:40 remaining present: true
+"""
+ON_BATTERY = """Now drawing from 'Battery Power'
+ -InternalBattery-0 (id=21233763)\t{}%; discharging; 5:12 remaining present: true
+"""
+HID = """  | | {
+  | |   "IOClass" = "IOHIDSystem"
+  | |   "HIDIdleTime" = 93541208375
+  | |   "HIDIdleTimeDelta" = 12
+"""
+NOW = 1_700_000_000.0
+
+
+def session(kind: str, hint: str, ago: float | None, group: str = "user") -> str:
+    since = 0 if ago is None else int((NOW - ago) * 1e6)
+    return f"Type={kind}\nClass={group}\nIdleHint={hint}\nIdleSinceHint={since}\n"
+
+
+def test_on_mains_at_rest_with_nobody_there_nothing_stands_in_the_way() -> None:
+    assert why_not(QUIET, Limits()) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (Facts(Power(mains=False, percent=100), 0, 3600), "the machine is on battery"),
+        (Facts(Power(), 0, 10), "somebody is at the machine"),
+        (Facts(Power(), 0, None, 10), "a question was asked just now"),
+        (Facts(Power(), 1.25, 3600), "the machine is busy: a load of 1.2 a core"),
+    ],
+)
+def test_each_reason_is_given(facts: Facts, reason: str) -> None:
+    assert why_not(facts, Limits()) == reason
+
+
+def test_what_nobody_can_tell_stands_in_nobodys_way() -> None:
+    assert why_not(Facts(Power(), 0), Limits()) is None
+
+
+def test_limits_are_those_that_were_set() -> None:
+    assert why_not(Facts(Power(), 0.9, 20), Limits(load=1, away_s=10)) is None
+
+
+def test_no_battery_counts_as_mains() -> None:
+    assert power([]) == power([supply(AC.format(0))]) == Power()
+
+
+def test_the_battery_of_a_mouse_is_not_the_machines() -> None:
+    assert power([MOUSE]) == Power()
+    assert power([MOUSE, supply(AC.format(1)), supply(BATTERY.format("Full", 90))]) == Power(percent=90)
+
+
+@pytest.mark.parametrize(
+    ("online", "status", "mains"),
+    [(1, "Charging", True), (1, "Discharging", True), (0, "Discharging", False), (0, "Unknown", False)],
+)
+def test_a_cable_says_whether_a_battery_is_drawn_on(online: int, status: str, mains: bool) -> None:
+    supplies = [supply(AC.format(online)), supply(BATTERY.format(status, 57))]
+    assert power(supplies) == Power(mains, 57)
+
+
+def test_any_of_several_cables_is_enough() -> None:
+    usb = supply("POWER_SUPPLY_TYPE=USB\nPOWER_SUPPLY_ONLINE=1\n")
+    assert power([supply(AC.format(0)), usb, supply(BATTERY.format("Charging", 5))]) == Power(percent=5)
+
+
+@pytest.mark.parametrize(("status", "mains"), [("Not charging", True), ("Full", True), ("Discharging", False)])
+def test_without_a_cable_to_ask_the_battery_says_it(status: str, mains: bool) -> None:
+    assert power([supply(BATTERY.format(status, 80))]) == Power(mains, 80)
+
+
+def test_a_bay_without_its_battery_is_no_battery() -> None:
+    assert power([{"TYPE": "Battery", "PRESENT": "0", "STATUS": "Unknown"}]) == Power()
+
+
+def test_two_batteries_are_as_full_as_their_mean() -> None:
+    supplies = [supply(BATTERY.format("Discharging", full)) for full in (100, 41)]
+    assert power(supplies) == Power(mains=False, percent=70)
+
+
+def test_macos_says_where_power_comes_from() -> None:
+    assert pmset(ON_AC.format(85)) == Power(percent=85)
+    assert pmset(ON_BATTERY.format(7)) == Power(mains=False, percent=7)
+    assert pmset("Now drawing from 'AC Power'\n") == pmset("") == Power()
+    assert pmset("Now drawing from 'UPS Power'\n") == Power(mains=False)
+
+
+def test_macos_says_how_long_ago_a_key_was_touched() -> None:
+    assert hid_idle(HID) == pytest.approx(93.541208375)
+    assert hid_idle("nothing of it") is None
+
+
+def test_a_terminal_is_idle_since_its_last_key_whatever_its_hint() -> None:
+    assert sessions(session("tty", "no", 12), NOW) == pytest.approx(12, abs=0.01)
+
+
+def test_somebody_is_at_a_desktop_until_it_says_that_nobody_is() -> None:
+    assert sessions(session("wayland", "no", 500), NOW) == 0
+    assert sessions(session("wayland", "yes", 500), NOW) == pytest.approx(500, abs=0.01)
+
+
+def test_a_desktop_that_never_says_anything_says_nothing() -> None:
+    assert sessions(session("x11", "no", None), NOW) is None
+
+
+def test_who_waits_for_a_login_is_nobody() -> None:
+    assert sessions(session("wayland", "no", 5, group="greeter"), NOW) is None
+    assert sessions(session("tty", "no", 5, group="user-early"), NOW) is not None
+
+
+def test_of_many_sessions_the_latest_counts() -> None:
+    said = "\n".join((session("tty", "no", 900), session("x11", "no", None), session("tty", "yes", 300)))
+    assert sessions(said, NOW) == pytest.approx(300, abs=0.01)
+
+
+def test_the_load_of_others_is_without_our_own_and_for_each_core() -> None:
+    assert (others(3.0, 1.0, 4), others(0.5, 1.0, 4), others(1.0, 0.0, 0)) == (0.5, 0.0, 1.0)
+
+
+def test_our_own_part_settles_as_the_systems_average_does() -> None:
+    """Two cores' worth of work for a minute: of an average that is one e-th old, the rest is ours."""
+    own = Own(0, 0)
+    for second in range(1, 61):
+        own = own.then(second, 2.0 * second)
+    assert own.load == pytest.approx(2 * (1 - math.exp(-1)))
+    assert own.then(own.at + 600, own.cpu_s).load == pytest.approx(0, abs=1e-3)
+    assert own.then(own.at, own.cpu_s + 5) is own
+
+
+@given(st.text())
+def test_any_text_is_understood_somehow(text: str) -> None:
+    for found in (pmset(text), power([supply(text)]), pmset(f"Now drawing from '{text}")):
+        assert found.percent is None or 0 <= found.percent <= 100
+    for seconds in (hid_idle(text), sessions(text, NOW)):
+        assert seconds is None or seconds >= 0
+
+
+NAMES = st.sampled_from(["TYPE", "SCOPE", "ONLINE", "STATUS", "CAPACITY", "PRESENT", "Class", "Type", "IdleSinceHint"])
+VALUES = st.one_of(st.text(max_size=5), st.integers().map(str), st.sampled_from(["Battery", "Mains", "Full", "tty"]))
+
+
+@given(st.lists(st.dictionaries(NAMES, VALUES), max_size=4))
+def test_any_properties_are_understood_somehow(blocks: list[dict[str, str]]) -> None:
+    texts = ["\n".join(f"{name}={value}" for name, value in block.items()) for block in blocks]
+    found, away = power([supply(text) for text in texts]), sessions("\n\n".join(texts), NOW)
+    assert found.percent is None or 0 <= found.percent <= 100
+    assert away is None or away >= 0
+
+
+@given(st.dictionaries(st.from_regex(r"[A-Z_]{1,9}", fullmatch=True), st.from_regex(r"[!-~]{0,9}", fullmatch=True)))
+def test_properties_are_read_as_they_were_written(properties: dict[str, str]) -> None:
+    text = "".join(f"POWER_SUPPLY_{name}={value}\n" for name, value in properties.items())
+    expected: dict[str, Any] = dict(properties)
+    assert supply(text) == expected

@@ -1,0 +1,91 @@
+"""The machine, asked through real files and real programs: what is there, what is missing, and what does not answer."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.idle.device import Power
+from engine.idle.machine import Machine, Sources, away, power
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Sources:
+    """Give a machine of which nothing is known."""
+    return Sources(tmp_path / "supplies", tmp_path / "dev", str(tmp_path / "tools"), "linux")
+
+
+def supply(sources: Sources, name: str, text: str) -> None:
+    folder = sources.supplies / name
+    folder.mkdir(parents=True)
+    (folder / "uevent").write_text(text)
+
+
+def terminal(sources: Sources, name: str, ago: float) -> None:
+    path = sources.terminals / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.utime(path, (NOW - ago, NOW))
+
+
+def tool(sources: Sources, name: str, script: str) -> None:
+    path = Path(sources.tools, name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_a_machine_that_tells_nothing_is_on_mains_and_nobody_is_known_to_be_there(sources: Sources) -> None:
+    assert (power(sources), away(sources, NOW)) == (Power(), None)
+
+
+def test_supplies_are_read_where_the_kernel_has_them(sources: Sources) -> None:
+    supply(sources, "AC", "POWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE=0\n")
+    supply(sources, "BAT0", "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_STATUS=Discharging\nPOWER_SUPPLY_CAPACITY=42\n")
+    assert power(sources) == Power(mains=False, percent=42)
+
+
+def test_the_last_key_at_any_terminal_counts(sources: Sources) -> None:
+    terminal(sources, "pts/0", 900)
+    terminal(sources, "pts/1", 40)
+    terminal(sources, "pts/ptmx", 0)
+    assert away(sources, NOW) == pytest.approx(40)
+
+
+def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> None:
+    said = f"Class=user\\nType=tty\\nIdleHint=no\\nIdleSinceHint={int((NOW - 25) * 1e6)}\\n"
+    tool(
+        sources,
+        "loginctl",
+        f'test "$1" = list-sessions && echo "  c2 1000 me seat0" && exit\nprintf "{said}"; echo $* >&2',
+    )
+    terminal(sources, "pts/0", 900)
+    assert away(sources, NOW) == pytest.approx(25, abs=0.01)
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo; exit 1", "kill $$", "printf '\\377'"])
+def test_a_program_that_fails_says_nothing(sources: Sources, script: str) -> None:
+    tool(sources, "loginctl", script)
+    assert away(sources, NOW) is None
+
+
+def test_macos_is_asked_through_its_own_programs(sources: Sources) -> None:
+    tool(sources, "pmset", "echo \"Now drawing from 'Battery Power'\"")
+    tool(sources, "ioreg", "echo '\"HIDIdleTime\" = 5000000000'")
+    mac = Sources(sources.supplies, sources.terminals, sources.tools, "darwin")
+    assert (power(mac), away(mac, NOW)) == (Power(mains=False), 5.0)
+
+
+def test_facts_hold_what_is_known_and_presence_grows_old(sources: Sources) -> None:
+    machine = Machine(sources)
+    first, second = machine.facts(7.0), machine.facts(None)
+    assert (first.power, first.away_s, first.asked_s, second.asked_s) == (Power(), None, 7.0, None)
+    assert first.load >= 0
+
+
+def test_this_very_machine_can_be_asked() -> None:
+    facts = Machine().facts(None)
+    assert facts.load >= 0
+    assert facts.away_s is None or facts.away_s >= 0

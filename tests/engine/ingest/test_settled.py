@@ -1,0 +1,57 @@
+"""Files that are still being written are left for later, and with them whatever has gone meanwhile."""
+
+import os
+import time
+
+from engine.ingest.ingest import Guard, Ingest, Summary
+from store.catalogue import Root
+from store.records import FileState
+from tests.engine.ingest.box import LIMITS, Box, mail
+
+
+def settled(path: bytes, state: FileState) -> bool:
+    """Say so of what was written an hour ago."""
+    assert path.startswith(b"/")
+    return state.mtime_ns / 1e9 < time.time() - 3600
+
+
+def ingest(box: Box) -> Summary:
+    run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50), settled)
+    assert [step for step in run.run(Root(str(box.mail), "mail", None)) if step.done < 0] == []
+    return run.summary
+
+
+def age(box: Box, name: str) -> None:
+    os.utime(box.mail / name, (1e9, 1e9))
+
+
+def test_a_file_is_left_until_it_is_settled(box: Box) -> None:
+    for name in ("a", "b"):
+        mail(box.mail / name, f"word {name}")
+    age(box, "a")
+    summary = ingest(box)
+    assert (summary.new, summary.waiting, summary.kept, box.texts()) == (1, 1, 1, ["word a"])
+    age(box, "b")
+    assert (ingest(box).waiting, box.texts()) == (0, ["word a", "word b"])
+
+
+def test_a_changed_file_stands_as_it_was_until_it_is_settled(box: Box) -> None:
+    mail(box.mail / "a", "red")
+    age(box, "a")
+    ingest(box)
+    mail(box.mail / "a", "blue")
+    assert (ingest(box).waiting, box.texts()) == (1, ["red"])
+    os.utime(box.mail / "a", (1e9 + 1, 1e9 + 1))
+    assert (ingest(box).changed, box.texts()) == (1, ["blue"])
+
+
+def test_nothing_goes_while_something_may_be_the_same_under_another_name(box: Box) -> None:
+    mail(box.mail / "a", "red")
+    age(box, "a")
+    ingest(box)
+    (box.mail / "a").unlink()
+    mail(box.mail / "b", "red")
+    assert (ingest(box).removed, box.texts()) == (0, ["red"])
+    age(box, "b")
+    summary = ingest(box)
+    assert (summary.gone, summary.duplicates, summary.removed, box.texts()) == (1, 1, 0, ["red"])

@@ -1,0 +1,379 @@
+"""Followed folders, with real files and the system's real events: what is told, where, and what is passed over."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.ingest.follow import Follow, Followed
+from engine.ingest.scan import look, reached
+from engine.ingest.unrest import Due, Pace
+
+QUICK = Pace(quiet=0.2, patience=3, rescan=600, poll=0.2, beat=0.1)
+NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="these limits and mounts are Linux's")
+
+
+@contextmanager
+def following(*roots: Path, pace: Pace = QUICK, polling: bool = False) -> Iterator[Follow]:
+    """Follow roots, with what is due at first already taken."""
+    with Follow(pace, polling=polling) as follow:
+        for root in roots:
+            follow.add(str(root))
+        follow.due()
+        yield follow
+
+
+def wait_for(follow: Follow, there: Callable[[list[Due]], bool]) -> list[Due]:
+    """Take what becomes due until that is enough."""
+    found: list[Due] = []
+    ends = time.monotonic() + 30
+    while not there(found):
+        assert time.monotonic() < ends, found
+        follow.wait()
+        found += follow.due()
+    return found
+
+
+def folders(follow: Follow, *wanted: Path) -> None:
+    """Wait until all of these folders, or folders above them, were due."""
+    wait_for(follow, lambda due: all(any(one.folder == str(path) for one in due) for path in wanted))
+
+
+def rest(follow: Follow, seconds: float = 1.0) -> list[Due]:
+    """Give what becomes due in a while."""
+    ends, found = time.monotonic() + seconds, list[Due]()
+    while time.monotonic() < ends:
+        follow.wait()
+        found += follow.due()
+    return found
+
+
+@pytest.fixture
+def mail(tmp_path: Path) -> Path:
+    """Give a folder of mail with the folders of a delivery in it."""
+    for name in ("cur", "new", "tmp"):
+        (tmp_path / "mail" / "box" / name).mkdir(parents=True)
+    return tmp_path / "mail"
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_a_new_file_makes_its_folder_due(mail: Path, polling: bool) -> None:
+    with following(mail, polling=polling) as follow:
+        (mail / "box" / "new" / "1").write_text("x")
+        folders(follow, mail / "box" / "new")
+
+
+def test_a_delivery_makes_the_folder_due_in_which_it_can_be_read(mail: Path) -> None:
+    with following(mail) as follow:
+        (mail / "box" / "tmp" / "1700000000.1.host").write_text("x")
+        assert rest(follow) == []
+        (mail / "box" / "tmp" / "1700000000.1.host").rename(mail / "box" / "new" / "1700000000.1.host")
+        folders(follow, mail / "box" / "new")
+        (mail / "box" / "new" / "1700000000.1.host").rename(mail / "box" / "cur" / "1700000000.1.host:2,S")
+        folders(follow, mail / "box")
+
+
+def test_unfinished_deliveries_are_not_read_whatever_they_are_named(mail: Path) -> None:
+    with following(mail) as follow:
+        (mail / "box" / "tmp" / "odd").write_text("x")
+        assert {one.folder for one in wait_for(follow, bool)} == {str(mail / "box")}
+
+
+def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) -> None:
+    with following(mail, pace=Pace(quiet=4, patience=60, beat=0.1)) as follow, (mail / "big").open("w") as file:
+        for _ in range(20):
+            file.write("x" * 100)
+            file.flush()
+            time.sleep(0.1)
+            assert follow.due() == []
+        folders(follow, mail)
+
+
+def test_a_root_that_never_rests_is_due_all_the_same(mail: Path) -> None:
+    with following(mail, pace=Pace(quiet=30, patience=0.5, beat=0.1)) as follow:
+        (mail / "big").write_text("x")
+        folders(follow, mail)
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_deletions_and_renames_make_their_folders_due(mail: Path, polling: bool) -> None:
+    for name in ("a", "b"):
+        (mail / "box" / "cur" / name).write_text(name)
+    with following(mail, polling=polling) as follow:
+        (mail / "box" / "cur" / "a").unlink()
+        folders(follow, mail / "box" / "cur")
+        (mail / "box" / "cur" / "b").rename(mail / "box" / "new" / "b")
+        folders(follow, mail / "box")
+
+
+def test_a_folder_that_comes_with_its_files_and_goes_with_them_is_noticed(mail: Path, tmp_path: Path) -> None:
+    (tmp_path / "other" / "deep").mkdir(parents=True)
+    (tmp_path / "other" / "deep" / "a").write_text("x")
+    with following(mail) as follow:
+        (tmp_path / "other").rename(mail / "other")
+        found = wait_for(follow, bool)
+        assert {one.folder for one in found} <= {str(mail), str(mail / "other"), str(mail / "other" / "deep")}
+        (mail / "other" / "deep" / "b").write_text("x")
+        folders(follow, mail / "other" / "deep")
+        (mail / "other").rename(tmp_path / "other")
+        folders(follow, mail)
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_a_file_survives_editors_that_put_another_in_its_place(tmp_path: Path, polling: bool) -> None:
+    file = tmp_path / "notes.mbox"
+    file.write_text("one")
+    with following(file, polling=polling) as follow:
+        for number in range(3):
+            (tmp_path / f".notes{number}").write_text(f"another {number}")
+            (tmp_path / f".notes{number}").rename(file)
+            assert {one.folder for one in wait_for(follow, bool)} == {str(file)}
+        (tmp_path / "neighbour").write_text("x")
+        assert rest(follow) == []
+
+
+def test_what_is_never_read_makes_nothing_due(mail: Path) -> None:
+    (mail / ".git" / "objects").mkdir(parents=True)
+    with following(mail) as follow:
+        for name in (".git/objects/a", ".notes.swp", "dovecot.index.log", "box/cur/x.tmp"):
+            (mail / name).write_text("x")
+        (mail / "box" / "cur").joinpath("x.tmp").read_text()
+        assert rest(follow) == []
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_what_changes_where_we_write_ourselves_makes_nothing_due(mail: Path, polling: bool) -> None:
+    (mail / "ours").mkdir()
+    with Follow(QUICK, polling=polling, aside=[str(mail / "ours")]) as follow:
+        follow.add(str(mail))
+        follow.due()
+        (mail / "ours" / "ledger").write_text("x")
+        assert rest(follow) == []
+        (mail / "oursonly").write_text("x")
+        folders(follow, mail)
+
+
+def test_reading_makes_nothing_due(mail: Path) -> None:
+    (mail / "a").write_text("x")
+    with following(mail) as follow:
+        assert (mail / "a").read_text() == "x"
+        assert list(mail.rglob("*"))
+        assert rest(follow) == []
+
+
+def test_a_burst_is_one_thing_that_is_due(mail: Path) -> None:
+    with following(mail, pace=Pace(quiet=1.5, patience=60, beat=0.1)) as follow:
+        for number in range(2000):
+            (mail / "box" / "new" / f"{number}").write_text("x")
+        assert wait_for(follow, bool) == [Due(str(mail), str(mail / "box" / "new"))]
+
+
+@LINUX
+def test_changes_are_still_told_of_when_the_system_has_dropped_many(
+    mail: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Make more changes than the system keeps, faster than they are taken up, and a folder in the midst of them."""
+    with following(mail, pace=Pace(quiet=2, patience=120, beat=0.1)) as follow:
+        _flood(mail / "box" / "new")
+        (mail / "deep" / "down").mkdir(parents=True)
+        wait_for(follow, bool)
+        assert "overflowed" in caplog.text
+        (mail / "deep" / "down" / "last").write_text("x")
+        folders(follow, mail / "deep" / "down")
+
+
+def _flood(folder: Path) -> None:
+    """Make and remove files without letting go of the interpreter, so that nobody takes up what the system tells."""
+    before, libc = sys.getswitchinterval(), ctypes.PyDLL(None)
+    kept = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    sys.setswitchinterval(1000)
+    try:
+        for number in range(kept // 3 + 1000):  # made, closed, removed
+            name = os.fsencode(folder / str(number))
+            libc.close(libc.creat(name, 0o600))
+            libc.unlink(name)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_a_root_that_vanishes_is_said_to_and_is_due_when_it_is_back(mail: Path, tmp_path: Path) -> None:
+    with following(mail) as follow:
+        mail.rename(tmp_path / "away")
+        assert follow.beat() == [Followed(str(mail), "missing")]
+        (tmp_path / "away" / "late").write_text("x")
+        assert (rest(follow), follow.beat()) == ([], [])
+        (tmp_path / "away").rename(mail)
+        assert follow.beat() == [Followed(str(mail), "events")]
+        folders(follow, mail)
+        (mail / "box" / "cur" / "a").write_text("x")
+        folders(follow, mail / "box" / "cur")
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_a_root_that_was_made_anew_is_watched_anew(tmp_path: Path, polling: bool) -> None:
+    """Make it anew at once: the new folder may well have the number of the old one."""
+    root = tmp_path / "mail"
+    root.mkdir()
+    with following(root, polling=polling) as follow:
+        for number in range(2):
+            root.rmdir()
+            root.mkdir()
+            (root / f"{number}").write_text("x")
+            wait_for(follow, lambda due: bool(due or follow.beat()))
+            (root / f"{number}").unlink()
+            rest(follow, 0.5)
+        follow.beat()
+        (root / "a").write_text("x")
+        folders(follow, root)
+
+
+def test_a_root_that_is_not_there_yet_is_followed_when_it_is(tmp_path: Path) -> None:
+    with Follow(QUICK) as follow:
+        assert follow.add(str(tmp_path / "later")) == Followed(str(tmp_path / "later"), "missing")
+        assert (follow.beat(), rest(follow, 0.3)) == ([], [])
+        (tmp_path / "later").mkdir()
+        assert [one.how for one in follow.beat()] == ["events"]
+        folders(follow, tmp_path / "later")
+
+
+def test_a_root_by_a_link_is_told_of_under_its_own_name(mail: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(mail)
+    with following(tmp_path / "link") as follow:
+        (mail / "box" / "cur" / "a").write_text("x")
+        folders(follow, tmp_path / "link" / "box" / "cur")
+
+
+def test_names_that_are_no_text_are_told_of(mail: Path) -> None:
+    folder = os.fsdecode(os.fsencode(mail) + b"/caf\xe9")
+    Path(folder).mkdir()
+    with following(mail) as follow:
+        (Path(folder) / "a").write_text("x")
+        folders(follow, Path(folder))
+
+
+def test_everything_is_due_now_and_then_for_what_nobody_told_of(mail: Path) -> None:
+    with following(mail, pace=Pace(quiet=0.1, rescan=0.5, beat=0.1)) as follow:
+        assert wait_for(follow, bool) == [Due(str(mail), str(mail), every=True)]
+
+
+LIMITED = """
+import sys
+from pathlib import Path
+Path("/proc/sys/user/{limit}").write_text(sys.argv[2])
+from engine.ingest.follow import Follow
+from engine.ingest.unrest import Pace
+with Follow(Pace(quiet=0.1, poll=0.1, beat=0.1)) as follow:
+    print(follow.add(sys.argv[1]))
+    follow.due()
+    Path(sys.argv[1], "a", "new").write_text("x")
+    while not (due := follow.due()):
+        follow.wait()
+    print(due)
+    for number in range(20):
+        Path(sys.argv[1], str(number)).mkdir()
+    while not (changed := follow.beat()) and {enough}:
+        follow.wait()
+    print(changed)
+"""
+
+
+def limited(root: Path, limit: str, most: int) -> list[str]:
+    """Follow a root in a process to whom the system lends so many watches, and give what it says."""
+    enough = "True" if most > 3 else "False"
+    code = LIMITED.format(limit=limit, enough=enough)
+    command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", code, str(root), str(most)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if done.returncode and ("unshare" in done.stderr or "/proc/sys/user" in done.stderr):
+        pytest.skip("no user namespaces here")
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("limit", "name"), [("max_inotify_watches", "watches"), ("max_inotify_instances", "instances")]
+)
+def test_where_the_system_lends_too_few_watches_it_looks_instead_and_says_which_limit(
+    tmp_path: Path, limit: str, name: str
+) -> None:
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+    followed, due, _ = limited(tmp_path, limit, 1 if name == "instances" else 3)
+    assert "how='polling'" in followed
+    assert f"sudo sysctl fs.inotify.max_user_{name}=" in followed
+    assert f"folder='{tmp_path}" in due
+
+
+@LINUX
+def test_where_new_folders_take_the_last_watch_it_looks_from_then_on(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    followed, _, changed = limited(tmp_path, "max_inotify_watches", 10)
+    assert ("how='events'" in followed, "how='polling'" in changed) == (True, True)
+
+
+MOUNTED = """
+import subprocess, sys
+from pathlib import Path
+from engine.ingest.follow import Follow
+from engine.ingest.unrest import Pace
+root = sys.argv[1]
+subprocess.run(["mount", "-t", "tmpfs", "none", root], check=True)
+Path(root, "a").write_text("x")
+with Follow(Pace(quiet=0.1, beat=0.1)) as follow:
+    print(follow.add(root).how, len(follow.due()))
+    subprocess.run(["umount", root], check=True)
+    print(*(one.how for one in follow.beat()), len(follow.beat()), len(follow.due()))
+    subprocess.run(["mount", "-t", "tmpfs", "none", root], check=True)
+    Path(root, "a").write_text("x")
+    print(*(one.how for one in follow.beat()))
+    while not (due := follow.due()):
+        follow.wait()
+    print(len(due))
+"""
+
+
+@LINUX
+def test_the_empty_folder_that_an_unmounted_disk_leaves_is_a_missing_root(tmp_path: Path) -> None:
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", MOUNTED, str(tmp_path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if done.returncode and ("unshare" in done.stderr or "mount" in done.stderr):
+        pytest.skip("nothing can be mounted here")
+    assert (done.stdout.splitlines(), done.stderr) == (["events 1", "missing 0 0", "events", "1"], "")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(NAMES, min_size=1, max_size=4), max_size=8), st.lists(NAMES, max_size=5))
+def test_a_folder_is_reached_exactly_where_a_walk_comes_to_it(
+    tmp_path_factory: pytest.TempPathFactory, made: list[list[str]], asked: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    for parts in made:
+        root.joinpath(*parts).mkdir(parents=True, exist_ok=True)
+    for folder in [path for path in root.rglob("*") if path.is_dir()]:
+        (folder / "file").write_text("x")
+    (root / "file").write_text("x")
+    walked = {str(Path(os.fsdecode(path)).parent) for path in look(os.fsencode(root), {}, lambda path: False).new}
+    wanted = root.joinpath(*asked)
+    expected = next(str(path) for path in (wanted, *wanted.parents) if str(path) in walked)
+    assert reached(str(root), str(wanted)) == expected
+
+
+def test_a_link_to_a_folder_is_not_reached(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert reached(str(tmp_path), f"{tmp_path}/link/deep") == str(tmp_path)
