@@ -57,10 +57,11 @@ def show(
             which = f" as {message_id}" if message_id else ""
             raise UsageError(f"nothing was read from {path}{which}", f"pkb ingest {path}")
         for row in rows:
-            out.data(row) if as_json else _print_document(row)
+            out.data(row) if as_json else print_document(row)
 
 
-def _print_document(row: dict[str, Any]) -> None:
+def print_document(row: dict[str, Any]) -> None:
+    """Print one document, its lines numbered."""
     about = {
         "Message-ID": row["message_id"],
         "From": row["sender"],
