@@ -16,10 +16,10 @@ NANO = Path(__file__).parent / "data" / "nano"  # the language model that `make 
 NOW = "2024-06-19T08:00"
 # What nano, small as it is, can answer in words, or finds no answer to.
 WORDS = (
-    "Where does the choir rehearse now?",
+    "When was the spring concert?",
     "How much is a ticket for the summer concert?",
     "What do tickets for the summer concert cost?",
-    "How many bicycles were repaired on the repair day?",
+    "On which days do I work at the workshop from June?",
     "Who won the second prize in the raffle?",
 )
 QUESTIONS = (
@@ -86,6 +86,7 @@ def _script() -> list[tuple[str, list[list[str]]]]:
         ("The same in words, by a tiny model made for this demo: expect little of it.", [_use(), *worded]),
         ("Read ahead while nobody asks, then answer anew: what was read comes from disk.", ahead),
         ("Look around.", [["search", "gazebo", "-k", "2"], ["stats"]]),
+        ("What answered most of this stayed in memory; it would leave by itself.", [["serve", "--stop"]]),
     ]
 
 
