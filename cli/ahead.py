@@ -1,13 +1,15 @@
-"""What was read ahead, and what was left, as a person reads it and as JSON."""
+"""What a night did and what it left, as a person reads it and as JSON."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cli import out
-from cli.plain import count, one_line, size
+from cli.plain import one_line, size
 
 if TYPE_CHECKING:
-    from engine.idle.work import Done
+    from cli.idle import Report
+    from engine.idle.night import Done
+    from store.spent import Spent
 
 _LEFT = {
     "there": "there",
@@ -15,45 +17,90 @@ _LEFT = {
     "units": "--max",
     "room": "no room",
     "changed": "new mail",
+    "failed": "failed",
+    "given up": "given up",
+    "stopped": "stopped",
     "planned": "planned",
 }
+_WANTED = ("time", "units", "room", "changed", "stopped")
+# What a kind of work is called when it was done once, and more often.
+_NAMES = {
+    "refresh": ("answer looked at again", "answers looked at again"),
+    "owed": ("own answer made", "own answers made"),
+    "abstract": ("abstract written", "abstracts written"),
+    "predict": ("prediction", "predictions"),
+    "populate": ("foreseen question readied", "foreseen questions readied"),
+    "convert": ("question answered that was read ahead", "questions answered that were read ahead"),
+    "first": ("segment read ahead", "segments read ahead"),
+    "blocks": ("block read ahead", "blocks read ahead"),
+    "refill": ("segment read again", "segments read again"),
+}
 
-_WANTED = ("time", "units", "room", "changed")
 
-
-def row(done: "Sequence[Done]", reason: str | None, seconds: float, *, dry_run: bool) -> dict[str, Any]:
+def row(report: "Report", seconds: float, *, dry_run: bool) -> dict[str, Any]:
     """Give what was done as plain values."""
+    done = report.done
     return {
         "schema": out.SCHEMA,
         "dry_run": dry_run,
-        "reason": reason,
-        "units": [
-            {"job": one.unit.job, "what": one.unit.what, "why": one.unit.why, "tokens": len(one.unit.path[-1]),
-             "expected": round(one.unit.expected, 3), "gain_s": round(one.unit.gain, 4),
-             "cost_s": round(one.unit.seconds, 4), "state": one.state, "seconds": round(one.seconds, 4),
-             "bytes": one.bytes}
-            for one in done
-        ],
+        "reason": report.reason,
+        "units": [_unit(one) for one in done],
         "done": sum(one.state == "done" for one in done),
-        "bytes": sum(one.bytes for one in done),
+        "bytes": sum(one.spent.bytes for one in done),
         "seconds": round(seconds, 3),
-    }  # fmt: skip
+        "kinds": [{"job": kind, **_spent(spent)} for kind, spent in report.spent.items()],
+        "so_far": [
+            {"job": kind, **_spent(paid.spent), "hits": paid.hits, "saved_s": round(paid.saved_s, 3)}
+            for kind, paid in report.so_far.items()
+        ],
+    }
 
 
 def show(done: "Sequence[Done]") -> None:
     """Print a line for each unit."""
     for one in done:
         unit = one.unit
-        took = f"{one.seconds:.2f} s" if one.state == "done" else _LEFT[one.state]
-        about = f"{len(unit.path[-1])} tokens, saves {unit.gain:.2f} s"
-        print(f"{unit.job:<6}  {took:>8}  {one_line(unit.what, 70)} · {unit.why} · {about}")
+        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _LEFT[one.state]
+        about = [f"{unit.tokens} tokens"] if unit.tokens else []
+        about += [f"saves {unit.gain:.2f} s"] if unit.gain else []
+        about += [one.reason] if one.reason else []
+        print(f"{unit.kind:<8}  {took:>8}  {' · '.join([one_line(unit.what, 70), unit.why, *about])}")
 
 
 def sum_up(done: "Sequence[Done]", seconds: float) -> None:
-    """Say in a line what was read ahead, and nothing where nothing was."""
-    read = [one for one in done if one.state == "done"]
+    """Say in a line what was done, and nothing where nothing was."""
+    kinds = [one.unit.kind for one in done if one.state == "done" and one.unit.kind != "upkeep"]
     left = sorted({_LEFT[one.state] for one in done if one.state in _WANTED})
-    if read:
-        kept = f"{count(len(read), 'segment')} read ahead in {seconds:.1f} s, {size(sum(one.bytes for one in read))}"
-        more = sum(one.state in _WANTED for one in done)
-        print(kept + (f"; {more:,} left: {', '.join(left)}" if left else ""))
+    if not kinds:
+        return
+    counts = ", ".join(f"{kinds.count(kind):,} {_NAMES[kind][kinds.count(kind) != 1]}" for kind in dict.fromkeys(kinds))
+    kept = f", {size(stored)}" if (stored := sum(one.spent.bytes for one in done)) else ""
+    more = sum(one.state in _WANTED for one in done)
+    print(f"{counts} in {seconds:.1f} s{kept}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
+
+
+def _unit(one: "Done") -> dict[str, Any]:
+    unit = one.unit
+    return {
+        "job": unit.kind,
+        "what": unit.what,
+        "why": unit.why,
+        "tokens": unit.tokens,
+        "expected": round(unit.expected, 3),
+        "gain_s": round(unit.gain, 4),
+        "cost_s": round(unit.seconds, 4),
+        "state": one.state,
+        "seconds": round(one.spent.seconds, 4),
+        "bytes": one.spent.bytes,
+    }
+
+
+def _spent(spent: "Spent") -> dict[str, Any]:
+    return {
+        "units": spent.units,
+        "seconds": round(spent.seconds, 4),
+        "tokens_read": spent.read,
+        "tokens_written": spent.written,
+        "flops": round(spent.flops),
+        "bytes": spent.bytes,
+    }

@@ -1,119 +1,215 @@
-"""`pkb idle`: what makes the next questions faster, done within limits while nobody asks, and what came of it."""
+"""`pkb idle`: the night's work, done within limits while nobody asks, and what came of it."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import ahead, deeds, out
+from cli import ahead, out
 from cli.given import duration
-from cli.progress import Tick, bars
+from cli.progress import bars
 from cli.session import Session, session
 from store.errors import Locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
-    from engine.idle.plan import Night
-    from engine.idle.work import Done
+    from cli.night import Nightly
+    from engine.idle.night import Done
+    from engine.idle.units import Kind
+    from store.spent import Paid, Spent
 
-_PLANNED = 4  # one part in so many of the time, at most, goes into planning
+_PLANNED = 4  # one part in so many of the time, at most, goes into planning what is read ahead
 _MANY = 1_000_000
+_ENDS_IT = ("done", "there", "room", "failed", "given up")  # what comes of a unit that another night would not change
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
-    """When to stop, on the monotonic clock; and whether to do anything at all."""
+class Asked:
+    """What a command line asks for: when to stop, on the monotonic clock, and whether to do anything at all."""
 
     began: float
     seconds: float
     units: int
+    predictions: int
     dry_run: bool
+    force: bool
+
+    @property
+    def until(self) -> float:
+        """Give when to stop."""
+        return self.began + self.seconds
+
+
+@dataclass(slots=True)
+class Report:
+    """What was done and what was left; what it took by kind; what the kinds took and brought in all nights so far."""
+
+    done: "list[Done]" = field(default_factory=list)
+    reason: str | None = None
+    spent: "dict[Kind, Spent]" = field(default_factory=dict)
+    so_far: "dict[str, Paid]" = field(default_factory=dict)
 
 
 def idle(
     budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h (10m).")] = "10m",
     most: Annotated[int, typer.Option("--max", metavar="N", min=1, help="Do at most so many units.")] = _MANY,
+    predictions: Annotated[
+        int, typer.Option("--max-predictions", metavar="N", min=0, help="Ready at most so many foreseen questions.")
+    ] = _MANY,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and why.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Do also what a single question speaks for.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="On battery too, while someone is there, and for what was asked but once.")
+    ] = False,
+    install: Annotated[bool, typer.Option("--install", help="Have it run every hour.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Have it run no more by itself.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show what runs it, if anything does.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every unit, and why nothing is done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all units as JSON.")] = False,
 ) -> None:
-    """Read ahead what questions are likely to need next, and stop.
+    """Make the next answers faster while nobody asks, then stop.
 
     Example: pkb idle --budget 10m
     """
-    limits = _Limits(time.monotonic(), duration("--budget", budget), most, dry_run)
+    if install or uninstall or status:
+        from cli.install import arrange
+
+        arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
+        return
+    asked = Asked(time.monotonic(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:
-        done, reason = _idle(opened, limits, 1 if force else 2, quiet=as_json)
-    seconds = time.monotonic() - limits.began
+        from cli import shift
+
+        report = shift.work(opened, asked, partial(work, opened, asked, quiet=as_json))
+    seconds = time.monotonic() - asked.began
     if as_json:
-        out.data(ahead.row(done, reason, seconds, dry_run=dry_run))
+        out.data(ahead.row(report, seconds, dry_run=dry_run))
         return
     if verbose or dry_run:
-        ahead.show(done)
-    if verbose and reason:
-        out.say(f"pkb: nothing is read ahead: {reason}")
-    ahead.sum_up(done, seconds)
+        ahead.show(report.done)
+    if verbose and report.reason:
+        out.say(f"pkb: {'the rest' if report.done else 'nothing'} is done: {report.reason}")
+    ahead.sum_up(report.done, seconds)
 
 
-def _idle(opened: Session, limits: _Limits, least: int, *, quiet: bool) -> "tuple[list[Done], str | None]":
-    """Plan and work, as the only one to; gives what was done, or the reason why nothing can be."""
-    _, locks = opened.ledger, opened.locks  # NoStore before a lock file is made
+def work(opened: Session, asked: Asked, *, quiet: bool) -> Report:
+    """Work as the only one to; whatever keeps it from working is a reason, and no error."""
+    ledger, locks, report = opened.ledger, opened.locks, Report()  # NoStore before a lock file is made
     with locks.idle() as alone:
-        if not alone and not limits.dry_run:
-            return [], "another pkb idle is at work"
-        if opened.writer.load and not deeds.ever_asked(opened):
-            return [], "no question was asked yet"
-        night = deeds.night(opened, least=least)
-        if night is None:
-            return [], "a quote needs nothing; for answers in words: pkb model pull"
-        if night.reading.kept is None:
-            return [], "what this model reads is not kept; see: pkb config get kv.reuse"
-        try:
-            return _work(opened, night, limits, quiet=quiet), None
-        except Locked as busy:  # another day
-            return [], busy.message
+        if not alone and not asked.dry_run:
+            report.reason = "another pkb idle is at work"
+            return report
+        from store.rest import rests
+        from store.spent import Account
+
+        if rests(ledger, *_about(opened, asked)):
+            report.reason = "nothing has changed since there was nothing left to do"
+        else:
+            try:
+                _plan_and_work(opened, asked, report, quiet=quiet)
+            except Locked as busy:  # another day
+                report.reason = busy.message
+        account = Account(ledger)
+        if not asked.dry_run:
+            account.gather(opened.now.timestamp())
+        report.so_far = account.by_kind()
+    return report
 
 
-def _work(opened: Session, night: "Night", limits: _Limits, *, quiet: bool) -> "list[Done]":
-    """Plan and do units, and again where the bank has changed meanwhile."""
-    from engine.idle.plan import plan
-    from engine.idle.work import Done, Limits, work
+def _about(opened: Session, asked: Asked) -> tuple[str, ...]:
+    """Give what there is to do depends on, beside the ledger: once a day it is looked at anyway."""
+    from cli.foresight import quiet
+    from engine.settings import keys
 
-    planned, done = limits.began + limits.seconds / _PLANNED, list[Done]()
-    with bars(quiet=quiet) as tick:
-        while True:
-            with opened.locks.reader():
-                generation = opened.ledger.generation
-                units = plan(night, lambda: time.monotonic() > planned)
-            if limits.dry_run:
-                return [Done(unit, "planned") for unit in units]
-            left = Limits(limits.began + limits.seconds, limits.units - len(done))
-            steps = work(night.reading, units, left, time.monotonic, partial(_changed, opened, generation))
-            found = list(_each(opened, steps, len(done), len(units), tick))
-            done += [one for one in found if one.state == "done"]
-            if "changed" not in {one.state for one in found} or time.monotonic() > left.until:
-                return [*done, *(one for one in found if one.state != "done")]
+    about = (opened.now.date().isoformat(), asked.force, quiet(opened))
+    return (repr(keys(opened.settings)), opened.writer.fingerprint, repr(about))
 
 
-def _each(opened: Session, steps: "Iterator[Done]", before: int, total: int, tick: Tick) -> "Iterator[Done]":
-    """Do each unit while nobody rewrites the tables, and between two let those go first who wait to."""
-    number = before
-    while True:
-        try:
-            with opened.locks.reader():
-                one = next(steps, None)
-        except Locked:
-            return
-        if one is None:
-            return
-        number += 1
-        tick("read", number, before + total)
-        yield one
+def _may_go_on(opened: Session, asked: Asked) -> "Callable[[], str | None]":
+    """Give what tells, at any moment, why the machine is to be left alone; None where it may be used."""
+    settings = opened.settings.idle
+    if asked.force or settings.when == "always":
+        return lambda: None
+    from engine.clock import now
+    from engine.idle.device import Limits, why_not
+    from engine.idle.machine import Machine
+
+    machine, limits = Machine(), Limits(settings.load, settings.away_s)
+
+    def reason() -> str | None:
+        last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
+        return why_not(machine.facts(None if last is None else now(opened.environ).timestamp() - last), limits)
+
+    return reason
 
 
-def _changed(opened: Session, generation: int) -> bool:
-    return opened.ledger.generation != generation
+def _plan_and_work(opened: Session, asked: Asked, report: Report, *, quiet: bool) -> None:
+    """Do what there is to do; where all of it is done, the next night need not look before something changes."""
+    from cli.night import Nightly
+
+    planned, may_go_on = asked.began + asked.seconds / _PLANNED, _may_go_on(opened, asked)
+    nightly = Nightly(
+        opened,
+        force=asked.force,
+        predictions=asked.predictions,
+        late=lambda: time.monotonic() > planned,
+        over=lambda: time.monotonic() > asked.until,
+    )
+    if asked.dry_run:
+        report.done = _only_planned(nightly)
+        return
+    report.reason = may_go_on()
+    if report.reason is not None:
+        return
+    _work(opened, asked, nightly, may_go_on, report, quiet=quiet)
+    if {one.state for one in report.done} <= set(_ENDS_IT) and not nightly.late():
+        from store.rest import rest
+
+        rest(opened.ledger, *_about(opened, asked))
+
+
+def _only_planned(nightly: "Nightly") -> "list[Done]":
+    from engine.idle.night import Done
+
+    return [Done(unit, "planned") for plan in nightly.plans().values() for unit in plan()]
+
+
+def _work(
+    opened: Session,
+    asked: Asked,
+    nightly: "Nightly",
+    may_go_on: "Callable[[], str | None]",
+    report: Report,
+    *,
+    quiet: bool,
+) -> None:
+    """Do units, and note what became of each: of one that was planned again, the last."""
+    from engine.idle.night import Limits, Night, World
+    from store.jobs import Jobs
+    from store.spent import Account
+
+    ledger = opened.ledger
+    world = World(
+        clock=time.monotonic,
+        may_go_on=may_go_on,
+        generation=lambda: ledger.generation,
+        measure=nightly.measure,
+        now=opened.now.timestamp(),
+    )
+    night = Night(Jobs(ledger), Account(ledger), world, Limits(asked.until, asked.units))
+    report.spent, found = night.spent, dict[tuple[str, str], "Done"]()
+    try:
+        with bars(quiet=quiet) as tick:
+            for one in night.work(nightly.plans()):
+                name = (one.unit.kind, one.unit.subject)
+                known = found.get(name)
+                if known is None or known.state != "done":
+                    found[name] = one
+                report.reason = one.reason if one.state == "stopped" else report.reason
+                tick(one.unit.kind, sum(other.unit.kind == one.unit.kind for other in found.values()), None)
+    finally:
+        report.done = list(found.values())
+    if not report.done:
+        report.reason = "there is nothing to do"

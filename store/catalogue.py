@@ -115,6 +115,8 @@ class Catalogue:
         for key in keys:
             standing += self._rows.execute("SELECT document FROM places WHERE path = ?", key).fetchall()
         moved.mark(self._ledger, (document for (document,) in standing))
+        if standing:
+            self._ledger.raise_generation()  # what stands nowhere is not read any more
         self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
         for table in ("files", "places", "problems"):
             self._rows.executemany(f"DELETE FROM {table} WHERE path = ?", keys)
@@ -189,6 +191,7 @@ class Catalogue:
             self._rows.execute(sql, (key, place.item))
 
     def _insert(self, rows: Iterable[_Row]) -> None:
+        self._ledger.raise_generation()  # what stood nowhere, as after a kill, is read again
         self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _put_state(self, key: bytes, state: FileState) -> None:

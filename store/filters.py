@@ -27,6 +27,11 @@ def among(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
 
 
+def holding(column: str, values: Iterable[str]) -> str:
+    """Give the condition that a column, a list, holds any of these values."""
+    return f"array_has_any({column}, [{', '.join(map(_text, values)) or _text('')}])"
+
+
 def _text(value: str) -> str:
     text = value.encode("utf-8", "replace").decode()  # an argument that was no text holds half characters
     return "'" + text.replace("'", "''") + "'"

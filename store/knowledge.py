@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from store import frequencies, journal, moved, passages
 from store.catalogue import Catalogue
 from store.entry import Entry, chunk_rows, document_row
-from store.filters import among
+from store.filters import among, holding
 from store.frequencies import Tally
 from store.journal import Change
 from store.ledger import UNTIDY, Ledger
@@ -92,6 +92,7 @@ class Knowledge:
                 changed.setdefault(one.now, []).append(one.document)
         if changed:
             with self._ledger.transaction():
+                self._ledger.raise_generation()
                 moved.doubt(self._ledger, chain(*changed.values()))
                 self._ledger.add(UNTIDY, sum(map(len, changed.values())))
         for collections, members in changed.items():
@@ -109,9 +110,15 @@ class Knowledge:
         return self._ledger.count(UNTIDY)
 
     def compact(self) -> None:
-        """Tidy the tables after many small changes."""
+        """Tidy the tables after many small changes; among many chunks, words may find others from then on."""
+        stirs = self.untidy > 0
+        if stirs:
+            self._ledger.raise_generation()  # for a kill in between
         self._tables.compact()
-        self._ledger.set(UNTIDY, "0")
+        with self._ledger.transaction():
+            self._ledger.set(UNTIDY, "0")
+            if stirs:
+                self._ledger.raise_generation()  # for who has looked in between
 
     @cached_property
     def _tables(self) -> "Tables":
@@ -126,6 +133,7 @@ class Knowledge:
             self._tables.delete("documents", among("id", documents))
             for name in ("chunks", self._ledger.get("vectors") or "vectors"):
                 self._tables.delete(name, among("document", documents))
+            self._tables.delete("abstracts", holding("documents", documents))
 
     def _keep_rows(self, entry: Entry) -> None:
         document, date = entry.document, entry.date

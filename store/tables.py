@@ -1,4 +1,4 @@
-"""LanceDB, and the only module that knows it: four typed tables, their indexes, search, compaction.
+"""LanceDB, and the only module that knows it: typed tables, their indexes, search, compaction.
 
 Knows columns and conditions; what a row means is the business of knowledge.py.
 """
@@ -49,6 +49,18 @@ _CHUNKS = [
 # Apart from the chunks: filling a column rewrites its rows, and leaves them outside the full-text index until it is
 # rebuilt (540 ms a query at 100,000 chunks, against 7).
 _VECTORS = [pa.field("id", pa.string(), nullable=False), pa.field("document", pa.string(), nullable=False), *_ABOUT]
+
+_ABSTRACTS = [
+    pa.field("id", pa.string(), nullable=False),
+    pa.field("text", pa.string(), nullable=False),
+    pa.field("chunks", pa.list_(pa.string()), nullable=False),
+    pa.field("documents", pa.list_(pa.string()), nullable=False),
+    pa.field("date", _DATE),
+    pa.field("made", pa.float64(), nullable=False),
+    pa.field("writer", pa.string(), nullable=False),
+    pa.field("asked", pa.int32(), nullable=False),
+    pa.field("drawn", pa.int32(), nullable=False),
+]
 
 # Our own words, already folded and stemmed: the candidates and rank-bm25 must agree on what a word is.
 _WORDS = FTS(
@@ -155,7 +167,7 @@ class Tables:
 
     def _table(self, name: str, width: int = 0) -> Any:
         if name not in self._open:
-            fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS}.get(name, _VECTORS)
+            fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "abstracts": _ABSTRACTS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
             there = name in self.names()
             self._open[name] = self._db.open_table(name) if there else self._db.create_table(name, schema=schema)
@@ -165,9 +177,12 @@ class Tables:
         """Make the indexes that a table lacks and is large enough for."""
         rows, made = table.count_rows(), {column for index in table.list_indices() for column in index.columns}
         wanted: dict[str, Any] = {"id": BTree(), "collections": LabelList()}
-        wanted |= {} if name == "documents" else {"document": BTree()}
+        if name == "abstracts":
+            wanted = {"id": BTree(), "documents": LabelList()}
+        elif name != "documents":
+            wanted["document"] = BTree()
         wanted |= {"words": _WORDS} if name == "chunks" else {}
-        if name not in ("documents", "chunks") and rows >= _CLUSTERED_FROM:
+        if name not in ("documents", "chunks", "abstracts") and rows >= _CLUSTERED_FROM:
             wanted["vector"] = IvfFlat(distance_type="dot", num_partitions=256)
         for column, config in wanted.items():
             if rows and column not in made:

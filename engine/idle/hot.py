@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.idle.units import Costs, Ids, Job, Path, Unit
+from engine.idle.segment import Costs, Ids, Path, Segment
+from engine.idle.units import Kind
 from store.records import Chunk
 
 MOST = 200  # chunks that are looked at
@@ -26,9 +27,9 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a chunk is read ahead: as which segment, for which job, and how many of the times it is retrieved help."""
+    """How a chunk is read ahead: as which segment, by which kind of work, and what share of its retrievals it helps."""
 
-    job: Job
+    kind: Kind
     system: Ids
     segment: Callable[[Chunk], Ids]
     share: Callable[[Heat], float]
@@ -55,8 +56,8 @@ def hottest(found: Sequence[Heat], collections: Callable[[str], Sequence[str]], 
 
 def plan(
     hot: Sequence[Heat], chunks: Mapping[str, Chunk], manner: Manner, kept: Callable[[Path], bool], costs: Costs
-) -> Iterator[Unit]:
-    """Give a unit for each of these chunks that there is and that is not kept; and one for the system segment."""
+) -> Iterator[Segment]:
+    """Give the segment of each of these chunks that there is and that is not kept; and the system segment."""
     for heat in hot:
         if heat.chunk not in chunks:
             continue
@@ -66,8 +67,10 @@ def plan(
             continue
         expected, why = heat.times * manner.share(heat), _times(heat.times)
         if not kept(system):
-            yield _unit(manner.job, "what every prompt begins with", "every question needs it", system, expected, costs)
-        yield _unit(manner.job, chunk.header, why, path, expected, costs)
+            yield _segment(
+                manner.kind, "what every prompt begins with", "every question needs it", system, expected, costs
+            )
+        yield _segment(manner.kind, chunk.header, why, path, expected, costs)
 
 
 def as_first(k: int) -> Callable[[Heat], float]:
@@ -75,9 +78,9 @@ def as_first(k: int) -> Callable[[Heat], float]:
     return lambda heat: (heat.first + 1) / (heat.times + k)
 
 
-def _unit(job: Job, what: str, why: str, path: Path, expected: float, costs: Costs) -> Unit:
+def _segment(kind: Kind, what: str, why: str, path: Path, expected: float, costs: Costs) -> Segment:
     tokens = len(path[-1])
-    return Unit(job, what, why, path, expected, tokens * costs.seconds, int(tokens * costs.bytes))
+    return Segment(kind, what, why, path, expected, tokens * costs.seconds, int(tokens * costs.bytes))
 
 
 def _times(number: int) -> str:

@@ -1,28 +1,29 @@
-"""The job `refill`: what went for lack of room is read again where there is room, as far as past questions want it.
+"""The job `refill`: what went for lack of room is read again where there is room, as far as kept questions want it.
 
-Knows the prompts of past questions as they would be asked now, and of the tree what went; reads nothing itself.
+PerCache 4.3.3: storage grows. Knows the prompts of those questions as they would be asked now, and of the tree what
+went; reads nothing itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from engine.idle.units import Ids, Path, Unit
+from engine.idle.segment import Ids, Path, Segment
 from store.kv_match import path_keys
 from store.kv_peek import Peek
 from store.kv_tree import Root
 
 
-def plan(asked: Iterable[tuple[str, int, Sequence[Path]]], root: Root, peek: Peek) -> list[Unit]:
-    """Give a unit for each segment that went, given questions, how often they were asked, and the paths they want.
+def plan(asked: Iterable[tuple[str, float, Sequence[Path]]], root: Root, peek: Peek) -> list[Segment]:
+    """Give each segment that went, given questions, how often they were asked, and the paths they want.
 
     What never was kept is not read, nor what stands behind it.
     """
-    units = dict[Path, Unit]()
+    found = dict[Path, Segment]()
     for question, times, paths in asked:
-        for unit in _gone(question, times, paths, root, peek):
-            known = units.get(unit.path)
-            units[unit.path] = replace(known, expected=known.expected + times) if known else unit
-    return list(units.values())
+        for one in _gone(question, times, paths, root, peek):
+            known = found.get(one.path)
+            found[one.path] = replace(known, expected=known.expected + times) if known else one
+    return list(found.values())
 
 
 def prefixes(segments: Sequence[Ids]) -> list[Path]:
@@ -40,7 +41,7 @@ def kept_or_gone(peek: Peek) -> Callable[[bytes], int | None]:
     return uses
 
 
-def _gone(question: str, times: int, paths: Sequence[Path], root: Root, peek: Peek) -> Iterator[Unit]:
+def _gone(question: str, times: float, paths: Sequence[Path], root: Root, peek: Peek) -> Iterator[Segment]:
     out = set[Path]()  # paths with nothing to stand behind
     for path in paths:
         key = path_keys(root, path)[-1]
@@ -50,4 +51,4 @@ def _gone(question: str, times: int, paths: Sequence[Path], root: Root, peek: Pe
         if ghost is None or path[:-1] in out:
             out.add(path)
             continue
-        yield Unit("refill", question, "it went for lack of room", path, times, ghost.seconds, ghost.bytes)
+        yield Segment("refill", question, "it went for lack of room", path, times, ghost.seconds, ghost.bytes)

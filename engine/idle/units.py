@@ -1,46 +1,55 @@
-"""A unit of idle work, one segment to be read ahead, and the order of units: benefit for each second of work. Pure."""
+"""A unit of idle work: what it is, what speaks for it, what it should cost and bring, and how to do it. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
-from store.kv_counts import Tally
+Kind = Literal["refresh", "owed", "abstract", "predict", "populate", "convert", "first", "blocks", "refill", "upkeep"]
+KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they are done
 
-Ids = tuple[int, ...]
-Path = tuple[Ids, ...]  # a segment behind those that it stands behind
-Job = Literal["first", "refill", "blocks"]
-
-_GUESSED_S = 1e-3  # a token, until one was read
+# `failed` and `given up`: it raised an error, now or too often; the others say why a unit was left.
+State = Literal[
+    "done", "there", "time", "units", "room", "changed", "failed", "given up", "stopped", "planned"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """What a token takes to read, in seconds, and to keep, in bytes; as measured on all that is kept."""
+class Outcome:
+    """What became of a unit, and the keys of the answers that it made."""
 
-    seconds: float
-    bytes: float
+    state: State = "done"
+    made: tuple[bytes, ...] = ()
+
+
+DONE = Outcome()
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One segment to be read and kept, behind others that must be read first where they are not kept.
+    """One piece of work, short enough not to be missed when it is broken off.
 
-    `what` names it and `why` says what it is good for, both for a person. `expected` is how many of as many questions
-    as were asked so far will want it.
+    `subject` names it within its kind, from one night to the next; `what` and `why` are for a person. `expected` is how
+    many of as many questions as were asked so far will want it, `saves` the seconds that each of them saves.
+    Where the unit `behind` which it stands is left, so is it.
     """
 
-    job: Job
+    kind: Kind
+    subject: str
     what: str
     why: str
-    path: Path
     expected: float
-    seconds: float  # that reading it is thought to take
-    bytes: int  # that keeping it is thought to take
+    saves: float
+    seconds: float  # that it is thought to take
+    do: Callable[[], Outcome] = field(compare=False, repr=False)
+    bytes: int = 0  # that keeping what it makes is thought to take
+    tokens: int = 0  # that it is to read, where that is known
+    behind: str | None = None
+    source: str = ""  # who wanted it
 
     @property
     def gain(self) -> float:
         """Give the seconds that questions will save."""
-        return self.expected * self.seconds
+        return self.expected * self.saves
 
     @property
     def rate(self) -> float:
@@ -48,23 +57,25 @@ class Unit:
         return self.gain / self.seconds if self.seconds else 0.0
 
 
-def costs(kept: Tally) -> Costs:
-    """Give what a token costs, from all that is kept."""
-    return Costs(kept.seconds / kept.tokens, kept.bytes / kept.tokens) if kept.tokens else Costs(_GUESSED_S, 0.0)
+def by_rate(units: Iterable[Unit]) -> list[Unit]:
+    """Put units in order of benefit per second."""
+    return sorted(units, key=lambda unit: -unit.rate)
 
 
 def in_order(units: Iterable[Unit]) -> list[Unit]:
-    """Put units in order of benefit per second, each behind what it stands behind; of two for one segment, the better.
+    """Put units in order of benefit per second, each behind what it stands behind; of two of one name, the better.
 
-    A segment is as good as the best one that waits for it.
+    A unit is as good as the best one that waits for it.
     """
-    best = dict[Path, Unit]()
+    best = dict[str, Unit]()
     for unit in units:
-        if unit.path not in best or unit.rate > best[unit.path].rate:
-            best[unit.path] = unit
-    rates = dict.fromkeys(best, 0.0)
+        if unit.subject not in best or unit.rate > best[unit.subject].rate:
+            best[unit.subject] = unit
+    rates, depths = dict.fromkeys(best, 0.0), dict.fromkeys(best, 0)
     for unit in best.values():
-        for end in range(1, len(unit.path) + 1):
-            if (above := unit.path[:end]) in rates:
-                rates[above] = max(rates[above], unit.rate)
-    return sorted(best.values(), key=lambda unit: (-rates[unit.path], len(unit.path)))
+        above: Unit | None = unit
+        while above is not None:
+            rates[above.subject] = max(rates[above.subject], unit.rate)
+            above = best.get(above.behind) if above.behind else None
+            depths[unit.subject] += above is not None
+    return sorted(best.values(), key=lambda unit: (-rates[unit.subject], depths[unit.subject]))

@@ -57,13 +57,13 @@ def read(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStac
         cache = fill(reading.model.begin(), assemble([parts[path].arrays for path in paths], moves, reading.ropes))
         reused = tuple(len(path[-1]) if path in found else 0 for path in paths)
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
-    return Read(cache, reused, partial(_keep, reading.kept, parts))
+    return Read(cache, reused, partial(_keep, reading.kept, parts, evict=trace.asked))
 
 
 def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack) -> dict[Prefix, Part]:
     """Load what is kept of the paths, of so many layers; nothing where a file is gone or damaged."""
     with trace.step("match") as step:
-        nodes = _match(kept, paths, held)
+        nodes = _match(kept, paths, held, asked=trace.asked)
         step.note = f"{sum(path in nodes for path in paths)} of {len(paths)} segments"
     begun = time.perf_counter()
     with trace.step("load") as step:
@@ -74,7 +74,7 @@ def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: E
                 kept.store.check(node, read_data=True)
             nodes, opened = {}, []
         step.note = f"{sum(len(node.ids) for node in nodes.values())} tokens" if nodes else "nothing"
-    if nodes:
+    if nodes and trace.asked:
         worth = sum(node.seconds for node in nodes.values())
         whole = Match(tuple(nodes.values()), None, lambda: None)
         trace.saved_s = max(0.0, worth - (time.perf_counter() - begun))
@@ -82,11 +82,11 @@ def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: E
     return {path: Part(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
 
 
-def _match(kept: Kept, paths: Sequence[Prefix], held: ExitStack) -> dict[Prefix, Node]:
+def _match(kept: Kept, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
     """Give the nodes at the ends of paths, held on to."""
     found = dict[Prefix, Node]()
     for path in dict.fromkeys(paths):
-        match = held.enter_context(kept.store.match(kept.root, path))
+        match = held.enter_context(kept.store.match(kept.root, path, asked=asked))
         if len(match.nodes) == len(path):
             found[path] = match.nodes[-1]
         elif not match.nodes:
@@ -109,7 +109,7 @@ def _compute(
     return parts
 
 
-def _keep(kept: Kept | None, parts: Mapping[Prefix, Part]) -> int:
+def _keep(kept: Kept | None, parts: Mapping[Prefix, Part], *, evict: bool) -> int:
     """Keep what was computed, if anywhere, and give the number of nodes kept: the system segment comes first."""
     nodes, count = {path: part.node for path, part in parts.items() if part.node}, 0
     for path, part in parts.items() if kept else ():
@@ -117,6 +117,6 @@ def _keep(kept: Kept | None, parts: Mapping[Prefix, Part]) -> int:
         if part.node or (len(path) > 1 and above is None):
             continue  # it is kept, or nothing that it could stand below
         assert kept
-        if node := kept.store.keep(kept.root, above, path[-1], part.seconds, tensors(part.arrays)):
+        if node := kept.store.keep(kept.root, above, path[-1], part.seconds, tensors(part.arrays), evict=evict):
             nodes[path], count = node, count + 1
     return count

@@ -3,6 +3,8 @@
 On a CPU weights become fp32, the one width that is fast there, so that 4-bit ones take eight times their file.
 """
 
+import gc
+import sys
 from pathlib import Path
 
 from engine.models.catalog import bits
@@ -52,3 +54,19 @@ def limit(share: float) -> None:
     mx.set_cache_limit(BUFFERS)
     if working_set := mx.device_info().get("max_recommended_working_set_size"):
         mx.set_wired_limit(int(working_set))
+
+
+def resident() -> int:
+    """Give the bytes of memory that this process holds."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def release() -> None:
+    """Give back the memory of arrays that nobody holds any more."""
+    gc.collect()
+    if "mlx.core" in sys.modules:
+        import mlx.core as mx
+
+        mx.clear_cache()

@@ -4,7 +4,7 @@ With the module of caches, the only one that imports mlx_lm. It knows no prompts
 MLX is imported inside functions, because BLAS must be there before it.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.models import caches
 from engine.models.caches import Cache, Fleeting, Form
+from engine.models.meter import Meter, Size
 from engine.models.protocols import Frame
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
@@ -26,11 +27,16 @@ from store.kv_tree import borders
 SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
 
 
+def _nothing() -> None:
+    """Let nobody in between."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mlx:
     """A loaded model. `one_line` says that its answers end with their line, since it knows no other end.
 
     With `bits` it goes on from what it has read as it would be loaded from so many bits, whether it was or not.
+    `breathe` is called before each sub-step and each token: it may have another prompt read meanwhile, or raise.
     """
 
     name: str
@@ -42,6 +48,8 @@ class Mlx:
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
     bits: int = 0
+    meter: Meter = field(default_factory=Meter, repr=False)
+    breathe: Callable[[], None] = field(default=_nothing, repr=False)
 
     def tokens(self, text: str) -> list[int]:
         """Give the ids of a text; what looks like a special token in it is text like any other."""
@@ -80,6 +88,18 @@ class Mlx:
         """
         pieces = self._write(cache, ids, most)
         return first_line(pieces) if self.one_line else pieces
+
+    @property
+    def size(self) -> Size:
+        """Give what its work is reckoned by; of a model that does not say its widths, attention is left out."""
+        from mlx_lm.utils import get_total_parameters
+
+        args = self.model.args
+        width, heads = getattr(args, "hidden_size", 0), getattr(args, "num_attention_heads", 1)
+        table = getattr(args, "vocab_size", 0) * width
+        tables = 1 if getattr(args, "tie_word_embeddings", True) else 2  # what looks tokens up multiplies nothing
+        attended = heads * (getattr(args, "head_dim", None) or width // heads)
+        return Size(get_total_parameters(self.model) - tables * table, table, len(self.model.layers), attended)
 
     @property
     def form(self) -> Form:
@@ -129,6 +149,8 @@ class Mlx:
         return self._rows(cache, mx.array(list(ids[begun:])))[:, -1]
 
     def _rows(self, cache: Cache, ids: Any) -> Any:
+        self.meter.count(len(ids), caches.length(cache))
+        self.breathe()
         return self.model(ids[None], cache=cache)
 
 

@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.app import run
+from store.jobs import Job, Jobs
+from store.ledger import open_ledger
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment
@@ -30,7 +34,8 @@ def asked_before(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(folder).items():
             patch.setenv(name, value)
-        for words in (*(["ask", question] for question in ASKED), ["config", "set", "model.name", str(NANO)]):
+        config = (["config", "set", "idle.when", "always"], ["config", "set", "model.name", str(NANO)])
+        for words in (*(["ask", question] for question in ASKED), *config):
             assert run(words) == 0
     return folder
 
@@ -48,8 +53,17 @@ def tokens(pkb: Pkb, question: str, *flags: str) -> dict[str, int]:
     return found
 
 
+def units(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the units but those of upkeep, which is due once a day."""
+    return [unit for unit in row["units"] if unit["job"] != "upkeep"]
+
+
 def states(row: dict[str, Any]) -> set[str]:
-    return {unit["state"] for unit in row["units"]}
+    return {unit["state"] for unit in units(row)}
+
+
+def done(row: dict[str, Any]) -> int:
+    return sum(unit["state"] == "done" for unit in units(row))
 
 
 def rows(pkb: Pkb, sql: str) -> list[Any]:
@@ -59,11 +73,11 @@ def rows(pkb: Pkb, sql: str) -> list[Any]:
 
 def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_question_finds_them(night: Pkb) -> None:
     row = night("idle", "--json").row
-    assert row["done"] == len(row["units"]) > 2
-    assert {unit["job"] for unit in row["units"]} == {"first"}
+    assert done(row) == len(units(row)) > 2
+    assert {unit["job"] for unit in units(row)} == {"first"}
     assert row["units"][0]["what"] == "what every prompt begins with"
     assert rows(night, "SELECT DISTINCT depth FROM kv_nodes ORDER BY depth") == [(1,), (2,)]
-    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(row["done"],)]
+    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(done(row),)]
     assert tokens(night, ASKED[0])["reused"] > row["units"][0]["tokens"]
 
 
@@ -100,24 +114,28 @@ def test_it_says_nothing_where_there_is_nothing_to_do(night: Pkb) -> None:
     assert night("idle", "--json").row["units"] == []
 
 
-def test_where_pkb_quotes_it_has_nothing_to_do_and_says_so_only_if_asked(pkb: Pkb) -> None:
+def test_where_pkb_quotes_and_nothing_came_there_is_nothing_to_do_and_it_says_so_only_if_asked(pkb: Pkb) -> None:
     pkb("ask", ASKED[0])
+    pkb("config", "set", "idle.when", "always")
     silent, told, row = pkb("idle"), pkb("idle", "-v"), pkb("idle", "--json").row
     assert (silent.code, silent.out, silent.err) == (0, "", "")
     assert (told.code, told.out) == (0, "")
-    assert told.err == "pkb: nothing is read ahead: a quote needs nothing; for answers in words: pkb model pull\n"
-    assert (row["units"], row["done"], row["reason"]) == ([], 0, told.err.partition("ahead: ")[2].strip())
+    assert told.err == "pkb: nothing is done: nothing has changed since there was nothing left to do\n"
+    assert (row["units"], row["done"], row["reason"]) == ([], 0, told.err.partition("done: ")[2].strip())
 
 
-def test_before_the_first_question_the_model_is_not_even_loaded(pkb: Pkb) -> None:
+def test_in_an_empty_home_the_model_is_not_even_loaded(pkb: Pkb, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    fresh = environment(tmp_path / "empty")
+    assert pkb("ingest", str(tmp_path / "none"), env=fresh).code == 0
     pkb("config", "set", "model.name", str(NANO))
-    assert pkb("idle", "--json").row["reason"] == "no question was asked yet"
+    assert pkb("idle", "--force", "--json").row["reason"] == "there is nothing to do"
     assert rows(pkb, "SELECT count(*) FROM meta WHERE name = 'threads'") == [(0,)]
 
 
 def test_where_nothing_is_kept_nothing_is_read(night: Pkb) -> None:
     night("config", "set", "kv.reuse", "off")
-    assert night("idle", "--json").row["reason"].startswith("what this model reads is not kept")
+    assert night("idle", "--json").row["reason"] == "there is nothing to do"
 
 
 def test_a_dry_run_shows_what_and_why_and_does_nothing(night: Pkb) -> None:
@@ -137,10 +155,10 @@ def test_one_question_alone_speaks_for_a_chunk_only_by_force(night: Pkb) -> None
 
 def test_limits_of_units_and_of_time_are_kept_and_the_rest_is_done_the_next_time(night: Pkb) -> None:
     one, none = night("idle", "--max", "1", "--json").row, night("idle", "--budget", "0s", "--json").row
-    assert (one["done"], states(one)) == (1, {"done", "units"})
-    assert (none["done"], states(none)) == (0, {"time"})
+    assert (done(one), states(one)) == (1, {"done", "units"})
+    assert (done(none), states(none)) == (0, {"time"})
     rest = night("idle", "--json").row
-    assert (rest["done"], states(rest)) == (len(one["units"]) - 1, {"done"})
+    assert (done(rest), states(rest)) == (len(units(one)) - 1, {"done"})
 
 
 def test_a_time_that_is_none_is_named(night: Pkb) -> None:
@@ -178,7 +196,7 @@ def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(night: Pkb)
 def test_in_blocks_the_hottest_chunks_are_there_for_any_place(night: Pkb) -> None:
     night("config", "set", "kv.reuse", "blocks")
     row = night("idle", "--force", "--json").row
-    assert {unit["job"] for unit in row["units"]} == {"blocks"}
+    assert {unit["job"] for unit in units(row)} & {"blocks", "first", "refill"} == {"blocks"}
     found = tokens(night, ASKED[0])
     assert found["reused"] > 0.8 * found["prompt"]
 
@@ -195,7 +213,7 @@ def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(n
     with Locks(night.folder / "home" / "locks").alone():
         ran = night("idle", "-v")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "pkb: nothing is read ahead: another pkb is rewriting its tables\n"
+    assert ran.err == "pkb: nothing is done: another pkb is rewriting its tables\n"
 
 
 def test_before_anything_was_ingested_it_is_an_error(fresh: Pkb) -> None:
@@ -204,7 +222,7 @@ def test_before_anything_was_ingested_it_is_an_error(fresh: Pkb) -> None:
 
 def test_a_term_signal_ends_it_and_what_was_done_stays_done(night: Pkb) -> None:
     """Stop it when the first unit is there, at low priority as it runs; what is left is done the next time."""
-    planned = night("idle", "--dry-run", "--json").row["units"]
+    planned = units(night("idle", "--dry-run", "--json").row)
     command, env = [sys.executable, "-m", "cli.app", "idle"], environment(night.folder)
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _wait(lambda: rows(night, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0)
@@ -234,6 +252,125 @@ def test_the_next_question_follows_what_was_read_ahead_where_the_order_may(night
 def test_units_are_listed_as_json_says_them(night: Pkb) -> None:
     row = json.loads(night("idle", "--json").out)
     assert row["bytes"] == sum(unit["bytes"] for unit in row["units"]) > 0
+
+
+LATER = {"PKB_NOW": "2024-06-19T20:00"}  # the evening of the day that the bundled data ends
+
+
+def test_after_new_mail_answers_are_looked_at_again_and_the_next_one_who_asks_is_told(pkb: Pkb, tmp_path: Path) -> None:
+    question, folder = "Where does the sewing circle meet?", tmp_path / "more"
+    pkb("config", "set", "idle.when", "always")
+    mail(folder, 1, "The sewing circle meets in the old library on Mondays.")
+    pkb("ingest", str(folder))
+    before = pkb("ask", question, "--json").row["answer"]
+    mail(folder, 2, "The sewing circle meets in the boat house from now on.")
+    pkb("ingest", str(folder))
+    row = pkb("idle", "--json").row
+    assert [(unit["job"], unit["state"]) for unit in units(row)] == [("refresh", "done")]
+    ran = pkb("ask", question)
+    assert "boat house" in ran.out
+    assert f"the answer was “{before}”, now it is" in ran.err
+    assert "Sewing circle 2" in ran.err
+    assert "the answer was" not in pkb("ask", question).err
+
+
+def test_in_the_evening_chunks_are_summed_up_and_what_may_be_asked_is_answered_before_it_is(pkb: Pkb) -> None:
+    pkb("config", "set", "idle.when", "always")
+    pkb("ask", "When is the summer concert?")
+    row = pkb("idle", "--json", env=LATER).row
+    assert {unit["state"] for unit in units(row)} == {"done"}
+    kinds = [unit["job"] for unit in units(row)]
+    assert list(dict.fromkeys(kinds)) == ["abstract", "predict", "populate"]
+    foreseen = [unit["what"] for unit in row["units"] if unit["job"] == "populate"]
+    assert pkb("ask", foreseen[0], "--json").row["tier"] == "exact"
+    paid = job_of(pkb("idle", "--json").row["so_far"], "populate")
+    assert (paid["units"], paid["hits"]) == (len(foreseen), 1)
+    assert 0 < paid["saved_s"] < paid["seconds"]
+    assert rows(pkb, "SELECT sum(predicted), sum(paid) FROM foreseen") == [(len(foreseen), 1.0)]
+
+
+def test_no_more_foreseen_questions_are_readied_than_may_be(pkb: Pkb) -> None:
+    row = pkb("idle", "--force", "--max-predictions", "2", "--json").row
+    states = [unit["state"] for unit in row["units"] if unit["job"] == "populate"]
+    assert states.count("done") == 2
+    assert set(states[2:]) <= {"units", "there"}
+
+
+def test_above_the_cutoff_questions_are_read_and_once_below_answered_from_what_was_read(night: Pkb) -> None:
+    night("config", "set", "bank.tau", "0.9")
+    foresee(night, NEW)
+    assert outcomes(night("idle", "--json").row, "populate") == ["done"]
+    assert rows(night, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("undecoded", "predicted")]
+    night("config", "set", "bank.tau", "0.85")
+    row = night("idle", "--json").row
+    assert outcomes(row, "convert") == ["done"]
+    spent = job_of(row["kinds"], "convert")
+    assert spent["tokens_written"] > 0
+    assert spent["tokens_read"] < 100  # the question alone: what was read ahead is loaded
+    assert rows(night, "SELECT * FROM kv_counts WHERE kind IN ('hit', 'partial')") == []  # nobody asked
+    assert rows(night, "SELECT sum(uses) FROM kv_nodes") == [(0,)]
+    assert night("ask", NEW, "--json").row["tier"] == "exact"
+
+
+def test_its_account_adds_up_to_the_time_that_went_by(night: Pkb) -> None:
+    foresee(night, NEW)
+    row = night("idle", "--json").row
+    assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
+    read = sum(unit["tokens"] for unit in row["units"] if unit["job"] == "first")
+    assert job_of(row["kinds"], "first")["tokens_read"] == read
+    assert job_of(row["kinds"], "first")["flops"] > 2 * 700_000 * read  # nano has 0.8 million numbers
+    assert job_of(row["kinds"], "populate")["tokens_written"] > 0
+
+
+def test_where_somebody_asked_just_now_the_machine_is_left_to_them(night: Pkb) -> None:
+    night("config", "set", "idle.when", "free")
+    ran, row = night("idle"), night("idle", "--json").row
+    assert (ran.code, ran.out, ran.err, row["units"]) == (0, "", "", [])
+    assert row["reason"]
+    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(0,)]
+
+
+def test_killed_at_any_moment_it_goes_on_where_it_was(night: Pkb) -> None:
+    """Kill it wherever it happens to be; at most the unit that it was about is done once more."""
+    foresee(night, NEW)
+    command, env = [sys.executable, "-m", "cli.app", "idle"], environment(night.folder)
+    for nodes in (1, 3):
+        process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        _wait(partial(_nodes, night, nodes))
+        process.kill()
+        process.communicate()
+    assert max(attempts for (attempts,) in rows(night, "SELECT attempts FROM jobs")) <= 2
+    row = night("idle", "--json").row
+    assert states(row) <= {"done", "there"}
+    assert rows(night, "SELECT count(*) FROM jobs") == [(0,)]
+    assert night("check", "--read-data", "--json").row["sound"]
+    assert night("ask", NEW, "--json").row["tier"] == "exact"
+
+
+def mail(folder: Path, number: int, text: str) -> None:
+    """Write a mail."""
+    folder.mkdir(exist_ok=True)
+    head = f"From: Ann <ann@example.org>\nSubject: Sewing circle {number}\nMessage-ID: <{number}@sewing>\n"
+    (folder / f"{number}.eml").write_text(f"{head}Date: Mon, {number} Jun 2024 10:00:00 +0000\n\n{text}\n")
+
+
+def foresee(pkb: Pkb, question: str) -> None:
+    """Have a question wait to be readied."""
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
+        Jobs(ledger).offer([Job("populate", question, 1.0, 1.0, 0.0, "history/model")])
+
+
+def _nodes(pkb: Pkb, least: int) -> bool:
+    return bool(rows(pkb, "SELECT count(*) FROM kv_nodes")[0][0] >= least)
+
+
+def job_of(rows: list[dict[str, Any]], job: str) -> dict[str, Any]:
+    (found,) = [one for one in rows if one["job"] == job]
+    return found
+
+
+def outcomes(row: dict[str, Any], job: str) -> list[str]:
+    return [unit["state"] for unit in row["units"] if unit["job"] == job]
 
 
 def _wait(there: Callable[[], bool]) -> None:

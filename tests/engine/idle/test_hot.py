@@ -1,7 +1,7 @@
 """Which chunks are read ahead: the most frequent ones, of equals the latest, and the head of each collection."""
 
 from engine.idle.hot import Heat, Manner, as_first, heats, hottest, plan
-from engine.idle.units import Costs, Path, Unit
+from engine.idle.segment import Costs, Path, Segment
 from store.records import Chunk
 
 COSTS = Costs(0.5, 10.0)
@@ -17,7 +17,7 @@ CHUNKS = {name: chunk(name) for name in "abcd"}
 BY_LETTER = Manner("first", SYSTEM, lambda chunk: (ord(chunk.id),), lambda heat: 1.0)
 
 
-def planned(*names: str, kept: tuple[Path, ...] = ((SYSTEM,),)) -> list[Unit]:
+def planned(*names: str, kept: tuple[Path, ...] = ((SYSTEM,),)) -> list[Segment]:
     hot = [heat for heat in heats(ASKED) if heat.chunk in names]
     return list(plan(hot, CHUNKS, BY_LETTER, lambda path: path in kept, COSTS))
 
@@ -39,9 +39,9 @@ def test_each_collection_has_its_hottest_chunk_read_however_many_others_are_hott
     assert found[-1].chunk == "talk"
 
 
-def test_a_unit_is_the_chunk_behind_the_system_segment_at_what_tokens_cost() -> None:
+def test_what_is_planned_is_the_chunk_behind_the_system_segment_at_what_tokens_cost() -> None:
     assert planned("c") == [
-        Unit("first", "From: c", "retrieved for 3 questions", (SYSTEM, (ord("c"),)), 3.0, 0.5, 10),
+        Segment("first", "From: c", "retrieved for 3 questions", (SYSTEM, (ord("c"),)), 3.0, 0.5, 10),
     ]
 
 

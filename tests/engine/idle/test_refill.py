@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.refill import kept_or_gone, plan, prefixes
-from engine.idle.units import Unit
+from engine.idle.segment import Segment
 from store.kv_tree import child_key
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Kept:
     return found
 
 
-def units(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[Unit]:
+def units(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[Segment]:
     return plan([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.peek)
 
 

@@ -3,14 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.units import Path, Unit, costs, in_order
+from engine.idle.segment import costs
+from engine.idle.units import DONE, KINDS, Unit, by_rate, in_order
 from store.kv_counts import Tally
 
-SYSTEM, A, B = (1,), (2, 3), (4,)
+Path = tuple[str, ...]
+SYSTEM, A, B = "system", "a", "b"
 
 
 def unit(path: Path, expected: float, seconds: float = 1.0) -> Unit:
-    return Unit("first", "", "", path, expected, seconds, 0)
+    behind = "/".join(path[:-1]) if len(path) > 1 else None
+    return Unit("first", "/".join(path), "", "", expected, seconds, seconds, lambda: DONE, behind=behind)
 
 
 paths = st.lists(st.sampled_from([SYSTEM, A, B]), min_size=1, max_size=4).map(tuple)
@@ -19,30 +22,36 @@ units = st.lists(st.builds(unit, paths, st.floats(0, 9), st.floats(0.1, 9)), max
 
 @given(units)
 def test_nothing_comes_before_what_it_stands_behind(some: list[Unit]) -> None:
-    ordered = [one.path for one in in_order(some)]
-    for number, path in enumerate(ordered):
-        assert not any(path == later[: len(path)] for later in ordered[:number])
+    ordered = [one.subject for one in in_order(some)]
+    behind = {one.subject: one.behind for one in some}
+    for number, subject in enumerate(ordered):
+        assert behind[subject] not in ordered[number + 1 :]
 
 
 @given(units)
-def test_each_segment_is_read_once_for_the_best_of_its_reasons(some: list[Unit]) -> None:
-    best = {one.path: max(other.rate for other in some if other.path == one.path) for one in some}
-    assert {one.path: one.rate for one in in_order(some)} == best
+def test_each_is_done_once_for_the_best_of_its_reasons(some: list[Unit]) -> None:
+    best = {one.subject: max(other.rate for other in some if other.subject == one.subject) for one in some}
+    assert {one.subject: one.rate for one in in_order(some)} == best
     assert len(in_order(some)) == len(best)
 
 
 @given(units)
-def test_a_segment_that_nothing_waits_for_comes_in_order_of_its_benefit(some: list[Unit]) -> None:
+def test_what_nothing_waits_for_comes_in_order_of_its_benefit(some: list[Unit]) -> None:
     ordered = in_order(some)
-    above = {other.path[:end] for other in some for end in range(len(other.path))}
-    leaves = [one.rate for one in ordered if one.path not in above]
+    leaves = [one.rate for one in ordered if one.subject not in {other.behind for other in some}]
     assert leaves == sorted(leaves, reverse=True)
+    assert [one.rate for one in by_rate(some)] == sorted((one.rate for one in some), reverse=True)
 
 
 def test_benefit_is_what_questions_save_for_each_second_of_work() -> None:
     one = unit((SYSTEM, A), 3.0, seconds=0.5)
     assert (one.gain, one.rate) == (1.5, 3.0)
     assert unit((SYSTEM, A), 3.0, seconds=0.0).rate == 0.0
+
+
+def test_what_people_were_told_comes_before_what_they_may_ask() -> None:
+    assert KINDS[:2] == ("refresh", "owed")
+    assert KINDS[-1] == "upkeep"
 
 
 def test_what_a_token_costs_is_what_those_kept_have_cost() -> None:

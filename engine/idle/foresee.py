@@ -1,0 +1,77 @@
+"""The job `predict`: questions that may be asked next, in two views, once there is something new to look at.
+
+new questions, or new mail, and then quiet -> as many as that view has earned -> what is not known waits to be readied
+(PerCache 4.1.2). Knows predictors as functions, and what became of what they foresaw.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from engine.idle import populate
+from engine.idle.asking import Asking
+from engine.idle.learn import Yield, shares, stride
+from engine.idle.predict import Prediction, pick
+from engine.idle.units import Outcome, Unit
+from engine.idle.writing import NoTime
+from store.foreseen import Foresights
+from store.jobs import Jobs
+
+WEEKS = 3.0  # without a question that was asked later, after which a predictor rests
+_PREFIX = "predicted."  # of the small values that say what a view saw last
+_GUESSED_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way to look ahead: `predict` gives about so many questions, `seen` names what it would look at now."""
+
+    name: str
+    why: str
+    seen: str
+    sources: Sequence[str]
+    predict: Callable[[int], Sequence[Prediction]]
+
+
+def plan(asking: Asking, views: Sequence[View], usual: int) -> list[Unit]:
+    """Give a unit for each view that has something new to look at; `usual` is the number of questions to predict."""
+    new = [view for view in views if view.seen and asking.ledger.get(_PREFIX + view.name) != view.seen]
+    return [
+        Unit("predict", view.name, f"what may be asked next, from {view.name}", view.why, 0.0, 0.0, _GUESSED_S,
+             partial(_do, asking, view, usual))
+        for view in new
+    ]  # fmt: skip
+
+
+def _do(asking: Asking, view: View, usual: int) -> Outcome:
+    yields, now = _yields(asking), asking.now.timestamp()
+    budget = stride(_whole(view, yields), usual)
+    given = shares(view.sources, yields, budget, now, WEEKS)
+    try:
+        found = view.predict(budget) if sum(given.values()) else ()
+    except NoTime:
+        return Outcome("time")
+    chosen = pick(found, given, _known(asking))
+    populate.offer(asking, chosen)
+    Foresights(asking.ledger).predicted(Counter(one.source for one in chosen), now)
+    asking.ledger.set(_PREFIX + view.name, view.seen)
+    return Outcome()
+
+
+def _yields(asking: Asking) -> Mapping[str, Yield]:
+    found = Foresights(asking.ledger).all()
+    return {one.source: Yield(one.source, one.predicted, one.paid, one.first, one.last, one.last_paid) for one in found}
+
+
+def _whole(view: View, yields: Mapping[str, Yield]) -> Yield:
+    """Give what all sources of a view came to."""
+    mine = [yields[source] for source in view.sources if source in yields]
+    return Yield(view.name, sum(one.predicted for one in mine), sum(one.paid for one in mine), 0.0, 0.0)
+
+
+def _known(asking: Asking) -> list[str]:
+    """Give the questions of the bank, of the history, and those that wait to be readied."""
+    rows = asking.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
+    waiting = [job.subject for job in Jobs(asking.ledger).waiting(populate.KIND)]
+    return [*waiting, *(question for (question,) in rows)]

@@ -1,0 +1,142 @@
+"""A night's work: kind by kind in their order, each unit in turn while it may go on, and all of it counted.
+
+plan a kind -> its jobs are rows -> may this one be done? -> begin -> do -> end -> count. Knows no kind of work: a plan
+gives the units of one, best first, as things are when its turn comes. Time, power and presence are arguments.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.idle.units import Kind, Outcome, State, Unit
+from store.errors import Locked, PkbError
+from store.jobs import Job, Jobs
+from store.spent import Account, Spent
+
+Plan = Callable[[], Sequence[Unit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop: seconds on the clock, and units."""
+
+    until: float
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a night is surrounded by.
+
+    `may_go_on` gives the reason why not, `generation` rises with new mail, `measure` says what the model did so far.
+    """
+
+    clock: Callable[[], float]  # seconds
+    may_go_on: Callable[[], str | None]
+    generation: Callable[[], int]
+    measure: Callable[[], Spent]
+    now: float  # seconds since the epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a unit, what it took, and the reason where it was left for one that a person would ask for."""
+
+    unit: Unit
+    state: State
+    spent: Spent = field(default_factory=Spent)
+    reason: str = ""
+
+
+class Night:
+    """One night; `spent` is what it took so far, by kind."""
+
+    def __init__(self, jobs: Jobs, account: Account, world: World, limits: Limits) -> None:
+        self._jobs, self._account, self._world, self._limits = jobs, account, world, limits
+        self.spent = dict[Kind, Spent]()
+        self._thought = dict[Kind, float]()  # seconds that what was done was thought to take
+        self._taken = dict[Kind, float]()
+
+    def work(self, plans: Mapping[Kind, Plan]) -> Iterator[Done]:
+        """Do what there is to do, yielding each unit with what became of it; all over again where mail came in."""
+        left = set[State]()
+        while "changed" not in left:
+            generation = self._world.generation()
+            for kind, plan in plans.items():
+                for done in self._each(kind, plan, generation):
+                    left.add(done.state)
+                    yield done
+                if left & {"stopped", "changed"}:
+                    break
+            if "changed" not in left or self._world.clock() > self._limits.until:
+                return
+            left.clear()
+
+    def _each(self, kind: Kind, plan: Plan, generation: int) -> Iterator[Done]:
+        """Plan a kind, and do its units."""
+        units = self._planned(kind, plan)
+        given_up, behind = self._jobs.given_up(kind), dict[str, State]()
+        for unit in units:
+            done = self._look(unit, generation, given_up, behind) or self._do(unit)
+            if done.state not in ("done", "there"):
+                behind[unit.subject] = done.state
+            yield done
+
+    def _planned(self, kind: Kind, plan: Plan) -> Sequence[Unit]:
+        """Make rows of a plan, and count the time that planning took."""
+        begun = self._world.clock()
+        units = plan()
+        rows = [Job(u.kind, u.subject, u.seconds, u.gain, self._world.now, u.source) for u in units]
+        self._jobs.replace(kind, rows)
+        self._count(kind, Spent(seconds=self._world.clock() - begun))
+        return units
+
+    def _look(self, unit: Unit, generation: int, given_up: set[str], behind: Mapping[str, State]) -> Done | None:
+        """Say why a unit is left; None where it is to be done."""
+        if (reason := self._world.may_go_on()) is not None:
+            return Done(unit, "stopped", reason=reason)
+        if self._world.generation() != generation:  # what the bank no longer holds must not be read
+            return Done(unit, "changed")
+        if unit.behind is not None and unit.behind in behind:
+            return Done(unit, behind[unit.behind])
+        if unit.subject in given_up:
+            return Done(unit, "given up")
+        if sum(spent.units for spent in self.spent.values()) >= self._limits.units:
+            return Done(unit, "units")
+        thought, taken = self._thought.get(unit.kind, 0.0), self._taken.get(unit.kind, 0.0)
+        slower = max(1.0, taken / thought) if thought else 1.0  # than units of its kind were thought to be
+        late = self._world.clock() + unit.seconds * slower > self._limits.until
+        return Done(unit, "time") if late else None
+
+    def _do(self, unit: Unit) -> Done:
+        """Do a unit, so that one who is killed over it takes it up again, and one who is told to stop has not tried."""
+        begun, before, node = self._world.clock(), self._world.measure(), self._account.newest()
+        reason, (kind, subject) = "", (unit.kind, unit.subject)
+        self._jobs.begin(kind, subject)
+        try:
+            outcome = unit.do()
+        except (SystemExit, KeyboardInterrupt, Locked):
+            self._jobs.put_back(kind, subject)
+            raise
+        except PkbError as error:
+            outcome, reason = Outcome("failed"), error.message
+        self._settle(unit, outcome)
+        self._account.made(kind, outcome.made, node)
+        done = outcome.state == "done"
+        spent = self._world.measure().less(before) + Spent(int(done), self._world.clock() - begun)
+        self._count(kind, spent)
+        if done:
+            self._thought[kind] = self._thought.get(kind, 0.0) + unit.seconds
+            self._taken[kind] = self._taken.get(kind, 0.0) + spent.seconds
+        return Done(unit, outcome.state, spent, reason)
+
+    def _settle(self, unit: Unit, outcome: Outcome) -> None:
+        if outcome.state in ("done", "there"):
+            self._jobs.end(unit.kind, unit.subject)
+        elif outcome.state == "failed":
+            self._jobs.fail(unit.kind, unit.subject)
+        else:
+            self._jobs.put_back(unit.kind, unit.subject)
+
+    def _count(self, kind: Kind, spent: Spent) -> None:
+        self.spent[kind] = self.spent.get(kind, Spent()) + spent
+        self._account.add(kind, spent)

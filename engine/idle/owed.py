@@ -1,0 +1,68 @@
+"""The job `owed`: a question that was given another one's answer gets its own, and what was served is judged by it.
+
+the own answer -> the same? -> a label -> where it was wrong: the entry that served it asks for more likeness, the next
+one who asks is told, and the threshold of the whole bank is learnt anew (PerCache 4.2.1 owes; the labels are ours).
+"""
+
+import math
+from functools import partial
+
+from engine.ask.threshold import learnt
+from engine.idle.asking import Asking
+from engine.idle.same import same
+from engine.idle.units import Outcome, Unit, by_rate
+from store.bank import Bank, Kept
+from store.notices import Notice, Notices
+from store.owed import Debt, Owed
+from store.unready import typical_s
+
+MOST = 500  # debts looked at in a night
+TAU = "tau"  # the small value of the ledger that holds the learnt threshold
+_GUESSED_S = 1.0  # an answer, until one was made
+
+
+def plan(asking: Asking, tau: float, max_error: float) -> list[Unit]:
+    """Give a unit for each question that is owed its answer."""
+    bank, seconds = Bank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _GUESSED_S
+    found = [(debt, bank.find(debt.key)) for debt in Owed(asking.ledger).all(MOST)]
+    return by_rate(
+        Unit(
+            kind="owed",
+            subject=debt.key.hex(),
+            what=kept.question,
+            why=f"it was given another question's answer, {debt.similarity:.2f} alike",
+            expected=kept.uses + 1.0,
+            saves=seconds,
+            seconds=seconds,
+            do=partial(_do, asking, debt, kept, tau, max_error),
+        )
+        for debt, kept in found
+        if kept and kept.state == "owed" and asking.makes(kept)
+    )
+
+
+def _do(asking: Asking, debt: Debt, kept: Kept, tau: float, max_error: float) -> Outcome:
+    prepared = asking.anew(kept)
+    reply = prepared.reply
+    assert reply, "it was to be answered"
+    span = reply.answer[slice(*reply.highlight)] if reply.answer and reply.highlight else ""
+    right = same(reply.answer, debt.served, span)
+    judged = right or prepared.kept.evidence == kept.evidence  # else mail came since, and says nothing of likeness
+    _settle(asking, debt, right=right, judged=judged)
+    if not right:
+        about = (debt.served, reply.answer, "", asking.now.timestamp())
+        Notices(asking.ledger).put(Notice(debt.key, "wrong" if judged else "changed", *about))
+    if judged:
+        tau = learnt(Owed(asking.ledger).labels(None), max_error, tau)
+        asking.ledger.set(TAU, str(tau))
+    return Outcome("done", (prepared.key,))
+
+
+def _settle(asking: Asking, debt: Debt, *, right: bool, judged: bool) -> None:
+    owed, at = Owed(asking.ledger), asking.now.timestamp()
+    if not judged:
+        owed.drop(debt.key)
+        return
+    owed.settle(debt.key, right, at)
+    if not right:
+        Bank(asking.ledger).raise_tau(debt.matched, math.nextafter(debt.similarity, math.inf))

@@ -1,0 +1,119 @@
+"""Abstracts: what sums up a batch of chunks, and goes when one of them goes. Knows columns; writes no sentence.
+
+They are derived: a chunk that lost its abstract wants one again. Each writing method needs the writer lock.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import blake2b
+from itertools import chain
+
+from store.filters import among
+from store.ledger import UNTIDY, Ledger
+from store.tables import Row, Tables
+
+_NAME = "abstracts"
+_DONE = "abstracts_done"  # the generation in which no chunk wanted an abstract
+_COLUMNS = ("id", "text", "chunks", "date", "made", "writer", "asked", "drawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Abstract:
+    """What sums up some chunks; `date` is the newest one of theirs.
+
+    `asked` counts the questions that retrieved one of them, `drawn` the times that questions were predicted from it.
+    """
+
+    text: str
+    chunks: tuple[str, ...]
+    date: datetime | None  # aware
+    made: float  # seconds since the epoch
+    writer: str
+    asked: int = 0
+    drawn: int = 0
+
+    @property
+    def id(self) -> str:
+        """Give the same name to abstracts of the same chunks."""
+        return blake2b("\0".join(self.chunks).encode(), digest_size=16).hexdigest()
+
+
+class Abstracts:
+    """The abstracts of one home."""
+
+    def __init__(self, ledger: Ledger, tables: Tables) -> None:
+        self._ledger, self._tables = ledger, tables
+
+    def wanted(self, limit: int) -> list[str]:
+        """Give up to `limit` chunks that no abstract sums up: of the newest documents first, in their order."""
+        generation = self._ledger.get("generation") or "0"
+        if self._ledger.get(_DONE) == generation:
+            return []
+        held = set(chain.from_iterable(row["chunks"] for row in self._tables.select(_NAME, "true", ["chunks"])))
+        rows = self._tables.select("chunks", "true", ["id", "document", "position", "date"])
+        left = sorted((row for row in rows if row["id"] not in held), key=_newest_first)
+        if not left:
+            self._ledger.set(_DONE, generation)
+        return [row["id"] for row in left[:limit]]
+
+    def put(self, abstracts: Sequence[Abstract]) -> int:
+        """Keep abstracts, but those of chunks that went meanwhile; gives the number kept."""
+        ids = list(dict.fromkeys(chain.from_iterable(one.chunks for one in abstracts)))
+        found = self._tables.select("chunks", among("id", ids), ["id", "document"]) if ids else []
+        documents = {row["id"]: row["document"] for row in found}
+        rows = [_row(one, documents) for one in abstracts if one.chunks and documents.keys() >= set(one.chunks)]
+        if rows:
+            self._tables.put(_NAME, list({row["id"]: row for row in rows}.values()))
+            with self._ledger.transaction():
+                self._ledger.add(UNTIDY, len(rows))
+        return len(rows)
+
+    def all(self) -> list[Abstract]:
+        """Give every abstract, newest first."""
+        found = [_abstract(row) for row in self._tables.select(_NAME, "true", _COLUMNS)]
+        return sorted(
+            found, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.made, one.id), reverse=True
+        )
+
+    def recount(self, retrieved: Mapping[str, int]) -> None:
+        """Say how many questions retrieved each chunk, so that each abstract knows how much it was asked about."""
+        counted = [(one, sum(retrieved.get(chunk, 0) for chunk in one.chunks)) for one in self.all()]
+        self.put([replace(one, asked=asked) for one, asked in counted if asked != one.asked])
+
+    def draw(self, ids: Iterable[str]) -> None:
+        """Count that questions were predicted from these abstracts."""
+        drawn = set(ids)
+        self.put([replace(one, drawn=one.drawn + 1) for one in self.all() if one.id in drawn])
+
+    def strays(self) -> list[str]:
+        """Give the abstracts that rest on a chunk that is not there: none, unless the tables were damaged."""
+        there = {row["id"] for row in self._tables.select("chunks", "true", ["id"])}
+        rows = self._tables.select(_NAME, "true", ["id", "chunks"])
+        return sorted(row["id"] for row in rows if not there.issuperset(row["chunks"]))
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Remove abstracts."""
+        if ids:
+            self._tables.delete(_NAME, among("id", ids))
+            self._ledger.set(_DONE, "")
+
+
+def _age(one: Abstract) -> tuple[float, float, str]:
+    return (one.date.timestamp() if one.date else 0.0, one.made, one.id)
+
+
+def _newest_first(row: Row) -> tuple[float, str, int]:
+    return (-row["date"].timestamp() if row["date"] else 0.0, row["document"], row["position"])
+
+
+def _row(one: Abstract, documents: Mapping[str, str]) -> Row:
+    return {
+        "id": one.id, "text": one.text, "chunks": list(one.chunks), "date": one.date, "made": one.made,
+        "documents": sorted({documents[chunk] for chunk in one.chunks}), "writer": one.writer,
+        "asked": one.asked, "drawn": one.drawn,
+    }  # fmt: skip
+
+
+def _abstract(row: Row) -> Abstract:
+    return Abstract(**{name: row[name] for name in _COLUMNS if name != "id"} | {"chunks": tuple(row["chunks"])})

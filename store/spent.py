@@ -1,0 +1,109 @@
+"""What idle work took, by kind, and what of it was used later: the account that `pkb idle` and `pkb stats` give.
+
+What a kind made is remembered by key, an answer's or a node's, with how often it was used by then. Knows no work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from store.foreseen import Foresights
+from store.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What some work took: tokens read into a model and written by it, and bytes of tensors that were kept."""
+
+    units: int = 0
+    seconds: float = 0.0
+    read: int = 0
+    written: int = 0
+    flops: float = 0.0
+    bytes: int = 0
+
+    def __add__(self, more: "Spent") -> "Spent":
+        return Spent(
+            self.units + more.units,
+            self.seconds + more.seconds,
+            self.read + more.read,
+            self.written + more.written,
+            self.flops + more.flops,
+            self.bytes + more.bytes,
+        )
+
+    def less(self, before: "Spent") -> "Spent":
+        """Give what came on top of an earlier count."""
+        return Spent(
+            self.units - before.units,
+            self.seconds - before.seconds,
+            self.read - before.read,
+            self.written - before.written,
+            self.flops - before.flops,
+            self.bytes - before.bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a kind of work took so far, how often what it made was used since, and the seconds that saved.
+
+    The seconds are those that making it had taken, each time: what loading it took is not subtracted.
+    """
+
+    spent: Spent
+    hits: int
+    saved_s: float
+
+
+class Account:
+    """What the nights of one home took and brought."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._rows = ledger, ledger.rows
+
+    def add(self, kind: str, spent: Spent) -> None:
+        """Count work of a kind."""
+        sql = """INSERT INTO idle_spent VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET
+                 units = units + excluded.units, seconds = seconds + excluded.seconds, read = read + excluded.read,
+                 written = written + excluded.written, flops = flops + excluded.flops, bytes = bytes + excluded.bytes"""
+        row = (kind, spent.units, spent.seconds, spent.read, spent.written, spent.flops, spent.bytes)
+        self._rows.execute(sql, row)
+
+    def newest(self) -> int:
+        """Give the number of the latest node, for `made`."""
+        return int(self._rows.execute("SELECT coalesce(max(rowid), 0) FROM kv_nodes").fetchone()[0])
+
+    def made(self, kind: str, answers: Sequence[bytes], after: int) -> None:
+        """Remember that a kind of work made these answers, and the nodes that came after the one of this number."""
+        self._rows.executemany(
+            "INSERT OR REPLACE INTO idle_made SELECT key, ?, uses FROM answers WHERE key = ?",
+            [(kind, key) for key in answers],
+        )
+        sql = "INSERT OR REPLACE INTO idle_made SELECT key, ?, uses FROM kv_nodes WHERE rowid > ?"
+        self._rows.execute(sql, (kind, after))
+
+    def gather(self, now: float) -> None:
+        """Count what was used since the last time; what has gone meanwhile is counted no more."""
+        with self._ledger.transaction():
+            Foresights(self._ledger).gather(now)
+            for table, seconds in (("answers", "made_ms / 1000"), ("kv_nodes", "seconds")):
+                self._gather(table, seconds)
+            sql = """DELETE FROM idle_made WHERE key NOT IN (SELECT key FROM answers)
+                     AND key NOT IN (SELECT key FROM kv_nodes)"""
+            self._rows.execute(sql)
+
+    def by_kind(self) -> dict[str, Paid]:
+        """Give what each kind of work took and brought."""
+        sql = """SELECT kind, units, seconds, read, written, flops, bytes, hits, saved_s FROM idle_spent
+                 ORDER BY rowid"""
+        return {row[0]: Paid(Spent(*row[1:7]), *row[7:]) for row in self._rows.execute(sql)}
+
+    def _gather(self, table: str, seconds: str) -> None:
+        sql = f"""SELECT idle_made.kind, sum({table}.uses - idle_made.uses),
+                         sum(({table}.uses - idle_made.uses) * {table}.{seconds})
+                  FROM idle_made JOIN {table} USING (key) WHERE {table}.uses > idle_made.uses GROUP BY 1"""
+        for kind, hits, saved in self._rows.execute(sql).fetchall():
+            update = "UPDATE idle_spent SET hits = hits + ?, saved_s = saved_s + ? WHERE kind = ?"
+            self._rows.execute(update, (hits, saved, kind))
+        sql = f"""UPDATE idle_made SET uses = {table}.uses FROM {table} WHERE {table}.key = idle_made.key"""
+        self._rows.execute(sql)

@@ -1,0 +1,126 @@
+"""A small home in which questions can be asked: real rows, and a bank of chunks that a question names by its words.
+
+The evidence of a question are the chunks that share a word with it, the latest first; its answer is the text of the
+first of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from engine.ask.begin import Room
+from engine.ask.evidence import Evidence, Read
+from engine.ask.means import Manner, Means, Written
+from engine.ask.prepare import prepare
+from engine.ask.question import Question
+from engine.ask.reply import Reply, Source
+from engine.ask.trace import Trace
+from engine.idle.asking import Asking
+from engine.idle.night import Done, Limits, Night, World
+from engine.idle.units import Unit
+from store.bank import Bank, Kept
+from store.jobs import Jobs
+from store.ledger import Ledger, open_ledger
+from store.records import Chunk
+from store.spent import Account, Spent
+
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+WRITER = "writer-1"
+PLENTY = Limits(until=1e9, units=10_000)
+
+
+@dataclass
+class Home:
+    """A home, and all that was done in it."""
+
+    ledger: Ledger
+    texts: dict[str, str] = field(default_factory=dict)  # chunks by name, oldest first
+    written: list[str] = field(default_factory=list)  # questions that were answered
+    read: list[str] = field(default_factory=list)  # questions that were read ahead
+    folder: str = "/mail"
+
+    def add(self, name: str, text: str) -> None:
+        """Ingest a chunk."""
+        self.texts[name] = text
+        self.ledger.raise_generation()
+
+    def asking(self) -> Asking:
+        """Give what asks questions here."""
+        means = Means(
+            embed=lambda text, trace: None,
+            gather=self._gather,
+            write=self._write,
+            read=lambda question, evidence, trace: self.read.append(question.text),
+            bears=lambda *_: True,
+            questions=lambda: None,
+            writer=WRITER,
+        )
+        return Asking(self.ledger, means, Room(1_000_000, 5), NOW)
+
+    def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
+        """Have a question asked, and so often again; gives its key."""
+        asking = self.asking()
+        parts = (self.ledger, asking.means, asking.room, question, Manner(), NOW)
+        made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
+        for _ in range(uses):
+            self.bank.used(made.key, made.kept.generation, NOW.timestamp())
+        self.written.clear()
+        return made.key
+
+    def found(self, key: bytes) -> Kept:
+        """Give an entry that must be there."""
+        kept = self.bank.find(key)
+        assert kept
+        return kept
+
+    @property
+    def bank(self) -> Bank:
+        """Give the bank."""
+        return Bank(self.ledger)
+
+    def _gather(self, question: Question, vector: object, manner: Manner, trace: Trace) -> Evidence:
+        words = set(question.text.lower().strip("?").split())
+        names = [name for name, text in self.texts.items() if words & set(text.lower().split())][::-1]
+        reads = tuple(self._read(name) for name in names)
+        return Evidence(reads, tuple(names), 0.0)
+
+    def _read(self, name: str) -> Read:
+        source = Source(f"{self.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
+        return Read((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
+
+    def _write(self, question: Question, evidence: Evidence, trace: Trace, say: object) -> Written:
+        self.written.append(question.text)
+        answer = evidence.reads[0].text if evidence.reads else None
+        sources = evidence.sources([""] * len(evidence.reads))
+        return Written(Reply(question.text, answer, "full", "quote", None, sources, trace.ms()))
+
+
+def home(folder: Path) -> Home:
+    """Make an empty home."""
+    return Home(open_ledger(folder / "ledger.db", create=True))
+
+
+def night(
+    ledger: Ledger,
+    *,
+    limits: Limits = PLENTY,
+    clock: Callable[[], float] = lambda: 0.0,
+    may_go_on: Callable[[], str | None] = lambda: None,
+    generation: Callable[[], int] = lambda: 1,
+    measure: Callable[[], Spent] = Spent,
+    now: datetime = NOW,
+) -> Night:
+    """Begin a night."""
+    world = World(clock, may_go_on, generation, measure, now.timestamp())
+    return Night(Jobs(ledger), Account(ledger), world, limits)
+
+
+def do(home: Home, units: list[Unit]) -> list[Done]:
+    """Do the units of one kind."""
+    return list(night(home.ledger).work({units[0].kind: lambda: units})) if units else []
+
+
+def states(done: list[Done]) -> list[str]:
+    """Give what became of units."""
+    return [one.state for one in done]

@@ -1,0 +1,183 @@
+"""Segments are read ahead one at a time, and whatever ends the work leaves what was kept before."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.ask.prefill import Kept, Reading
+from engine.idle.ahead import Ahead, as_units
+from engine.idle.night import Done
+from engine.idle.segment import Ids, Segment, is_kept
+from engine.models.loading import load
+from engine.models.meter import Meter, flops
+from engine.models.mlx import Mlx
+from engine.models.runtime import load_blas
+from store.kv_counts import KvCounts
+from store.spent import Spent
+from tests.demo import NANO
+from tests.engine.idle.small_home import Home, night, states
+from tests.store.kv_kit import PLENTY, ROOT
+from tests.store.kv_kit import Kept as Box
+
+SYSTEM, A, B, LAST = (5, 6, 7), (8, 9), (10, 11, 12, 13), (14, 15)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Load the model of the tests."""
+    cache = tmp_path_factory.mktemp("cache")
+    load_blas(cache)
+    return replace(load(NANO, name="nano", cache=cache, memory_share=0.9), sub_step=4)
+
+
+class Broken(Mlx):
+    """A model that is told to stop while it reads its second segment."""
+
+    def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
+        """Read the first segment alone."""
+        if ids == A:
+            super().prefill(cache, ids[:1])
+            sys.exit(143)
+        return super().prefill(cache, ids)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    """Give an empty store."""
+    found = Box(tmp_path)
+    yield found
+    found.close()
+
+
+def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> Segment:
+    return Segment("first", "", "", path, expected, 0.1, size)
+
+
+SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5))
+
+
+def ahead(model: Mlx, box: Box) -> Ahead:
+    asking = Home(box.ledger).asking()
+    reading = Reading(model, Kept(box.store, ROOT, model))
+    return Ahead(reading, asking, "document", 16, 5, nullcontext, lambda: False)
+
+
+def run(
+    model: Mlx,
+    box: Box,
+    segments: Sequence[Segment] = SEGMENTS,
+    measure: Callable[[], Spent] = Spent,
+) -> list[Done]:
+    units = as_units(ahead(model, box), segments)
+    return list(night(box.ledger, measure=measure).work({"first": lambda: units}))
+
+
+def test_segments_are_kept_and_found_there_the_next_time(model: Mlx, box: Box) -> None:
+    written = KvCounts(box.ledger).written_by_day
+    done = run(model, box, measure=lambda: Spent(bytes=sum(written().values())))
+    assert states(done) == ["done"] * 3
+    assert sum(one.spent.bytes for one in done) == box.store.stats().bytes > 0
+    assert all(is_kept(Kept(box.store, ROOT, model), one.path) for one in SEGMENTS)
+    assert states(run(model, box)) == ["there"] * 3
+
+
+def test_what_was_read_ahead_gives_the_logits_of_what_was_not(model: Mlx, box: Box) -> None:
+    run(model, box)
+    with box.store.match(ROOT, (SYSTEM, A)) as match:
+        assert len(match.nodes) == 2
+        cache = model.restore([box.store.path_of(node) for node in match.nodes])
+    cold = model.begin()
+    for ids in (SYSTEM, A):
+        model.prefill(cold, ids)
+    assert np.array_equal(model.logits(cache, LAST), model.logits(cold, LAST))
+
+
+def test_reading_ahead_counts_no_use_and_no_hit(model: Mlx, box: Box) -> None:
+    run(model, box)
+    stats = box.store.stats()
+    assert (stats.hits, stats.partial) == ({}, {})
+    assert box.ledger.rows.execute("SELECT DISTINCT uses FROM kv_nodes").fetchall() == [(0,)]
+
+
+def test_what_stands_behind_a_segment_that_there_is_no_room_for_is_left_too(model: Mlx, box: Box) -> None:
+    assert (
+        states(run(model, box, (segment(SYSTEM, size=PLENTY), segment(SYSTEM, A), segment(SYSTEM, A, B))))
+        == ["room"] * 3
+    )
+    assert box.files() == set()
+
+
+def test_what_the_bank_no_longer_holds_is_not_read(model: Mlx, box: Box) -> None:
+    """New mail comes between planning and reading."""
+    units = as_units(ahead(model, box), SEGMENTS[:1])
+    box.ledger.raise_generation()
+    assert units[0].do().state == "changed"
+    assert box.files() == set()
+
+
+def test_where_there_is_no_room_after_all_what_is_kept_stays(model: Mlx, box: Box) -> None:
+    run(model, box, SEGMENTS[:2])
+    kept = box.files()
+    box.store.shrink(box.used() + 40_000)
+    free = box.store.free()
+    long = tuple(range(20, 20 + 400))
+    assert states(run(model, box, (segment(SYSTEM, long, size=free),))) == ["room"]
+    assert box.files() == kept
+
+
+def test_a_segment_that_is_broken_off_leaves_those_before_it_and_nothing_of_its_own(model: Mlx, box: Box) -> None:
+    broken = Broken(**{one.name: getattr(model, one.name) for one in fields(model)})
+    units = as_units(ahead(broken, box), SEGMENTS)
+    steps = night(box.ledger).work({"first": lambda: units})
+    assert next(steps).state == "done"
+    with pytest.raises(SystemExit):
+        next(steps)
+    assert len(box.files()) == 1
+    assert box.states() == ["whole"]
+    assert states(run(model, box)) == ["there", "done", "done"]
+
+
+def test_a_damaged_prefix_is_read_again(model: Mlx, box: Box) -> None:
+    run(model, box, SEGMENTS[:1])
+    path = box.path_of(SYSTEM)
+    path.write_bytes(path.read_bytes()[:-8])
+    assert states(run(model, box, SEGMENTS[1:2])) == ["done"]
+    with box.store.match(ROOT, (SYSTEM, A)) as match:
+        assert len(match.nodes) == 2
+
+
+def test_operations_are_those_of_the_products_that_a_model_really_computes(
+    model: Mlx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trace every product of the layers for a prompt and one token more: rows times columns times width, twice."""
+    from mlx_lm.models import base, llama
+
+    counted = [0]
+    product = type(model.model.model.layers[0].mlp.down_proj)
+    linear, attention = product.__call__, base.scaled_dot_product_attention
+
+    def traced_linear(layer: Any, rows: Any) -> Any:
+        counted[0] += 2 * rows.shape[0] * rows.shape[1] * layer.weight.size
+        return linear(layer, rows)
+
+    def traced_attention(queries: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
+        _, heads, rows, width = queries.shape
+        counted[0] += 2 * 2 * heads * rows * width * keys.shape[2]
+        return attention(queries, keys, values, *rest, **named)
+
+    monkeypatch.setattr(product, "__call__", traced_linear)
+    monkeypatch.setattr(llama, "scaled_dot_product_attention", traced_attention)
+    metered, cache = replace(model, meter=Meter()), model.begin()
+    for ids in (tuple(range(20, 31)), A):
+        metered.prefill(cache, ids)
+    metered.logits(cache, [9])
+    assert metered.meter == Meter(read=13, written=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14)
+    layers = replace(metered.size, head_parameters=0)  # nobody asks what follows what is only read
+    assert flops(layers, metered.meter) == pytest.approx(counted[0], rel=0.005)  # but for the norms
+    assert flops(metered.size, metered.meter) - flops(layers, metered.meter) == 2 * 1024 * 128

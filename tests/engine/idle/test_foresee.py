@@ -1,0 +1,77 @@
+"""Predictors are asked where there is something new to look at, and as much as what they foresaw has paid."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.idle.foresee import View, plan
+from engine.idle.predict import Prediction
+from engine.idle.writing import NoTime
+from store.foreseen import Foresights
+from store.jobs import Jobs
+from tests.engine.idle.small_home import Home, do, home, states
+
+
+@pytest.fixture
+def choir(tmp_path: Path) -> Home:
+    """Give a home with one chunk."""
+    found = home(tmp_path)
+    found.add("first", "the choir gives a concert")
+    return found
+
+
+def numbered(count: int) -> Sequence[Prediction]:
+    return [Prediction(f"Question {number}?", "history", "model") for number in range(count)]
+
+
+def view(seen: str, predict: Callable[[int], Sequence[Prediction]] = numbered) -> View:
+    return View("history", "", seen, ["history/model"], predict)
+
+
+def foreseen(home: Home, *views: View) -> list[str]:
+    return states(do(home, plan(home.asking(), views, 5)))
+
+
+def test_a_view_is_asked_once_for_what_it_sees_and_again_when_that_is_new(choir: Home) -> None:
+    assert [foreseen(choir, view(seen)) for seen in ("1", "1", "2", "")] == [["done"], [], ["done"], []]
+
+
+def test_what_was_foreseen_waits_to_be_readied_and_is_counted_for_its_source(choir: Home) -> None:
+    foreseen(choir, view("1"))
+    assert sorted(job.subject for job in Jobs(choir.ledger).waiting("populate")) == [
+        f"Question {number}?" for number in range(5)
+    ]
+    (counted,) = Foresights(choir.ledger).all()
+    assert (counted.source, counted.predicted, counted.paid) == ("history/model", 5, 0.0)
+
+
+def test_what_is_known_or_waits_already_is_not_foreseen_once_more(choir: Home) -> None:
+    choir.ask("question 0")
+    foreseen(choir, view("1"))
+    foreseen(choir, view("2"))
+    (counted,) = Foresights(choir.ledger).all()
+    assert (counted.predicted, Jobs(choir.ledger).counts()) == (4, {"populate": 4})
+
+
+def test_who_foresaw_what_was_asked_is_asked_for_more(choir: Home) -> None:
+    counts: list[int] = []
+
+    def counting(count: int) -> Sequence[Prediction]:
+        counts.append(count)
+        return []
+
+    foreseen(choir, view("1", counting))
+    Foresights(choir.ledger).predicted({"history/model": 10}, 1.0)
+    with choir.ledger.transaction():
+        choir.ledger.rows.execute("UPDATE foreseen SET paid = 8, last_paid = 2")
+    foreseen(choir, view("2", counting))
+    assert counts[0] == 5 < counts[1]
+
+
+def test_a_view_that_had_no_time_looks_again(choir: Home) -> None:
+    def late(count: int) -> Sequence[Prediction]:
+        raise NoTime
+
+    assert foreseen(choir, view("1", late)) == ["time"]
+    assert foreseen(choir, view("1")) == ["done"]

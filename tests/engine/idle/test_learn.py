@@ -1,0 +1,102 @@
+"""How predictions are parted among sources by what they paid, and which sources rest."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.idle.learn import WEEK_S, Yield, resting, rests, shares, spared, stride
+
+NOW = 20 * WEEK_S
+
+
+def source(name: str, predicted: int, paid: float, last_paid: float | None = None, last: float = NOW) -> Yield:
+    return Yield(name, predicted, paid, 0.0, last, last_paid)
+
+
+def test_what_pays_gets_most() -> None:
+    yields = {"a": source("a", 100, 30, NOW), "b": source("b", 100, 3, NOW)}
+    given = shares(["a", "b"], yields, 10, NOW, 3)
+    assert (given["a"] > 6, given["b"] >= 1, sum(given.values())) == (True, True, 10)
+
+
+def test_what_was_never_tried_gets_more_than_what_hardly_pays() -> None:
+    given = shares(["new", "b"], {"b": source("b", 100, 1, NOW)}, 10, NOW, 3)
+    assert given["new"] > given["b"] >= 1
+
+
+def test_a_budget_too_small_for_all_goes_to_what_promises_most() -> None:
+    yields = {"a": source("a", 100, 30, NOW), "b": source("b", 100, 3, NOW)}
+    assert shares(["b", "a"], yields, 1, NOW, 3) == {"b": 0, "a": 1}
+
+
+def test_a_source_that_has_not_paid_for_weeks_rests() -> None:
+    assert shares(["a", "b"], {"a": source("a", 100, 0)}, 10, NOW, 3) == {"a": 0, "b": 10}
+
+
+def test_a_source_that_paid_lately_or_was_hardly_tried_does_not_rest() -> None:
+    assert [rests(one, NOW, 3) for one in (source("a", 100, 5, NOW - WEEK_S), source("b", 9, 0), None)] == [False] * 3
+
+
+def test_a_source_that_paid_once_but_not_for_weeks_rests() -> None:
+    assert rests(source("a", 100, 5, NOW - 4 * WEEK_S), NOW, 3)
+
+
+def test_a_source_that_rested_for_weeks_is_tried_again() -> None:
+    assert not rests(source("a", 100, 0, last=NOW - 4 * WEEK_S), NOW, 3)
+
+
+def test_where_all_rest_nothing_is_given() -> None:
+    assert shares(["a"], {"a": source("a", 100, 0)}, 10, NOW, 3) == {"a": 0}
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcde"), st.tuples(st.integers(0, 200), st.floats(0, 1), st.floats(0, 20))),
+    st.integers(0, 40),
+    st.integers(0, 3),
+)  # fmt: skip
+def test_the_whole_budget_is_given_and_no_more(
+    counts: dict[str, tuple[int, float, float]], budget: int, floor: int
+) -> None:
+    yields = {n: source(n, count, count * part, week * WEEK_S) for n, (count, part, week) in counts.items()}
+    parts = shares(list("abcde"), yields, budget, NOW, 3, floor)
+    awake = [name for name in "abcde" if not rests(yields.get(name), NOW, 3)]
+    assert sum(parts.values()) == (budget if awake else 0)
+    assert min(parts.values()) >= 0
+    assert all(parts[name] >= floor for name in awake) or budget < floor * len(awake)
+
+
+def test_a_sentence_names_what_rests() -> None:
+    said = resting([source("history/form", 80, 0), source("abstracts/model", 5, 0)], NOW, 3)
+    assert said == "Predictors at rest, since nothing that they foresaw was asked in 3 weeks: history/form"
+
+
+def test_a_sentence_of_many_names_some() -> None:
+    said = resting([source(name, 100, 0) for name in "abcde"], NOW, 2.5)
+    assert said is not None
+    assert said.endswith("in 2.5 weeks: a, b, c and 2 more")
+
+
+def test_where_nothing_rests_nothing_is_said() -> None:
+    assert resting([source("a", 100, 50, NOW)], NOW, 3) is None
+
+
+@pytest.mark.parametrize(("one", "expected"), [(None, 5), (source("a", 100, 0), 2), (source("a", 100, 50), 20)])
+def test_a_stride_grows_and_shrinks_with_what_it_pays(one: Yield | None, expected: int) -> None:
+    assert stride(one, 5) == expected
+
+
+def test_a_source_that_was_not_tried_has_the_usual_stride() -> None:
+    assert stride(source("a", 0, 0), 5) == 5
+
+
+def test_what_spared_the_beginning_of_a_prompt_paid_in_part() -> None:
+    assert [spared(read, ("a", "b", "c", "d")) for read in (("a", "b"), ("b",), ("a", "b", "c", "d"), ())] == [
+        0.125,
+        0,
+        0.25,
+        0,
+    ]
+
+
+def test_what_wanted_nothing_was_spared_nothing() -> None:
+    assert spared(("a",), ()) == 0

@@ -1,0 +1,73 @@
+"""A question that was given another one's answer gets its own, and what it was given is judged by that."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.ask.begin import begin, look, owing
+from engine.ask.means import Manner
+from engine.idle.owed import TAU, plan
+from store.notices import Notices
+from store.owed import Debt, Owed
+from tests.engine.idle.small_home import NOW, Home, do, home, states
+
+TAU_SET, MAX_ERROR, ALIKE = 0.85, 0.02, 0.91
+
+
+@pytest.fixture
+def choir(tmp_path: Path) -> Home:
+    """Give a home that knows when a choir and a band play."""
+    found = home(tmp_path)
+    found.add("choir", "the choir sings on Friday")
+    found.add("band", "the band plays on Saturday")
+    return found
+
+
+def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
+    """Give a question another one's answer; gives both keys."""
+    asking, matched = home.asking(), home.ask("choir?")
+    ask = begin(asking.means, home.ledger, question, Manner(), NOW)
+    home.bank.keep(ask.key.digest, owing(ask, look(asking.means, ask)), asking.room.bytes)
+    assert Owed(home.ledger).add(Debt(ask.key.digest, matched, ALIKE, served, 1.0))
+    return ask.key.digest, matched
+
+
+def settle(home: Home) -> list[str]:
+    return states(do(home, plan(home.asking(), TAU_SET, MAX_ERROR)))
+
+
+def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home) -> None:
+    key, matched = lend(choir, "our choir?", "the choir sings on Friday")
+    assert settle(choir) == ["done"]
+    assert choir.found(key).state == "answered"
+    assert Owed(choir.ledger).labels(None) == [(ALIKE, True)]
+    assert (choir.found(matched).tau, Notices(choir.ledger).count()) == (None, 0)
+    assert float(choir.ledger.get(TAU) or 0) == TAU_SET
+    assert settle(choir) == []
+
+
+def test_where_it_is_another_one_the_entry_asks_for_more_and_the_next_one_who_asks_is_told(choir: Home) -> None:
+    key, matched = lend(choir, "our band?", "the choir sings on Friday")
+    settle(choir)
+    assert Owed(choir.ledger).rate() == (1, 1)
+    assert (choir.found(matched).tau or 0) > ALIKE
+    told = Notices(choir.ledger).take(key)
+    assert told
+    assert (told.kind, told.before, told.after) == ("wrong", "the choir sings on Friday", "the band plays on Saturday")
+
+
+def test_the_threshold_of_the_whole_bank_is_learnt_from_what_was_wrong(choir: Home) -> None:
+    lend(choir, "our band?", "the choir sings on Friday")
+    settle(choir)
+    assert float(choir.ledger.get(TAU) or 0) > ALIKE
+
+
+def test_after_new_mail_another_answer_says_nothing_of_likeness(choir: Home) -> None:
+    key, matched = lend(choir, "our choir?", "the choir sings on Friday")
+    choir.add("moved", "the choir sings on Sunday")
+    settle(choir)
+    assert (Owed(choir.ledger).rate(), Owed(choir.ledger).count()) == ((0, 0), 0)
+    assert choir.found(matched).tau is None
+    told = Notices(choir.ledger).take(key)
+    assert told
+    assert (told.kind, told.after) == ("changed", "the choir sings on Sunday")

@@ -1,0 +1,112 @@
+"""Foreseen questions are readied as if asked, unless the bank knows them; and what was only read is answered later."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.ask.means import Manner
+from engine.idle import convert, populate
+from engine.idle.populate import Strategy, decodes, offer, quota
+from engine.idle.predict import Prediction
+from engine.idle.units import Unit
+from store.jobs import Jobs
+from store.spent import Account
+from tests.engine.idle.small_home import Home, do, home, states
+
+ANSWERED, READ = Strategy(Manner(), True, 0.85), Strategy(Manner(), False, 0.85)
+FORESEEN = (
+    Prediction("Which concert?", "history", "model", 0.2),
+    Prediction("Whose choir?", "abstracts", "model", 0.9),
+)
+
+
+@pytest.fixture
+def choir(tmp_path: Path) -> Home:
+    """Give a home with one chunk, and two questions foreseen."""
+    found = home(tmp_path)
+    found.add("first", "the choir gives a concert")
+    offer(found.asking(), FORESEEN)
+    return found
+
+
+def units(home: Home, strategy: Strategy = ANSWERED, most: int = 99) -> list[Unit]:
+    return populate.plan(home.asking(), strategy, quota(most))
+
+
+def test_the_likeliest_question_comes_first_and_says_who_foresaw_it(choir: Home) -> None:
+    assert [(unit.what, unit.source, unit.expected) for unit in units(choir)] == [
+        ("Whose choir?", "abstracts/model", 0.9),
+        ("Which concert?", "history/model", 0.2),
+    ]
+    assert units(choir)[0].why == "foreseen by abstracts/model"
+
+
+def test_a_foreseen_question_is_answered_and_its_entry_says_that_nobody_asked(choir: Home) -> None:
+    done = do(choir, units(choir))
+    assert states(done) == ["done", "done"]
+    (key,) = choir.ledger.rows.execute("SELECT key FROM answers ORDER BY question").fetchone()
+    kept = choir.found(key)
+    assert (kept.question, kept.state, kept.origin, kept.source, kept.uses) == (
+        "Which concert?",
+        "answered",
+        "predicted",
+        "history/model",
+        0,
+    )
+    assert choir.ledger.rows.execute("SELECT count(*) FROM asked").fetchone() == (0,)
+    assert units(choir) == []
+
+
+def test_above_the_cutoff_questions_are_read_and_not_answered_and_below_it_answered() -> None:
+    assert [decodes(tau, 0.88) for tau in (0.85, 0.88, 0.90)] == [True, True, False]
+
+
+def test_what_was_only_read_is_answered_once_answers_are_wanted_and_keeps_its_source(choir: Home) -> None:
+    do(choir, units(choir, READ))
+    assert (choir.written, len(choir.read)) == ([], 2)
+    assert convert.plan(choir.asking(), decode=False) == []
+    assert states(do(choir, convert.plan(choir.asking(), decode=True))) == ["done", "done"]
+    assert sorted(choir.written) == ["Which concert?", "Whose choir?"]
+    sources = choir.ledger.rows.execute("SELECT state, origin, source FROM answers ORDER BY question").fetchall()
+    assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "abstracts/model")]
+    assert convert.plan(choir.asking(), decode=True) == []
+
+
+def test_a_question_that_the_bank_knows_is_not_readied_and_not_kept_waiting(choir: Home) -> None:
+    choir.ask("whose CHOIR")
+    assert [unit.what for unit in units(choir)] == ["Which concert?"]
+    do(choir, units(choir))
+    assert Jobs(choir.ledger).counts() == {}
+
+
+def test_a_question_that_was_asked_since_it_was_planned_is_there(choir: Home) -> None:
+    planned = units(choir)
+    choir.ask("Whose choir?")
+    assert states(do(choir, planned)) == ["there", "done"]
+
+
+def test_so_many_questions_are_readied_and_the_rest_waits(choir: Home) -> None:
+    assert states(do(choir, units(choir, most=1))) == ["done", "units"]
+    assert Jobs(choir.ledger).counts() == {"populate": 1}
+
+
+def test_no_more_questions_wait_than_may(choir: Home) -> None:
+    many = [Prediction(f"Question {number}?", "history", "model", 0.5) for number in range(1200)]
+    assert offer(choir.asking(), many) == populate.MOST_WAITING
+    assert Jobs(choir.ledger).counts() == {"populate": populate.MOST_WAITING}
+    assert Jobs(choir.ledger).waiting("populate")[0].subject == "Whose choir?"
+
+
+def test_what_is_used_later_is_counted_for_the_kind_that_made_it(choir: Home) -> None:
+    do(choir, units(choir))
+    account = Account(choir.ledger)
+    account.gather(1.0)
+    assert account.by_kind()["populate"].hits == 0
+    key = choir.ledger.rows.execute("SELECT key, made_ms FROM answers").fetchone()
+    for _ in range(3):
+        choir.bank.used(key[0], 1, 1.0)
+    account.gather(1.0)
+    account.gather(1.0)
+    paid = account.by_kind()["populate"]
+    assert paid.hits == 3
+    assert paid.saved_s == pytest.approx(3 * key[1] / 1000)

@@ -1,0 +1,102 @@
+"""Answers are looked at again after new mail: what still holds is stamped, what does not is made anew and told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.idle.refresh import plan
+from store.hints import Hints
+from store.notices import Notices
+from tests.engine.idle.small_home import Home, do, home, states
+
+
+@pytest.fixture
+def concert(tmp_path: Path) -> Home:
+    """Give a home with one chunk about a concert and one about a choir."""
+    found = home(tmp_path)
+    found.add("first", "the concert is on Friday")
+    found.add("choir", "our choir sings")
+    return found
+
+
+def test_where_nothing_came_nothing_is_looked_at(concert: Home) -> None:
+    concert.ask("concert?")
+    assert plan(concert.asking()) == []
+
+
+def test_an_answer_with_the_same_evidence_only_gets_the_new_generation(concert: Home) -> None:
+    key = concert.ask("concert?", uses=2)
+    concert.add("other", "nothing of interest")
+    assert states(do(concert, plan(concert.asking()))) == ["done"]
+    assert concert.written == []
+    assert (concert.found(key).generation, concert.found(key).uses) == (concert.ledger.generation, 2)
+    assert Notices(concert.ledger).count() == 0
+
+
+def test_a_source_that_was_moved_is_named_where_it_stands_now(concert: Home) -> None:
+    key = concert.ask("concert?")
+    concert.folder = "/elsewhere"
+    concert.ledger.raise_generation()
+    do(concert, plan(concert.asking()))
+    assert json.loads(concert.found(key).reply)["sources"][0]["path"] == "/elsewhere/first"
+
+
+def test_an_answer_that_changed_is_made_anew_and_the_next_one_who_asks_is_told_by_which_message(concert: Home) -> None:
+    key = concert.ask("concert?")
+    concert.add("second", "the concert is on Saturday")
+    assert states(do(concert, plan(concert.asking()))) == ["done"]
+    assert concert.found(key).evidence == ("second", "first")
+    told = Notices(concert.ledger).take(key)
+    assert told
+    assert (told.kind, told.before, told.after) == (
+        "changed",
+        "the concert is on Friday",
+        "the concert is on Saturday",
+    )
+    assert json.loads(told.because)["path"] == "/mail/second"
+
+
+def test_of_an_answer_that_nobody_has_seen_nobody_is_told(concert: Home) -> None:
+    unseen, seen = concert.ask("concert?", predicted=True), concert.ask("the concert?", predicted=True, uses=1)
+    concert.add("second", "the concert is on Saturday")
+    do(concert, plan(concert.asking()))
+    assert Notices(concert.ledger).take(unseen) is None
+    assert Notices(concert.ledger).take(seen)
+    assert (concert.found(unseen).origin, concert.found(unseen).uses) == ("predicted", 0)
+
+
+def test_the_same_words_from_another_message_are_no_change(concert: Home) -> None:
+    key = concert.ask("concert?")
+    concert.add("copy", "The concert is on Friday.")
+    do(concert, plan(concert.asking()))
+    assert concert.found(key).evidence == ("copy", "first")
+    assert Notices(concert.ledger).count() == 0
+
+
+def test_questions_that_new_mail_came_near_to_come_first_and_then_the_most_used(concert: Home) -> None:
+    seldom, often, near = (concert.ask(f"{word} concert?", uses=uses) for word, uses in (("a", 0), ("b", 3), ("c", 0)))
+    concert.add("second", "the concert is on Saturday")
+    Hints(concert.ledger).add([near], "second", 1.0)
+    assert [bytes.fromhex(unit.subject) for unit in plan(concert.asking())] == [near, often, seldom]
+    do(concert, plan(concert.asking()))
+    assert Hints(concert.ledger).count() == 0
+    assert plan(concert.asking()) == []
+
+
+def test_what_was_read_ahead_is_read_ahead_again_and_not_answered(concert: Home) -> None:
+    key = concert.ask("concert?", decode=False, predicted=True)
+    concert.add("second", "the concert is on Saturday")
+    do(concert, plan(concert.asking()))
+    assert (concert.found(key).state, concert.found(key).evidence) == ("undecoded", ("second", "first"))
+    assert concert.written == []
+
+
+def test_a_question_of_another_day_or_another_writer_is_left_alone(concert: Home) -> None:
+    concert.ask("concert tomorrow?")
+    concert.ask("concert?")
+    with concert.ledger.transaction():
+        concert.ledger.rows.execute("UPDATE answers SET day = '2020-01-01' WHERE day NOT NULL")
+        concert.ledger.rows.execute("UPDATE answers SET writer = 'writer-2/5' WHERE day IS NULL")
+    concert.add("second", "the concert is on Saturday")
+    assert plan(concert.asking()) == []

@@ -1,0 +1,44 @@
+"""How a language model is made to write: the segments it hears, what it has room for, and when it is broken off."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.idle.writing import NoTime, writer
+from engine.models.protocols import Frame
+from tests.engine.ask.parrot import Parrot
+
+
+def after(count: int) -> Callable[[], bool]:
+    """Give what tells that it is late once it was asked so often."""
+    asked = list[int]()
+
+    def late() -> bool:
+        asked.append(1)
+        return len(asked) > count
+
+    return late
+
+
+def test_segments_are_heard_one_by_one_within_the_frame() -> None:
+    parrot = Parrot(["When is ", "tea?"], frame=Frame((-1,), (-2,), (-3,)))
+    assert writer(parrot, 9, lambda: False)(["sum up\n", "one\n", "two\n", "Questions:"]) == "When is tea?"
+    assert parrot.text() == ["(-1) sum up (-2)", "one", "two", "Questions: (-3)"]
+
+
+def test_no_more_is_written_than_is_allowed() -> None:
+    assert writer(Parrot(["a", "b", "c"]), 2, lambda: False)(["sum up\n", "Questions:"]) == "ab"
+
+
+def test_middle_segments_without_room_are_left_out() -> None:
+    parrot = Parrot(["a"], context=9)
+    writer(parrot, 4, lambda: False)(["sum up\n", "one two\n", "three four\n", "Questions:"])
+    assert parrot.text() == ["sum up", "one two", "Questions:"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_writing_ends_as_soon_as_it_is_late(count: int) -> None:
+    parrot = Parrot(["a", "b"])
+    with pytest.raises(NoTime):
+        writer(parrot, 9, after(count))(["sum up\n", "one\n", "Questions:"])
+    assert len(parrot.heard) == min(count, 3)

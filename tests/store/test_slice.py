@@ -1,0 +1,27 @@
+"""A slice at a time, all kept files are read through, and what is damaged goes."""
+
+from pathlib import Path
+
+from store.home import Home, locate
+from store.slice import check_slice
+from tests.store.kv_kit import A, B, C, Kept
+
+
+def home_of(box: Kept) -> Home:
+    return locate({"PKB_HOME": str(box.home), "PKB_CACHE": str(box.home / "cache"), "PKB_CONFIG": str(box.home / "c")})
+
+
+def test_slices_go_round_and_find_what_is_damaged(tmp_path: Path) -> None:
+    box = Kept(tmp_path)
+    for segments in ((A,), (B,), (C,)):
+        assert box.keep(*segments)
+    home = home_of(box)
+    assert home.tensors == box.folder
+    path = box.path_of(B)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    removed = [check_slice(home, box.ledger, 2) for _ in range(3)]
+    assert sum(removed) == 1
+    assert [box.has(name) for name in (A, B, C)] == [True, False, True]
+    assert check_slice(home, box.ledger, 100) == 0
+    box.close()

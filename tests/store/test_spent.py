@@ -1,0 +1,111 @@
+"""What idle work took adds up, and what it made is counted when it is used later, once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store.bank import Bank, Kept
+from store.foreseen import Foreseen, Foresights
+from store.ledger import Ledger, open_ledger
+from store.rest import rest, rests
+from store.spent import Account, Spent
+from store.unready import older, stamp, typical_s, undecoded, wanted
+from tests.store.kv_kit import ROOT, A, B
+from tests.store.kv_kit import Kept as Box
+
+ONE, OTHER = b"1" * 16, b"2" * 16
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """Give a ledger with two answers, one of them read ahead only."""
+    found = open_ledger(tmp_path / "ledger.db", create=True)
+    Bank(found).keep(ONE, Kept("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
+    foreseen = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)
+    Bank(found).keep(OTHER, Kept(*foreseen, state="undecoded", origin="predicted", source="history/model"), 10_000)
+    yield found
+    found.close()
+
+
+def test_what_a_kind_took_adds_up(ledger: Ledger) -> None:
+    account = Account(ledger)
+    account.add("first", Spent(1, 2.0, 100, 0, 1e9, 4096))
+    account.add("first", Spent(1, 1.0, 50, 3, 1e8, 0))
+    account.add("owed", Spent(seconds=0.5))
+    spent = {kind: paid.spent for kind, paid in account.by_kind().items()}
+    assert spent == {"first": Spent(2, 3.0, 150, 3, 1.1e9, 4096), "owed": Spent(seconds=0.5)}
+    assert spent["first"].less(Spent(1, 2.0, 100, 0, 1e9, 4096)) == Spent(1, 1.0, 50, 3, 1e8, 0)
+
+
+def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last(ledger: Ledger) -> None:
+    account, bank = Account(ledger), Bank(ledger)
+    for kind in ("populate", "refresh"):
+        account.add(kind, Spent())
+    bank.used(ONE, 3, 1.0)
+    account.made("populate", [ONE], account.newest())
+    bank.used(ONE, 3, 1.0)
+    account.gather(1.0)
+    account.made("refresh", [ONE], account.newest())
+    bank.used(ONE, 3, 1.0)
+    bank.used(ONE, 3, 1.0)
+    for _ in range(2):
+        account.gather(1.0)
+    found = {kind: (paid.hits, paid.saved_s) for kind, paid in account.by_kind().items()}
+    assert found == {"populate": (1, 2.0), "refresh": (2, 4.0)}
+
+
+def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    account = Account(box.ledger)
+    assert box.keep(A, seconds=1.0)
+    before = account.newest()
+    assert box.keep(A, B, seconds=3.0)
+    account.add("first", Spent(1))
+    account.made("first", (), before)
+    with box.store.match(ROOT, (A, B)) as match:
+        box.store.used(match, 4.0)
+    account.gather(1.0)
+    paid = account.by_kind()["first"]
+    assert (paid.hits, paid.saved_s) == (1, 3.0)
+    box.close()
+
+
+def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger: Ledger) -> None:
+    foresights, account = Foresights(ledger), Account(ledger)
+    foresights.predicted({"history/model": 3}, 5.0)
+    foresights.predicted({"history/model": 2}, 6.0)
+    account.made("populate", [OTHER], account.newest())
+    account.gather(7.0)
+    assert foresights.all() == [Foreseen("history/model", 5, 0.0, 5.0, 6.0, None)]
+    for at in (8.0, 9.0):
+        Bank(ledger).used(OTHER, 4, at)
+        account.gather(at)
+    assert foresights.all() == [Foreseen("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
+
+
+def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledger) -> None:
+    assert (older(ledger, "w/", 4, 9), older(ledger, "w/", 5, 9), older(ledger, "x/", 5, 9)) == (
+        [ONE],
+        [OTHER, ONE],
+        [],
+    )
+    assert (undecoded(ledger, "w/", 9), wanted(ledger, "w/", 1)) == ([OTHER], [OTHER])
+    assert (typical_s(ledger, "w"), typical_s(ledger, "x")) == (2.0, None)
+
+
+def test_a_stamp_counts_no_use_never_goes_back_and_is_for_the_same_evidence(ledger: Ledger) -> None:
+    for generation, evidence in ((7, ["c"]), (5, ["c"]), (9, ["d"])):
+        stamp(ledger, ONE, generation, evidence)
+    kept = Bank(ledger).find(ONE)
+    assert kept
+    assert (kept.generation, kept.uses) == (7, 0)
+
+
+def test_idle_rests_until_something_changes(ledger: Ledger) -> None:
+    assert not rests(ledger, "a")
+    rest(ledger, "a")
+    assert rests(ledger, "a")
+    assert not rests(ledger, "b")
+    ledger.raise_generation()
+    assert not rests(ledger, "a")
