@@ -1,6 +1,6 @@
 """What a night did and what it left, as a person reads it and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cli import out
@@ -9,7 +9,7 @@ from cli.plain import one_line, size
 if TYPE_CHECKING:
     from cli.idle import Report
     from engine.idle.night import Done
-    from store.spent import Spent
+    from store.spent import Paid, Spent
 
 _LEFT = {
     "there": "there",
@@ -49,11 +49,16 @@ def row(report: "Report", seconds: float, *, dry_run: bool) -> dict[str, Any]:
         "bytes": sum(one.spent.bytes for one in done),
         "seconds": round(seconds, 3),
         "kinds": [{"job": kind, **_spent(spent)} for kind, spent in report.spent.items()],
-        "so_far": [
-            {"job": kind, **_spent(paid.spent), "hits": paid.hits, "saved_s": round(paid.saved_s, 3)}
-            for kind, paid in report.so_far.items()
-        ],
+        "so_far": so_far(report.so_far),
     }
+
+
+def so_far(paid: "Mapping[str, Paid]") -> list[dict[str, Any]]:
+    """Give what each kind of work took in all nights, and what it brought, as plain values."""
+    return [
+        {"job": kind, **_spent(one.spent), "hits": one.hits, "saved_s": round(one.saved_s, 3)}
+        for kind, one in paid.items()
+    ]
 
 
 def show(done: "Sequence[Done]") -> None:
@@ -103,4 +108,5 @@ def _spent(spent: "Spent") -> dict[str, Any]:
         "tokens_written": spent.written,
         "flops": round(spent.flops),
         "bytes": spent.bytes,
+        "battery_percent": spent.battery,
     }

@@ -16,11 +16,15 @@ from cli import out
 from cli.ask import ask
 from cli.bench import bench
 from cli.care import check, doctor
+from cli.chat import chat
 from cli.config import config
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.look import search, show, stats
 from cli.model import model
+from cli.serve import serve
+from cli.watch import watch
+from cli.wrong import wrong
 from store.errors import PkbError
 
 app = typer.Typer(
@@ -29,7 +33,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
 )
-for command in (ingest, ask, idle, search, show, stats, bench, check, doctor):
+for command in (ingest, watch, ask, chat, wrong, idle, search, show, stats, serve, bench, check, doctor):
     app.command()(command)
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
@@ -71,11 +75,22 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no reason to stop
             stream.reconfigure(errors="backslashreplace")
-    if sys.argv[1:2] == ["idle"]:  # whoever asks, or does anything else, goes first
+    if sys.argv[1:2] in (["idle"], ["watch"]):  # whoever asks, or does anything else, goes first
         os.nice(_GIVING_WAY)
     sys.excepthook = _bug
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(_ended(sys.argv[1:]))
+
+
+def _ended(args: list[str]) -> int:
+    """Run one command to its end; what would interrupt it after that comes too late to be of consequence."""
+    try:
+        code = run(args)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        return 130
+    return code
 
 
 def run(args: list[str]) -> int:

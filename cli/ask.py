@@ -14,7 +14,7 @@ from cli.session import Session, session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.answer import Manner
+    from engine.ask.means import Manner
 
 
 def ask(
@@ -43,6 +43,7 @@ def ask(
         bool, typer.Option("--stale-ok", help="Show a kept answer even if new mail may change it.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show each step, its time and what it found.")] = False,
+    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Answer in this process, and start no other.")] = False,
 ) -> None:
     """Answer a question from your mail and meetings, with the sources.
 
@@ -50,7 +51,7 @@ def ask(
     """
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
-    from engine.ask.answer import Manner
+    from engine.ask.means import Manner
 
     with session() as opened:
         if model is not None:
@@ -60,6 +61,8 @@ def ask(
             opened.keeps_tensors = False
         if max_tokens is not None:
             opened.override("model.max_tokens", max_tokens)
+        if no_daemon:
+            opened.override("serve.daemon", "off")
         scope = limits(opened, sender, recipient, since, until, collection)
         count = opened.settings.ask.k if k is None else k
         manner = Manner(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
@@ -86,14 +89,16 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
 
 def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, explain: bool) -> bool:
     """Ask one question and print what comes of it; tells whether it was answered."""
+    from cli.daemon.client import answer
+
     if as_json:
-        answered = opened.asker.ask(question, manner, opened.now)
+        answered = answer(opened, question, manner)
         row = answered.reply.to_json()
         out.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
         streamed = out.Stream()
         with streamed:
-            answered = opened.asker.ask(question, manner, opened.now, streamed.say)
+            answered = answer(opened, question, manner, streamed.say)
         from cli.answers import show_answer  # and with it rich
 
         show_answer(answered, streamed=streamed.started, explain=explain)

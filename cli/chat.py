@@ -83,7 +83,7 @@ def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
     """Give a session for the next line: what a model is told of the day, and which process has it, may have changed."""
-    from cli.client import wants
+    from cli.daemon.client import wants
     from engine.clock import now
 
     today = now(opened.environ)

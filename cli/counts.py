@@ -12,10 +12,8 @@ if TYPE_CHECKING:
 
 def gather(opened: Session) -> dict[str, Any]:
     """Give all figures, as the JSON page describes them."""
-    from store.bank import Bank
     from store.history import History
 
-    answers, answer_bytes = Bank(opened.ledger).size()
     chunks, missing = opened.ledger.count("chunks"), deeds.missing_vectors(opened)
     history = History(opened.ledger)
     tiers, prompts = history.by_tier(), history.prompts()
@@ -24,7 +22,7 @@ def gather(opened: Session) -> dict[str, Any]:
         "generation": opened.ledger.generation,
         "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
-        "bank": {"answers": answers, "bytes": answer_bytes, "budget": opened.settings.bank.bytes},
+        "bank": _bank(opened),
         "tensors": _tensors(opened),
         "bytes": opened.home.sizes(),
         "asked": [
@@ -33,10 +31,33 @@ def gather(opened: Session) -> dict[str, Any]:
             for t in tiers
         ],
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
+        "stale_served": history.stale(),
         "prompts": {"questions": prompts.questions, "with_reuse": prompts.with_reuse, "tokens": prompts.tokens,
                     "reused": prompts.reused},
+        "night": _night(opened),
         **_curves(opened),
     }  # fmt: skip
+
+
+def _bank(opened: Session) -> dict[str, Any]:
+    """Give what is kept of answers, and what is known of those that other questions were given."""
+    from store.bank import Bank
+    from store.notices import Notices
+    from store.owed import Owed
+    from store.wrong import Wrong
+
+    bank, (judged, wrong), rules = Bank(opened.ledger), Owed(opened.ledger).rate(), opened.rules()
+    return {
+        **bank.census(),
+        "bytes": bank.size()[1],
+        "budget": opened.settings.bank.bytes,
+        "tau": rules.tau if rules else None,
+        "judged": judged,
+        "judged_wrong": wrong,
+        "false_hits": round(wrong / judged, 4) if judged else None,
+        "said_wrong": Wrong(opened.ledger).count(),
+        "untold": Notices(opened.ledger).count(),
+    }
 
 
 def _tensors(opened: Session) -> dict[str, Any]:
@@ -70,6 +91,29 @@ def _tensors(opened: Session) -> dict[str, Any]:
         "refused": _counts(found.refused),
         "ghosts": found.ghosts,
         "more_would_save_s": {f"{times}x": _seconds(tally.seconds) for times, tally in found.would_save.items()},
+    }
+
+
+def _night(opened: Session) -> dict[str, Any]:
+    """Give what idle work waits, what it took and brought so far, and which predictors rest."""
+    from cli.ahead import so_far
+    from engine.idle.learn import WEEKS, Yield, resting
+    from store.foreseen import Foresights
+    from store.jobs import Jobs
+    from store.spent import Account
+
+    now, account = opened.now.timestamp(), Account(opened.ledger)
+    account.gather(now)
+    yields = [
+        Yield(one.source, one.predicted, one.paid, one.first, one.last, one.last_paid)
+        for one in Foresights(opened.ledger).all()
+    ]
+    return {
+        "waiting": Jobs(opened.ledger).counts(),
+        "so_far": so_far(account.by_kind()),
+        "predicted": sum(one.predicted for one in yields),
+        "asked_later": round(float(sum(one.paid for one in yields)), 3),
+        "resting": resting(yields, now, WEEKS),
     }
 
 

@@ -22,7 +22,11 @@ def show_figures(row: dict[str, Any]) -> None:
         console.print(_tiers(row))
     else:
         _print([("asked", "nothing yet; try: pkb ask QUESTION")])
-    if shown := [*tensors(row), *common(row, bars=console.is_terminal and console.encoding.startswith("utf"))]:
+    if shown := [
+        *_night(row["night"]),
+        *tensors(row),
+        *common(row, bars=console.is_terminal and console.encoding.startswith("utf")),
+    ]:
         console.print()
         _print(shown)
 
@@ -46,8 +50,39 @@ def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if kept["problems"]:
         yield "", f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest --json"
     yield "answers", f"{bank['answers']:,} kept, {size(bank['bytes'])} of {size(bank['budget'])}"
+    yield from (("", words) for words in _lent(bank))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
     yield "on disk", f"{disk} of {size(row['tensors']['budget'])}"
+
+
+def _lent(bank: dict[str, Any]) -> Iterator[str]:
+    """Say what is known of answers that were given to other questions than their own."""
+    if bank["predicted"] or bank["undecoded"]:
+        yield f"{bank['predicted']:,} foreseen, {bank['undecoded']:,} read ahead without an answer"
+    if bank["owed"]:
+        yield f"{count(bank['owed'], 'question')} given another one's answer, to be checked by pkb idle"
+    if bank["judged"]:
+        share = f"{bank['judged_wrong'] / bank['judged'] * 100:.1f} %"
+        yield f"{bank['judged']:,} of these checked, {bank['judged_wrong']:,} wrong ({share})"
+    if bank["said_wrong"]:
+        yield f"{bank['said_wrong']:,} said to be wrong"
+
+
+def _night(night: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Say what idle work took, and what it brought."""
+    done = [one for one in night["so_far"] if one["units"]]
+    if done:
+        seconds, saved = sum(one["seconds"] for one in done), sum(one["saved_s"] for one in done)
+        hits = count(sum(one["hits"] for one in done), "use")
+        yield "at night", f"{seconds:.1f} s of work, {hits} of what it made, {saved:.1f} s saved"
+        yield "", ", ".join(f"{one['job']}: {one['units']:,} in {one['seconds']:.1f} s" for one in done)
+    if night["predicted"]:
+        yield "", f"{count(night['predicted'], 'question')} foreseen, {night['asked_later']:,g} of them asked later"
+    if night["resting"]:
+        yield "", plain(night["resting"])
+    if night["waiting"]:
+        waiting = ", ".join(f"{jobs:,} {kind}" for kind, jobs in night["waiting"].items())
+        yield "", f"waiting for pkb idle: {waiting}"
 
 
 def _tiers(row: dict[str, Any]) -> Table:

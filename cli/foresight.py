@@ -1,6 +1,7 @@
 """What the plans of abstracts and predictions look at in an open session. Prints nothing."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,8 @@ def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
     why = {"history": "questions were asked", "abstracts": "mail came"}
 
     def sources(view: str) -> list[str]:
-        return [f"{view}/model"] if model else [one for one in TEMPLATES if one.startswith(f"{view}/")]
+        templates = [one for one in TEMPLATES if one.startswith(f"{view}/")]
+        return [f"{view}/model", *(templates if view == "history" else ())] if model else templates
 
     ways = _by_model(opened, model, late) if model else _by_templates(opened)
     return [View(view, f"{why[view]} since the last time", seen[view], sources(view), ways[view]) for view in why]
@@ -69,6 +71,7 @@ def _by_model(
     opened: Session, model: "Callable[[], LanguageModel]", late: Callable[[], bool]
 ) -> "dict[str, Callable[[int], Sequence[Prediction]]]":
     from engine.idle.predict import choose, from_abstracts, from_history
+    from engine.idle.predict_quote import from_forms
     from engine.idle.writing import writer
 
     def write() -> "Write":
@@ -87,7 +90,10 @@ def _by_model(
         return chosen
 
     return {
-        "history": lambda count: from_history(_past(opened), _kind(opened), count, write()),
+        "history": lambda count: [
+            *from_history(_past(opened), _kind(opened), count, write()),
+            *from_forms(_little_asked(opened), _past(opened)),
+        ],
         "abstracts": lambda count: from_abstracts(shown(), _kind(opened), count, write()),
     }
 
@@ -110,8 +116,11 @@ def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
 
 
 def _chunks(opened: Session, ids: Sequence[str]) -> "list[Hit]":
+    """Give chunks with their vectors, as far as there are any."""
     with opened.locks.reader():
-        return opened.reader.chunks(ids)
+        hits = opened.reader.chunks(ids)
+        vectors = opened.tables.vectors(opened.ledger.get("vectors") or "vectors", [hit.chunk.id for hit in hits])
+    return [replace(hit, vector=vectors.get(hit.chunk.id)) for hit in hits]
 
 
 def _abstracts(opened: Session) -> "Abstracts":

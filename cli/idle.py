@@ -1,5 +1,6 @@
 """`pkb idle`: the night's work, done within limits while nobody asks, and what came of it."""
 
+import sys
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cli.night import Nightly
+    from engine.idle.machine import Machine
     from engine.idle.night import Done
     from engine.idle.units import Kind
     from store.spent import Paid, Spent
@@ -78,9 +80,9 @@ def idle(
 
         arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
         return
-    asked = Asked(time.monotonic(), duration("--budget", budget), most, predictions, dry_run, force)
+    asked = Asked(_began(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:
-        from cli import shift
+        from cli.daemon import shift
 
         report = shift.work(opened, asked, partial(work, opened, asked, quiet=as_json))
     seconds = time.monotonic() - asked.began
@@ -92,6 +94,15 @@ def idle(
     if verbose and report.reason:
         out.say(f"pkb: {'the rest' if report.done else 'nothing'} is done: {report.reason}")
     ahead.sum_up(report.done, seconds)
+
+
+def _began() -> float:
+    """Give when this command began, on the monotonic clock: where it is the process's own, with the process."""
+    if sys.argv[1:2] != ["idle"]:
+        return time.monotonic()
+    from engine.idle.machine import running_s
+
+    return time.monotonic() - running_s()
 
 
 def work(opened: Session, asked: Asked, *, quiet: bool) -> Report:
@@ -127,16 +138,15 @@ def _about(opened: Session, asked: Asked) -> tuple[str, ...]:
     return (repr(keys(opened.settings)), opened.writer.fingerprint, repr(about))
 
 
-def _may_go_on(opened: Session, asked: Asked) -> "Callable[[], str | None]":
+def _may_go_on(opened: Session, asked: Asked, machine: "Machine") -> "Callable[[], str | None]":
     """Give what tells, at any moment, why the machine is to be left alone; None where it may be used."""
     settings = opened.settings.idle
     if asked.force or settings.when == "always":
         return lambda: None
     from engine.clock import now
     from engine.idle.device import Limits, why_not
-    from engine.idle.machine import Machine
 
-    machine, limits = Machine(), Limits(settings.load, settings.away_s)
+    limits = Limits(settings.load, settings.away_s)
 
     def reason() -> str | None:
         last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
@@ -148,10 +158,13 @@ def _may_go_on(opened: Session, asked: Asked) -> "Callable[[], str | None]":
 def _plan_and_work(opened: Session, asked: Asked, report: Report, *, quiet: bool) -> None:
     """Do what there is to do; where all of it is done, the next night need not look before something changes."""
     from cli.night import Nightly
+    from engine.idle.machine import Machine
 
-    planned, may_go_on = asked.began + asked.seconds / _PLANNED, _may_go_on(opened, asked)
+    planned, machine = asked.began + asked.seconds / _PLANNED, Machine()
+    may_go_on = _may_go_on(opened, asked, machine)
     nightly = Nightly(
         opened,
+        machine=machine,
         force=asked.force,
         predictions=asked.predictions,
         late=lambda: time.monotonic() > planned,
@@ -193,6 +206,7 @@ def _work(
     ledger = opened.ledger
     world = World(
         clock=time.monotonic,
+        began=asked.began,
         may_go_on=may_go_on,
         generation=lambda: ledger.generation,
         measure=nightly.measure,

@@ -47,11 +47,12 @@ def ingest(
     Example: pkb ingest ~/Mail ~/Meetings
     """
     if watch:
+        from cli.queue import queue
         from cli.watch import start
 
         if prune:
             raise UsageError("--prune does not go with --watch", "pkb ingest --prune, then: pkb watch")
-        start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
+        start(paths or [], kind, collection, embeds=vectors != "later", queue=queue, as_json=as_json)
     began = time.perf_counter()
     with session() as opened:
         roots, missing = choose(opened, paths or [], kind, collection)

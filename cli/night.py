@@ -4,7 +4,7 @@ Nothing is opened before a plan needs it: where there is nothing to do, no model
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.ask.prefill import Reading
     from engine.idle.ahead import Ahead
     from engine.idle.asking import Asking
+    from engine.idle.machine import Machine
     from engine.idle.night import Plan
     from engine.idle.populate import Strategy
     from engine.idle.units import Kind, Unit
@@ -39,6 +40,7 @@ class Nightly:
     opened: Session
     force: bool  # not only after a quiet time, and for what was retrieved but once
     predictions: int  # foreseen questions that are readied
+    machine: "Machine"
     late: Callable[[], bool]  # planning has taken long enough
     over: Callable[[], bool]  # the night is
     reading: "Reading | None" = field(default=None, init=False)
@@ -64,17 +66,18 @@ class Nightly:
         }
 
     def measure(self) -> "Spent":
-        """Give what the model did so far, and the bytes of tensors written."""
+        """Give what the model did so far, the bytes of tensors written, and what of the battery went."""
         from engine.models.meter import flops
         from store.kv_counts import KvCounts
         from store.spent import Spent
 
-        size = sum(KvCounts(self.opened.ledger).written_by_day().values())
+        size, battery = sum(KvCounts(self.opened.ledger).written_by_day().values()), self.machine.drained()
         if self.reading is None:
-            return Spent(bytes=size)
+            return Spent(bytes=size, battery=battery)
         model = cast("Mlx", self.reading.model)
         meter = model.meter
-        return Spent(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
+        did = Spent(read=meter.read, written=meter.written, flops=flops(model.size, meter))
+        return replace(did, bytes=size, battery=battery)
 
     def load(self) -> "Reading":
         """Load the model, unless it is there."""
@@ -105,9 +108,11 @@ class Nightly:
             return []
         from engine.idle.asking import Asking
         from engine.idle.foresee import plan
+        from engine.idle.populate import is_near
 
         asking = Asking(opened.ledger, opened.means, opened.room, opened.now)
-        return plan(asking, views(opened, self._model, self.over), opened.settings.idle.stride)
+        near = partial(is_near, asking, _strategy(opened))
+        return plan(asking, views(opened, self._model, self.over), opened.settings.idle.stride, near)
 
     def _quiet(self) -> bool:
         from cli.foresight import quiet
@@ -137,12 +142,14 @@ class Nightly:
     def _refill(self) -> "list[Unit]":
         from store.kv_counts import KvCounts
 
-        if not KvCounts(self.opened.ledger).ghosts():
+        counts = KvCounts(self.opened.ledger)
+        refused = bool(counts.of("refused"))
+        if not counts.ghosts() and not refused:
             return []
         from engine.idle.ahead import gone
 
         ahead = self._ahead()
-        return gone(ahead, self._wanted()) if ahead else []
+        return gone(ahead, self._wanted(), refused=refused) if ahead else []
 
     def _wanted(self) -> "Iterator[tuple[Kept, float]]":
         """Give the entries of the bank whose prompts may be wanted again, and how often they were."""
@@ -224,7 +231,15 @@ def _duties(opened: Session) -> "list[Duty]":
     def any_kept() -> bool:
         return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
 
+    def compare() -> None:
+        if opened.questions:
+            opened.questions.check()
+
+    def any_near() -> bool:
+        return ledger.rows.execute("SELECT 1 FROM bank_vectors LIMIT 1").fetchone() is not None
+
     return [
+        Duty("questions", "the matrix of questions is held against the ledger", compare, any_near),
         Duty("tables", "the tables are tidied", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
         Duty("slice", "a slice of what is kept is checked", look, any_kept),
     ]

@@ -14,7 +14,7 @@ from store.errors import NoModel
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cli.models import Models
+    from cli.daemon.models import Models
     from cli.writers import Writer
     from engine.ask.answer import Asker
     from engine.ask.begin import Room
@@ -227,7 +227,7 @@ class Session:
     @cached_property
     def models(self) -> "Models":
         """Give the language model that is in memory, if one is."""
-        from cli.models import Models
+        from cli.daemon.models import Models
 
         return Models(self.home.locks)
 

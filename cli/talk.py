@@ -41,7 +41,7 @@ class Talk:
         return True
 
     def _ask(self, typed: str, opened: Session) -> None:
-        from cli.client import answer
+        from cli.daemon.client import answer
 
         condensed, took = self._condense(typed, opened)
         manner, asked = self._manner, condensed.asked or typed
@@ -108,13 +108,13 @@ class Talk:
 
 def _writer(opened: Session) -> "Write | None":
     """Give what has the model make a question stand alone: the process that has it in memory; None where pkb quotes."""
-    from cli.client import wants
+    from cli.daemon.client import wants
 
     load = opened.writer.load
     if load is None:
         return None
     if wants(opened):
-        from cli.complete import complete
+        from cli.daemon.complete import complete
 
         return partial(complete, opened)
     from engine.ask.condense import with_model

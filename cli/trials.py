@@ -63,7 +63,8 @@ def _load(opened: Session, ledger: "Ledger") -> "Reading":
     from cli.writers import choose
 
     known = opened.ledger if opened.there else ledger
-    load = choose(opened.home, opened.settings, lambda: known, opened.now, opened.environ, kept=False).load
+    parts = (opened.home, opened.settings, lambda: known, opened.now, opened.environ)
+    load = choose(*parts, models=lambda: opened.models, kept=False).load
     if load is None:
         raise UsageError("there is no language model to try", "pkb model pull")
     return load()

@@ -10,6 +10,7 @@ import typer
 
 from cli.given import duration
 from cli.ingest import choose, read
+from cli.queue import queue
 from cli.session import session
 from cli.signals import heed
 from cli.tidings import Tidings
@@ -45,7 +46,7 @@ def watch(
     usual, example = Pace(), "pkb watch --quiet 5s"
     looks = usual.poll if poll is None else max(1.0, duration("--poll", poll, example))
     pace = Pace(duration("--quiet", quiet, example), rescan=duration("--rescan", rescan, example), poll=looks)
-    start(paths or [], None, None, pace=pace, polling=poll is not None, as_json=as_json)
+    start(paths or [], None, None, pace=pace, polling=poll is not None, queue=queue, as_json=as_json)
 
 
 def start(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cli.models import Models
+    from cli.daemon.models import Models
     from engine.ask.evidence import Evidence
     from engine.ask.means import Say, Written
     from engine.ask.prefill import Reading

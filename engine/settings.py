@@ -11,6 +11,8 @@ from typing import Any
 
 from store.errors import PkbError, UsageError
 
+ON_OFF = ("on", "off")
+
 
 @dataclass(frozen=True, slots=True)
 class AskSettings:
@@ -26,9 +28,19 @@ class AskSettings:
 
 @dataclass(frozen=True, slots=True)
 class BankSettings:
-    """What is kept of answers (PerCache 4.1.1: the QA bank)."""
+    """What is kept of answers (PerCache 4.1.1: the QA bank), and which of them another question may be given."""
 
     bytes: int = 100_000_000
+    semantic: str = field(default="on", metadata={"among": ON_OFF})
+    tau: float = field(default=0.85, metadata={"most": 1})  # least cosine of two questions (PerCache 5)
+    # Of the hits served, at most this share may be wrong, by what the nights find; a higher tau is learnt from that.
+    max_error: float = field(default=0.02, metadata={"most": 1})
+    refresh_k: int = field(default=5, metadata={"least": 1, "most": 50})  # new chunks among so many (PerCache 4.1.3)
+    # What speaks against a hit; each can be left out, to measure what it does.
+    guard: str = field(default="on", metadata={"among": ON_OFF})  # the words of the two questions
+    evidence: str = field(default="on", metadata={"among": ON_OFF})  # what is retrieved for them
+    verify: str = field(default="on", metadata={"among": ON_OFF})  # the answer, quoted once more
+    check: str = field(default="on", metadata={"among": ON_OFF})  # one word of the model, where one writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,30 @@ class KvSettings:
     bits: int = field(default=0, metadata={"among": (0, 8)})
 
 
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """The resident process that keeps what questions need in memory."""
+
+    # auto: the first question starts it, and it leaves when idle; on: it stays until it is told to stop.
+    daemon: str = field(default="auto", metadata={"among": ("auto", "on", "off")})
+    idle_minutes: float = 15.0  # without a question, until it leaves
+    memory_share: float = field(default=0.85, metadata={"most": 1})  # of this machine's memory; above it, it leaves
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSettings:
+    """What is done while nobody asks (PerCache 4.1.2, 4.3), and when: free means on mains, not busy, nobody there."""
+
+    when: str = field(default="free", metadata={"among": ("free", "always")})
+    away_s: float = 300.0  # that nobody must have been at the machine
+    load: float = 0.5  # of others, for each core, above which the machine is busy
+    stride: int = field(default=5, metadata={"least": 1, "most": 50})  # questions predicted at a time (PerCache 5)
+    history: int = field(default=50, metadata={"least": 1})  # questions looked back to (PerCache 4.1.2)
+    # A bank.tau above it lets few hits through: foreseen questions are then read and not answered (PerCache 4.3.2).
+    cutoff: float = field(default=0.88, metadata={"most": 1})
+    quiet_s: float = 300.0  # after new mail and new questions, before they are summed up and predicted from
+
+
 RECENCY_WEIGHT = 0.6  # the prefix-caching article, weighted eviction: .6 recency + .4 frequency
 FREQUENCY_WEIGHT = 0.4
 HALF_LIFE_S = 7 * 86_400.0  # of recency: our own, since the article's recency, as printed, grows with age
@@ -88,6 +124,8 @@ class Settings:
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     kv: KvSettings = field(default_factory=KvSettings)
+    idle: IdleSettings = field(default_factory=IdleSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
 
 
 def find(settings: Settings, key: str) -> Any:

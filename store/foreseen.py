@@ -1,12 +1,18 @@
 """How many questions each predictor foresaw, and how many of them were asked later. Knows no predictor.
 
-A question that was asked later is one whose kept answer was used for the first time.
+A question was asked later if its kept answer was used, or if it was only read ahead and a person has had it answered
+since. One whose kept tensors alone were used, by whatever question, was so in part.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from store.ledger import Ledger
+
+_USED = {
+    "answers": "answers.uses > 0 OR answers.origin = 'user'",
+    "kv_nodes": "kv_nodes.uses > idle_made.uses",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +41,15 @@ class Foresights:
             self._rows.executemany(sql, [(source, count, at) for source, count in counts.items()])
 
     def gather(self, at: float) -> None:
-        """Count those that were used for the first time since they were made; for a transaction of the caller's."""
-        sql = """SELECT source, count(*) FROM idle_made JOIN answers USING (key)
-                 WHERE idle_made.uses = 0 AND answers.uses > 0 AND source != '' GROUP BY source"""
-        for source, count in self._rows.execute(sql).fetchall():
-            update = "UPDATE foreseen SET paid = paid + ?, last_paid = ? WHERE source = ?"
-            self._rows.execute(update, (count, at, source))
+        """Pay for what was used for the first time since it was made; for a transaction of the caller's."""
+        for table, used in _USED.items():
+            sql = f"""SELECT idle_made.source, sum(pays) FROM idle_made JOIN {table} USING (key)
+                      WHERE pays > 0 AND ({used}) GROUP BY 1"""
+            for source, paid in self._rows.execute(sql).fetchall():
+                update = "UPDATE foreseen SET paid = paid + ?, last_paid = ? WHERE source = ?"
+                self._rows.execute(update, (paid, at, source))
+            sql = f"UPDATE idle_made SET pays = 0 FROM {table} WHERE {table}.key = idle_made.key AND ({used})"
+            self._rows.execute(sql)
 
     def all(self) -> list[Foreseen]:
         """Give the counts by source."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store import frequencies, journal, moved
+from store.abstracts import Abstracts
 from store.catalogue import Catalogue
 from store.frequencies import Tally
 from store.home import Home
@@ -39,6 +40,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield _chunks(ledger, tables)
     yield _places(ledger)
     yield _vectors(ledger, tables)
+    yield _abstracts(ledger, tables)
     yield _kv(home, ledger, read_data=read_data)
     if read_data:
         yield _words(ledger, tables)
@@ -60,6 +62,8 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
         Catalogue(ledger).read_again(torn | unread)
     if torn:
         knowledge.commit((), lambda: None, removes=sorted(torn))
+    abstracts = Abstracts(ledger, tables)
+    abstracts.drop(abstracts.strays())
     _recount(ledger, tables)
     _mend_kv(home, ledger)
     return len(torn | unread)
@@ -124,6 +128,11 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
     missing, stray = chunks - waiting - set(found), len(found) - len(chunks & set(found))
     return Finding("vectors", f"{len(missing)} are missing, {stray} are too many" if missing or stray else "")
+
+
+def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
+    strays = Abstracts(ledger, tables).strays()
+    return Finding("abstracts", f"{len(strays)} sum up what is not kept" if strays else "")
 
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from store.ledger import Ledger
 
-MOST_ATTEMPTS = 3  # then a job is given up, for it may be what kills the process
+MOST_ATTEMPTS = 5  # then a job is given up, for it may be what kills the process
 _AGAIN_S = 7 * 86_400.0  # after which it may have become another one's fault
 _COLUMNS = "kind, subject, cost_s, benefit_s, created, source, attempts, state"
 

@@ -150,4 +150,13 @@ _NIGHT = (
         last REAL NOT NULL, last_paid REAL) WITHOUT ROWID""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _NIGHT)
+# Percent of the battery that a kind of work took.
+_BATTERY = ("ALTER TABLE idle_spent ADD COLUMN battery REAL NOT NULL DEFAULT 0",)
+
+# Who foresaw what work made, and how much of a question asked later its first use pays them.
+_PAYS = (
+    "ALTER TABLE idle_made ADD COLUMN source TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE idle_made ADD COLUMN pays REAL NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _NIGHT, _BATTERY, _PAYS)

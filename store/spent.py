@@ -4,7 +4,7 @@ What a kind made is remembered by key, an answer's or a node's, with how often i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from store.foreseen import Foresights
 from store.ledger import Ledger
@@ -20,6 +20,7 @@ class Spent:
     written: int = 0
     flops: float = 0.0
     bytes: int = 0
+    battery: float = 0.0  # percent
 
     def __add__(self, more: "Spent") -> "Spent":
         return Spent(
@@ -29,6 +30,7 @@ class Spent:
             self.written + more.written,
             self.flops + more.flops,
             self.bytes + more.bytes,
+            self.battery + more.battery,
         )
 
     def less(self, before: "Spent") -> "Spent":
@@ -40,7 +42,15 @@ class Spent:
             self.written - before.written,
             self.flops - before.flops,
             self.bytes - before.bytes,
+            self.battery - before.battery,
         )
+
+
+_MADE = "INSERT INTO idle_made (key, kind, uses, source, pays) SELECT key, ?, uses, ?, ?"
+_AGAIN = """ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses,
+            source = iif(excluded.source = '', source, excluded.source),
+            pays = iif(excluded.source = '', pays, excluded.pays)"""
+_COLUMNS = tuple(part.name for part in fields(Spent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +73,28 @@ class Account:
 
     def add(self, kind: str, spent: Spent) -> None:
         """Count work of a kind."""
-        sql = """INSERT INTO idle_spent VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET
-                 units = units + excluded.units, seconds = seconds + excluded.seconds, read = read + excluded.read,
-                 written = written + excluded.written, flops = flops + excluded.flops, bytes = bytes + excluded.bytes"""
-        row = (kind, spent.units, spent.seconds, spent.read, spent.written, spent.flops, spent.bytes)
-        self._rows.execute(sql, row)
+        sets = ", ".join(f"{name} = {name} + excluded.{name}" for name in _COLUMNS)
+        sql = f"""INSERT INTO idle_spent (kind, {", ".join(_COLUMNS)}, hits, saved_s)
+                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET {sets}"""
+        self._rows.execute(sql, (kind, *(getattr(spent, name) for name in _COLUMNS)))
 
     def newest(self) -> int:
         """Give the number of the latest node, for `made`."""
         return int(self._rows.execute("SELECT coalesce(max(rowid), 0) FROM kv_nodes").fetchone()[0])
 
-    def made(self, kind: str, answers: Sequence[bytes], after: int) -> None:
-        """Remember that a kind of work made these answers, and the nodes that came after the one of this number."""
-        self._rows.executemany(
-            "INSERT OR REPLACE INTO idle_made SELECT key, ?, uses FROM answers WHERE key = ?",
-            [(kind, key) for key in answers],
-        )
-        sql = "INSERT OR REPLACE INTO idle_made SELECT key, ?, uses FROM kv_nodes WHERE rowid > ?"
-        self._rows.execute(sql, (kind, after))
+    def made(self, kind: str, answers: Sequence[bytes], after: int, source: str = "", spared: float = 0.0) -> None:
+        """Remember that a kind of work made these answers, and the nodes that came after the one of this number.
+
+        Where a source foresaw the question, the first use of its answer pays that source 1, and the first uses of all
+        those nodes but that of every prompt together `spared`.
+        """
+        sql = f"{_MADE} FROM answers WHERE key = ? {_AGAIN}"
+        self._rows.executemany(sql, [(kind, source, float(bool(source)), key) for key in answers])
+        sql = "SELECT count(*) FROM kv_nodes WHERE rowid > ? AND depth > 1"
+        count = self._rows.execute(sql, (after,)).fetchone()[0]
+        part = spared / count if source and count else 0.0
+        sql = f"{_MADE} * (depth > 1) FROM kv_nodes WHERE rowid > ? {_AGAIN}"
+        self._rows.execute(sql, (kind, source, part, after))
 
     def gather(self, now: float) -> None:
         """Count what was used since the last time; what has gone meanwhile is counted no more."""
@@ -94,9 +108,8 @@ class Account:
 
     def by_kind(self) -> dict[str, Paid]:
         """Give what each kind of work took and brought."""
-        sql = """SELECT kind, units, seconds, read, written, flops, bytes, hits, saved_s FROM idle_spent
-                 ORDER BY rowid"""
-        return {row[0]: Paid(Spent(*row[1:7]), *row[7:]) for row in self._rows.execute(sql)}
+        sql = f"SELECT kind, {', '.join(_COLUMNS)}, hits, saved_s FROM idle_spent ORDER BY rowid"
+        return {row[0]: Paid(Spent(*row[1:-2]), *row[-2:]) for row in self._rows.execute(sql)}
 
     def _gather(self, table: str, seconds: str) -> None:
         sql = f"""SELECT idle_made.kind, sum({table}.uses - idle_made.uses),

@@ -1,5 +1,6 @@
 """Fixtures every test may use."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 # A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# No test leaves a process behind: those about the resident one turn it on, and see to its end.
+os.environ["PKB_DAEMON"] = "off"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

@@ -72,11 +72,15 @@ def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     return as_units(ahead, segments)
 
 
-def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]]) -> list[Unit]:
-    """Plan what of these questions' prompts went for lack of room, if anything did; with how often each is wanted."""
+def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool = False) -> list[Unit]:
+    """Plan what of these questions' prompts went for lack of room; with how often each question is wanted.
+
+    Where some was `refused` for lack of room, what never was kept is planned too.
+    """
     kept = ahead.kept
-    wanted = _wanted(ahead, entries) if kept.store.peek.ghosts() and kept.store.free() > 0 else ()
-    return as_units(ahead, refill.plan(wanted, kept.root, kept.store.peek))
+    wanted = _wanted(ahead, entries) if kept.store.free() > 0 else ()
+    new = costs(kept.store.peek.kept()) if refused else None
+    return as_units(ahead, refill.plan(wanted, kept.root, kept.store.peek, new))
 
 
 def _manner(ahead: Ahead) -> hot.Manner:

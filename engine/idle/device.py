@@ -25,7 +25,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known: `load` is of others, for each core, `away_s` since somebody was there; None where nothing tells."""
+    """What is known, None where nothing tells: `load` of others, for each core, `away_s` since somebody was there."""
 
     power: Power
     load: float
@@ -56,6 +56,20 @@ class Own:
             return self
         kept = math.exp(-passed / _SETTLING_S)
         return Own(at, cpu_s, self.load * kept + (cpu_s - self.cpu_s) / passed * (1 - kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """How many percent of the batteries were used up since the first look; what is charged meanwhile takes none off."""
+
+    percent: int | None = None
+    used: float = 0.0
+
+    def then(self, percent: int | None) -> "Drain":
+        """Go on to a later moment."""
+        if self.percent is None or percent is None:
+            return Drain(percent, self.used)
+        return Drain(percent, self.used + max(0, self.percent - percent))
 
 
 def why_not(facts: Facts, limits: Limits) -> str | None:

@@ -11,14 +11,13 @@ from functools import partial
 
 from engine.idle import populate
 from engine.idle.asking import Asking
-from engine.idle.learn import Yield, shares, stride
+from engine.idle.learn import WEEKS, Yield, shares
 from engine.idle.predict import Prediction, pick
 from engine.idle.units import Outcome, Unit
 from engine.idle.writing import NoTime
 from store.foreseen import Foresights
 from store.jobs import Jobs
 
-WEEKS = 3.0  # without a question that was asked later, after which a predictor rests
 _PREFIX = "predicted."  # of the small values that say what a view saw last
 _GUESSED_S = 2.0
 
@@ -34,25 +33,27 @@ class View:
     predict: Callable[[int], Sequence[Prediction]]
 
 
-def plan(asking: Asking, views: Sequence[View], usual: int) -> list[Unit]:
-    """Give a unit for each view that has something new to look at; `usual` is the number of questions to predict."""
+def plan(asking: Asking, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None) -> list[Unit]:
+    """Give a unit for each view that has something new to look at.
+
+    `usual` is the number of questions to predict, `near` tells of one that the bank knows one like.
+    """
     new = [view for view in views if view.seen and asking.ledger.get(_PREFIX + view.name) != view.seen]
     return [
         Unit("predict", view.name, f"what may be asked next, from {view.name}", view.why, 0.0, 0.0, _GUESSED_S,
-             partial(_do, asking, view, usual))
+             partial(_do, asking, view, usual, near))
         for view in new
     ]  # fmt: skip
 
 
-def _do(asking: Asking, view: View, usual: int) -> Outcome:
+def _do(asking: Asking, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
     yields, now = _yields(asking), asking.now.timestamp()
-    budget = stride(_whole(view, yields), usual)
-    given = shares(view.sources, yields, budget, now, WEEKS)
+    given = shares(view.sources, yields, usual, now, WEEKS)
     try:
-        found = view.predict(budget) if sum(given.values()) else ()
+        found = view.predict(usual) if sum(given.values()) else ()
     except NoTime:
         return Outcome("time")
-    chosen = pick(found, given, _known(asking))
+    chosen = pick(found, given, _known(asking), near)
     populate.offer(asking, chosen)
     Foresights(asking.ledger).predicted(Counter(one.source for one in chosen), now)
     asking.ledger.set(_PREFIX + view.name, view.seen)
@@ -62,12 +63,6 @@ def _do(asking: Asking, view: View, usual: int) -> Outcome:
 def _yields(asking: Asking) -> Mapping[str, Yield]:
     found = Foresights(asking.ledger).all()
     return {one.source: Yield(one.source, one.predicted, one.paid, one.first, one.last, one.last_paid) for one in found}
-
-
-def _whole(view: View, yields: Mapping[str, Yield]) -> Yield:
-    """Give what all sources of a view came to."""
-    mine = [yields[source] for source in view.sources if source in yields]
-    return Yield(view.name, sum(one.predicted for one in mine), sum(one.paid for one in mine), 0.0, 0.0)
 
 
 def _known(asking: Asking) -> list[str]:

@@ -6,13 +6,12 @@ again after as long.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from math import sqrt
 
 WEEK_S = 7 * 86_400.0
+WEEKS = 3.0  # without a question that was asked later, after which a predictor rests
 _ASKED, _NOT = 2.0, 18.0  # what is thought of a source before it was tried: one in ten pays
 _JUDGED = 60  # predictions before a source can be said not to pay
-_FEWEST, _MOST = 0.4, 4.0  # of a stride, by yield
 SPARED = 0.25  # of a question that paid, one that only spared all the reading
 _LISTED = 3  # sources that a sentence names
 
@@ -40,12 +39,6 @@ class Yield:
     def hope(self) -> float:
         """Give what it may be worth at best: a standard deviation more."""
         return min(1.0, self.worth + sqrt(self.worth * (1 - self.worth) / (self.predicted + _ASKED + _NOT + 1)))
-
-
-def spared(read: Sequence[str], wanted: Sequence[str]) -> float:
-    """Give what a question paid for whose chunks were read ahead, to one that wants others, both in order of prompt."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(read, wanted, strict=False)))
-    return SPARED * same / len(wanted) if wanted else 0.0
 
 
 def shares(
@@ -87,15 +80,6 @@ def resting(yields: Sequence[Yield], now: float, weeks: float) -> str | None:
         return None
     names = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
     return f"Predictors at rest, since nothing that they foresaw was asked in {weeks:g} weeks: {names}"
-
-
-def stride(one: Yield | None, usual: int) -> int:
-    """Give how many questions to predict at once: more where they pay, fewer where they do not, at least one."""
-    if one is None:
-        return usual
-    untried = Yield(one.source, 0, 0.0, 0.0, 0.0).worth
-    factor = max(_FEWEST, min(_MOST, one.worth / untried))
-    return max(1, round(usual * factor))
 
 
 def _of(yields: Mapping[str, Yield], source: str) -> Yield:

@@ -3,6 +3,7 @@
 Thin: what they say is understood in device.py. Whatever is missing or does not answer says nothing.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.idle import device
-from engine.idle.device import Facts, Own, Power
+from engine.idle.device import Drain, Facts, Own, Power
 
 _TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # cron has no PATH worth the name
 _PATIENCE_S = 2.0
 _FRESH_S = 5.0
+_STARTED = 19  # of what /proc/self/stat says behind the name: ticks from the system's start to that of the process
 _SESSION = ("Class", "Type", "IdleHint", "IdleSinceHint")
 
 
@@ -33,20 +35,36 @@ class Sources:
 class Machine:
     """Asked before each piece of work; remembers its own part in the load, and for a moment what programs said."""
 
-    def __init__(self, sources: Sources | None = None) -> None:
-        self._sources = sources or Sources()
+    def __init__(self, sources: Sources | None = None, fresh_s: float = _FRESH_S) -> None:
+        self._sources, self._fresh_s = sources or Sources(), fresh_s
         self._own = Own(time.monotonic(), time.process_time())
         self._known: tuple[float, Power, float | None] | None = None
+        self._drain, self._looked = Drain(), -math.inf
 
     def facts(self, asked_s: float | None) -> Facts:
         """Give what is known now; `asked_s` is the time since the last question, which somebody must have asked."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
-        if self._known is None or now - self._known[0] > _FRESH_S:
+        if self._known is None or now - self._known[0] >= self._fresh_s:
             self._known = now, power(self._sources), away(self._sources, time.time())
         at, supplied, idle = self._known
         load = device.others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
         return Facts(supplied, load, None if idle is None else idle + now - at, asked_s)
+
+    def drained(self) -> float:
+        """Give how many percent of the batteries were used up since this was asked first."""
+        now = time.monotonic()
+        if now - self._looked >= self._fresh_s:
+            self._drain, self._looked = self._drain.then(power(self._sources).percent), now
+        return self._drain.used
+
+
+def running_s() -> float:
+    """Give the seconds since this process was started; where the system does not tell, those that it worked."""
+    told = _text(Path("/proc/self/stat")).rpartition(")")[2].split()
+    if len(told) <= _STARTED:
+        return time.process_time()
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(told[_STARTED]) / os.sysconf("SC_CLK_TCK"))
 
 
 def power(sources: Sources) -> Power:

@@ -7,6 +7,7 @@ gives the units of one, best first, as things are when its turn comes. Time, pow
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.idle.learn import SPARED
 from engine.idle.units import Kind, Outcome, State, Unit
 from store.errors import Locked, PkbError
 from store.jobs import Job, Jobs
@@ -31,6 +32,7 @@ class World:
     """
 
     clock: Callable[[], float]  # seconds
+    began: float  # on the clock: what went by until there is a night is counted as its start
     may_go_on: Callable[[], str | None]
     generation: Callable[[], int]
     measure: Callable[[], Spent]
@@ -55,10 +57,12 @@ class Night:
         self.spent = dict[Kind, Spent]()
         self._thought = dict[Kind, float]()  # seconds that what was done was thought to take
         self._taken = dict[Kind, float]()
+        self._counted = world.began  # on the clock: until then all seconds are counted
 
     def work(self, plans: Mapping[Kind, Plan]) -> Iterator[Done]:
         """Do what there is to do, yielding each unit with what became of it; all over again where mail came in."""
         left = set[State]()
+        self._count("start", Spent())
         while "changed" not in left:
             generation = self._world.generation()
             for kind, plan in plans.items():
@@ -80,14 +84,14 @@ class Night:
             if done.state not in ("done", "there"):
                 behind[unit.subject] = done.state
             yield done
+        self._count(kind, Spent())
 
     def _planned(self, kind: Kind, plan: Plan) -> Sequence[Unit]:
-        """Make rows of a plan, and count the time that planning took."""
-        begun = self._world.clock()
+        """Make rows of a plan; planning takes its time too."""
         units = plan()
         rows = [Job(u.kind, u.subject, u.seconds, u.gain, self._world.now, u.source) for u in units]
         self._jobs.replace(kind, rows)
-        self._count(kind, Spent(seconds=self._world.clock() - begun))
+        self._count(kind, Spent())
         return units
 
     def _look(self, unit: Unit, generation: int, given_up: set[str], behind: Mapping[str, State]) -> Done | None:
@@ -109,7 +113,7 @@ class Night:
 
     def _do(self, unit: Unit) -> Done:
         """Do a unit, so that one who is killed over it takes it up again, and one who is told to stop has not tried."""
-        begun, before, node = self._world.clock(), self._world.measure(), self._account.newest()
+        before, node = self._world.measure(), self._account.newest()
         reason, (kind, subject) = "", (unit.kind, unit.subject)
         self._jobs.begin(kind, subject)
         try:
@@ -120,10 +124,9 @@ class Night:
         except PkbError as error:
             outcome, reason = Outcome("failed"), error.message
         self._settle(unit, outcome)
-        self._account.made(kind, outcome.made, node)
+        self._account.made(kind, outcome.made, node, unit.source, SPARED)
         done = outcome.state == "done"
-        spent = self._world.measure().less(before) + Spent(int(done), self._world.clock() - begun)
-        self._count(kind, spent)
+        spent = self._count(kind, self._world.measure().less(before) + Spent(int(done)))
         if done:
             self._thought[kind] = self._thought.get(kind, 0.0) + unit.seconds
             self._taken[kind] = self._taken.get(kind, 0.0) + spent.seconds
@@ -137,6 +140,10 @@ class Night:
         else:
             self._jobs.put_back(unit.kind, unit.subject)
 
-    def _count(self, kind: Kind, spent: Spent) -> None:
+    def _count(self, kind: Kind, spent: Spent) -> Spent:
+        """Count what was spent on a kind, and the seconds since anything was counted: none is left out."""
+        now = self._world.clock()
+        spent, self._counted = spent + Spent(seconds=now - self._counted), now
         self.spent[kind] = self.spent.get(kind, Spent()) + spent
         self._account.add(kind, spent)
+        return spent

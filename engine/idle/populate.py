@@ -93,7 +93,7 @@ def _known(asking: Asking, strategy: Strategy, question: str) -> bool:
 def _do(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
     """Ready a question, unless the bank has learnt it meanwhile or knows one like it."""
     question = job.subject
-    if _known(asking, strategy, question) or _like_a_known_one(asking, strategy, question):
+    if _known(asking, strategy, question) or is_near(asking, strategy, question):
         return Outcome("there")
     if taken():
         return Outcome("units")
@@ -101,7 +101,7 @@ def _do(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool])
     return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
 
 
-def _like_a_known_one(asking: Asking, strategy: Strategy, question: str) -> bool:
+def is_near(asking: Asking, strategy: Strategy, question: str) -> bool:
     """Tell whether a question of the bank is so near that it would be lent its answer."""
     ask = begin(asking.means, asking.ledger, question, strategy.manner, asking.now)
     vector, questions = asking.means.embed(question, ask.trace), asking.means.questions()

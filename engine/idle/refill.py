@@ -7,20 +7,23 @@ went; reads nothing itself.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from engine.idle.segment import Ids, Path, Segment
+from engine.idle.segment import Costs, Ids, Path, Segment
 from store.kv_match import path_keys
 from store.kv_peek import Peek
 from store.kv_tree import Root
 
 
-def plan(asked: Iterable[tuple[str, float, Sequence[Path]]], root: Root, peek: Peek) -> list[Segment]:
+def plan(
+    asked: Iterable[tuple[str, float, Sequence[Path]]], root: Root, peek: Peek, new: Costs | None = None
+) -> list[Segment]:
     """Give each segment that went, given questions, how often they were asked, and the paths they want.
 
-    What never was kept is not read, nor what stands behind it.
+    What never was kept is not read, nor what stands behind it, unless `new` says what a token of that costs: some of it
+    was read, and there was no room to keep it.
     """
     found = dict[Path, Segment]()
     for question, times, paths in asked:
-        for one in _gone(question, times, paths, root, peek):
+        for one in _gone(question, times, paths, root, peek, new):
             known = found.get(one.path)
             found[one.path] = replace(known, expected=known.expected + times) if known else one
     return list(found.values())
@@ -41,14 +44,19 @@ def kept_or_gone(peek: Peek) -> Callable[[bytes], int | None]:
     return uses
 
 
-def _gone(question: str, times: float, paths: Sequence[Path], root: Root, peek: Peek) -> Iterator[Segment]:
+def _gone(
+    question: str, times: float, paths: Sequence[Path], root: Root, peek: Peek, new: Costs | None
+) -> Iterator[Segment]:
     out = set[Path]()  # paths with nothing to stand behind
     for path in paths:
         key = path_keys(root, path)[-1]
         if peek.uses(key) is not None:
             continue
-        ghost = peek.ghost(key)
-        if ghost is None or path[:-1] in out:
+        ghost, tokens = peek.ghost(key), len(path[-1])
+        if ghost is not None and path[:-1] not in out:
+            yield Segment("refill", question, "it went for lack of room", path, times, ghost.seconds, ghost.bytes)
+        elif new is not None:
+            why, size = "there was no room for it", int(tokens * new.bytes)
+            yield Segment("refill", question, why, path, times, tokens * new.seconds, size)
+        else:
             out.add(path)
-            continue
-        yield Segment("refill", question, "it went for lack of room", path, times, ghost.seconds, ghost.bytes)

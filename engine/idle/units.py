@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-Kind = Literal["refresh", "owed", "abstract", "predict", "populate", "convert", "first", "blocks", "refill", "upkeep"]
+Kind = Literal[
+    "start", "refresh", "owed", "abstract", "predict", "populate", "convert", "first", "blocks", "refill", "upkeep"
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they are done
 
 # `failed` and `given up`: it raised an error, now or too often; the others say why a unit was left.

@@ -17,6 +17,7 @@ WITH_DATA = (
     ["threads", str(DATA)],
     ["streams"],
     ["blocks"],
+    ["predict"],
 )
 
 

@@ -10,7 +10,8 @@ from cli.session import Session
 
 def environment(folder: Path) -> dict[str, str]:
     """Give the variables of a home below a folder."""
-    return {"PKB_HOME": f"{folder}/home", "PKB_CACHE": f"{folder}/cache", "PKB_CONFIG": f"{folder}/config.toml"}
+    places = {"PKB_HOME": f"{folder}/home", "PKB_CACHE": f"{folder}/cache", "PKB_CONFIG": f"{folder}/config.toml"}
+    return places | {"PKB_DAEMON": "off"}  # each command is measured by itself
 
 
 def pkb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.idle.learn import SPARED, Yield, shares, stride
+from engine.idle.learn import SPARED, Yield, shares
 from engine.idle.predict import Prediction, pick
 from engine.idle.predict_quote import TEMPLATES, from_chunks, from_forms
 from engine.models.minilm import MiniLM
@@ -22,7 +22,7 @@ from tests.bench.nights import Asked, Bank, Stream, streams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SETS = ("locomo", "enron-annotated", "clinton-foia")
-PARTS = ("none", "null", "abstracts", "history", "both", "both, parted", "both, learning")
+PARTS = ("none", "null", "abstracts", "history", "both", "both, parted")
 HISTORY = 50  # questions that are looked back to (PerCache 4.1.2)
 LOOKED_AT = 120  # chunks
 DAY_S, WEEKS = 86_400.0, 3.0
@@ -70,7 +70,7 @@ def arguments() -> Namespace:
 def replayed(user: Stream, part: str, night: int, after: int, *, shown: bool = False) -> Sum:
     """Live through one user's nights and days."""
     total, bank, past = Sum(), Bank(user), list[str]()
-    judge = Judge(total, parted="," in part, learning=part.endswith("learning"))
+    judge = Judge(total, parted="," in part)
     views = ("abstracts", "history") if part.startswith("both") else (part,)
     for number, day in enumerate(user.days):
         user.live(number)
@@ -111,17 +111,15 @@ def first_sentence(hit: Hit) -> Prediction:
 class Judge:
     """Counts what was predicted and what of it paid, by source, and parts budgets by that."""
 
-    def __init__(self, total: Sum, *, parted: bool, learning: bool) -> None:
-        self._total, self._parted, self._learning = total, parted, learning
+    def __init__(self, total: Sum, *, parted: bool) -> None:
+        self._total, self._parted = total, parted
         self._yields = dict[str, Yield]()
         self._waiting = list[tuple[Prediction, int | None, str | None]]()
 
     def shares(self, sources: Sequence[str], usual: int, now: float) -> dict[str, int]:
         """Part the predictions of one view."""
         known = self._yields if self._parted else {}
-        views = [one for source, one in self._yields.items() if source in sources]
-        whole = Yield("", sum(y.predicted for y in views), sum(y.paid for y in views), 0.0, 0.0)
-        return shares(sources, known, stride(whole, usual) if self._learning else usual, now, WEEKS)
+        return shares(sources, known, usual, now, WEEKS)
 
     def predicted(self, one: Prediction, kept: tuple[int, str | None], now: float) -> None:
         """Count a prediction, kept under a number, and the chunk that came first for it."""

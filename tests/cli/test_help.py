@@ -15,6 +15,7 @@ HARMLESS = {
     "ask",
     "search",
     "stats",
+    "serve",
     "check",
     "doctor",
     "config get",

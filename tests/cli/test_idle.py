@@ -104,7 +104,7 @@ def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(night: Pk
     assert rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
     assert rows(night, "SELECT * FROM kv_counts") == []
     changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"tensors", "bytes"}
+    assert changed == {"tensors", "bytes", "night"}
 
 
 def test_it_says_nothing_where_there_is_nothing_to_do(night: Pkb) -> None:
@@ -320,6 +320,13 @@ def test_its_account_adds_up_to_the_time_that_went_by(night: Pkb) -> None:
     assert job_of(row["kinds"], "first")["tokens_read"] == read
     assert job_of(row["kinds"], "first")["flops"] > 2 * 700_000 * read  # nano has 0.8 million numbers
     assert job_of(row["kinds"], "populate")["tokens_written"] > 0
+
+
+def test_where_pkb_quotes_the_account_adds_up_too_and_tells_of_the_battery(pkb: Pkb) -> None:
+    row = pkb("idle", "--force", "--json").row
+    assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
+    assert [spent["job"] for spent in row["kinds"]][:2] == ["start", "refresh"]
+    assert all(0 <= spent["battery_percent"] <= 100 for spent in row["kinds"])
 
 
 def test_where_somebody_asked_just_now_the_machine_is_left_to_them(night: Pkb) -> None:

@@ -84,8 +84,10 @@ def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
         pkb("config", "set", key, value)
     pkb("ask", "When is the concert?", "--fresh")
     pkb("ask", "Who keeps the key?")
+    pkb("idle", "--force", "--max", "1")
     row = pkb("stats", "--json").row
     assert row["tensors"]["removed"]
+    assert row["night"]["waiting"]
     compare("pkb stats", [row])
 
 
@@ -116,6 +118,12 @@ def test_what_doctor_finds_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
     compare(
         "pkb doctor", [pkb("doctor", "--json").row, pkb("doctor", "--json", env={"PKB_HOME": f"{tmp_path}/none"}).row]
     )
+
+
+def test_what_serve_prints_is_as_documented(pkb: Pkb) -> None:
+    rows = [pkb("serve", *flag, "--json").row for flag in ([], ["--status"], ["--stop"], ["--status"])]
+    assert [row["running"] for row in rows] == [True, True, False, False]
+    compare("pkb serve", rows)
 
 
 @pytest.mark.parametrize("words", ["get ask.k", "set ask.k 3", "path", "show"])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from store.abstracts import Abstract, Abstracts
 from store.integrity import examine, repair
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Opened, entry
@@ -33,7 +34,7 @@ def test_a_sound_home_has_no_findings(sound: Opened) -> None:
 
 def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) -> None:
     names = [one.name for one in examine(sound.home, sound.ledger, sound.tables, read_data=False)]
-    assert names == ["ledger", "journal", "privacy", "documents", "chunks", "places", "vectors", "kv"]
+    assert names == ["ledger", "journal", "privacy", "documents", "chunks", "places", "vectors", "abstracts", "kv"]
 
 
 def test_a_lost_chunk_is_found_and_its_document_named(sound: Opened) -> None:
@@ -46,6 +47,16 @@ def test_a_doubled_chunk_is_found(sound: Opened) -> None:
     row = sound.tables.select("chunks", "id = 'b/0'", _CHUNK)[0]
     sound.tables.add("chunks", [row])
     assert "chunks" in found(sound)
+
+
+def test_an_abstract_of_what_is_not_kept_is_found_and_removed(sound: Opened) -> None:
+    abstracts = Abstracts(sound.ledger, sound.tables)
+    abstracts.put([Abstract("in short", ("a/1",), None, 1.0, "w"), Abstract("in short", ("b/0",), None, 1.0, "w")])
+    sound.tables.delete("chunks", "id = 'a/1'")
+    assert "abstracts" in found(sound)
+    mend(sound)
+    assert [one.chunks for one in abstracts.all()] == [("b/0",)]
+    assert found(sound) == []
 
 
 _CHUNK = [

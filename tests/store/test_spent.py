@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept
+from store.bank import Bank, Kept, Origin
 from store.foreseen import Foreseen, Foresights
 from store.ledger import Ledger, open_ledger
 from store.rest import rest, rests
 from store.spent import Account, Spent
 from store.unready import older, stamp, typical_s, undecoded, wanted
-from tests.store.kv_kit import ROOT, A, B
+from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
 ONE, OTHER = b"1" * 16, b"2" * 16
@@ -75,7 +75,7 @@ def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger
     foresights, account = Foresights(ledger), Account(ledger)
     foresights.predicted({"history/model": 3}, 5.0)
     foresights.predicted({"history/model": 2}, 6.0)
-    account.made("populate", [OTHER], account.newest())
+    account.made("populate", [OTHER], account.newest(), "history/model")
     account.gather(7.0)
     assert foresights.all() == [Foreseen("history/model", 5, 0.0, 5.0, 6.0, None)]
     for at in (8.0, 9.0):
@@ -109,3 +109,56 @@ def test_idle_rests_until_something_changes(ledger: Ledger) -> None:
     assert not rests(ledger, "b")
     ledger.raise_generation()
     assert not rests(ledger, "a")
+
+
+def paid(ledger: Ledger) -> float:
+    """Gather, twice, and give what was paid."""
+    Foresights(ledger).predicted({"history/model": 1}, 1.0)
+    for _ in range(2):
+        Account(ledger).gather(5.0)
+    (found,) = Foresights(ledger).all()
+    return found.paid
+
+
+def answered(ledger: Ledger, origin: Origin) -> None:
+    """Have the question that was only read answered, by a person's asking or before."""
+    kept = Kept("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0, origin=origin)
+    Bank(ledger).keep(OTHER, kept, 10_000)
+
+
+def test_a_foreseen_question_whose_answer_is_used_pays_whoever_foresaw_it_once(ledger: Ledger) -> None:
+    answered(ledger, "predicted")
+    Account(ledger).made("populate", [OTHER], 0, "history/model")
+    assert paid(ledger) == 0
+    for _ in range(3):
+        Bank(ledger).used(OTHER, 5, 1.0)
+        assert paid(ledger) == 1
+
+
+def test_a_foreseen_question_that_was_only_read_pays_when_a_person_has_it_answered(ledger: Ledger) -> None:
+    Account(ledger).made("populate", [OTHER], 0, "history/model")
+    assert paid(ledger) == 0
+    answered(ledger, "user")
+    assert paid(ledger) == 1
+
+
+def test_what_looks_at_a_foreseen_answer_again_leaves_it_to_whoever_foresaw_it(ledger: Ledger) -> None:
+    answered(ledger, "predicted")
+    Account(ledger).made("populate", [OTHER], 0, "history/model")
+    Account(ledger).made("refresh", [OTHER], 0)
+    Bank(ledger).used(OTHER, 5, 1.0)
+    assert paid(ledger) == 1
+
+
+def test_tensors_that_were_read_for_a_foreseen_question_and_used_for_any_pay_in_part(tmp_path: Path) -> None:
+    """The first segment, which every prompt begins with, pays nothing; the two behind it half each."""
+    box = Box(tmp_path)
+    for end in (1, 2, 3):
+        assert box.keep(*(A, B, C)[:end])
+    Account(box.ledger).made("populate", (), 0, "history/model", 0.5)
+    assert paid(box.ledger) == 0
+    for used, expected in (((A,), 0.0), ((A, B), 0.25), ((A, B), 0.25), ((A, B, C), 0.5)):
+        with box.store.match(ROOT, used) as match:
+            box.store.used(match, 4.0)
+        assert paid(box.ledger) == expected
+    box.close()

@@ -112,7 +112,7 @@ def night(
     now: datetime = NOW,
 ) -> Night:
     """Begin a night."""
-    world = World(clock, may_go_on, generation, measure, now.timestamp())
+    world = World(clock, clock(), may_go_on, generation, measure, now.timestamp())
     return Night(Jobs(ledger), Account(ledger), world, limits)
 
 

@@ -55,18 +55,23 @@ def test_what_is_known_or_waits_already_is_not_foreseen_once_more(choir: Home) -
 
 
 def test_who_foresaw_what_was_asked_is_asked_for_more(choir: Home) -> None:
-    counts: list[int] = []
+    def two(count: int) -> Sequence[Prediction]:
+        return [Prediction(f"{name} {n}?", "history", name) for name in ("model", "form") for n in range(count)]
 
-    def counting(count: int) -> Sequence[Prediction]:
-        counts.append(count)
-        return []
-
-    foreseen(choir, view("1", counting))
-    Foresights(choir.ledger).predicted({"history/model": 10}, 1.0)
+    Foresights(choir.ledger).predicted({"history/model": 40, "history/form": 40}, 1.0)
     with choir.ledger.transaction():
-        choir.ledger.rows.execute("UPDATE foreseen SET paid = 8, last_paid = 2")
-    foreseen(choir, view("2", counting))
-    assert counts[0] == 5 < counts[1]
+        choir.ledger.rows.execute("UPDATE foreseen SET paid = 30, last_paid = 2 WHERE source = 'history/form'")
+    foreseen(choir, View("history", "", "1", ["history/model", "history/form"], two))
+    counts = {one.source: one.predicted - 40 for one in Foresights(choir.ledger).all()}
+    assert counts == {"history/form": 4, "history/model": 1}
+
+
+def test_what_the_bank_knows_one_like_leaves_its_place_to_another(choir: Home) -> None:
+    units = plan(
+        choir.asking(), [view("1", lambda count: numbered(9))], 5, lambda text: text in "Question 1? Question 3?"
+    )
+    do(choir, units)
+    assert [job.subject[-2] for job in Jobs(choir.ledger).waiting("populate")] == ["0", "2", "4", "5", "6"]
 
 
 def test_a_view_that_had_no_time_looks_again(choir: Home) -> None:

@@ -1,10 +1,9 @@
 """How predictions are parted among sources by what they paid, and which sources rest."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.learn import WEEK_S, Yield, resting, rests, shares, spared, stride
+from engine.idle.learn import WEEK_S, Yield, resting, rests, shares
 
 NOW = 20 * WEEK_S
 
@@ -78,25 +77,3 @@ def test_a_sentence_of_many_names_some() -> None:
 
 def test_where_nothing_rests_nothing_is_said() -> None:
     assert resting([source("a", 100, 50, NOW)], NOW, 3) is None
-
-
-@pytest.mark.parametrize(("one", "expected"), [(None, 5), (source("a", 100, 0), 2), (source("a", 100, 50), 20)])
-def test_a_stride_grows_and_shrinks_with_what_it_pays(one: Yield | None, expected: int) -> None:
-    assert stride(one, 5) == expected
-
-
-def test_a_source_that_was_not_tried_has_the_usual_stride() -> None:
-    assert stride(source("a", 0, 0), 5) == 5
-
-
-def test_what_spared_the_beginning_of_a_prompt_paid_in_part() -> None:
-    assert [spared(read, ("a", "b", "c", "d")) for read in (("a", "b"), ("b",), ("a", "b", "c", "d"), ())] == [
-        0.125,
-        0,
-        0.25,
-        0,
-    ]
-
-
-def test_what_wanted_nothing_was_spared_nothing() -> None:
-    assert spared(("a",), ()) == 0

@@ -1,6 +1,9 @@
 """The machine, asked through real files and real programs: what is there, what is missing, and what does not answer."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -89,3 +92,26 @@ def test_this_very_machine_can_be_asked() -> None:
     facts = Machine().facts(None)
     assert facts.load >= 0
     assert facts.away_s is None or facts.away_s >= 0
+
+
+def test_what_of_the_battery_went_is_added_up_and_what_was_charged_is_not_taken_off(sources: Sources) -> None:
+    text, machine, used = "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_CAPACITY={}\n", Machine(sources, 0), list[float]()
+    supply(sources, "BAT0", "")
+    for percent in (80, 78, 79, 75):
+        (sources.supplies / "BAT0" / "uevent").write_text(text.format(percent))
+        used.append(machine.drained())
+    assert used == [0, 2, 2, 6]
+
+
+def test_where_there_is_no_battery_nothing_goes(sources: Sources) -> None:
+    machine = Machine(sources, 0)
+    assert (machine.drained(), machine.drained()) == (0, 0)
+
+
+def test_a_process_knows_for_how_long_it_has_been_there() -> None:
+    """By what it says itself: no longer than its parent saw, and no shorter than it slept."""
+    said = "import time; time.sleep(0.3); from engine.idle.machine import running_s; print(running_s())"
+    began = time.monotonic()
+    found = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True, text=True)
+    least = 0.3 if sys.platform == "linux" else 0.0
+    assert least <= float(found.stdout) <= time.monotonic() - began + 0.02  # ticks of the system

@@ -196,6 +196,7 @@ def test_the_seconds_of_all_kinds_are_those_that_went_by(ledger: Ledger) -> None
     here = night(ledger, clock=clock)
     list(here.work(plans))
     assert {kind: (spent.units, spent.seconds) for kind, spent in here.spent.items()} == {
+        "start": (0, 0.0),
         "populate": (2, 20.0),
         "upkeep": (1, 5.0),
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.refill import kept_or_gone, plan, prefixes
-from engine.idle.segment import Segment
+from engine.idle.segment import Costs, Segment
 from store.kv_tree import child_key
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
@@ -39,6 +39,13 @@ def test_the_segments_that_went_are_wanted_for_what_they_took_and_as_often_as_th
 
 def test_what_never_was_kept_is_not_wanted_nor_what_would_stand_behind_it(store: Kept) -> None:
     assert units(store, ("what?", 9, (A, C, B)), ("why?", 1, (C, *ASKED))) == []
+
+
+def test_where_some_was_refused_what_never_was_kept_is_wanted_too_at_its_cost_a_token(store: Kept) -> None:
+    asked = [("what?", 9.0, prefixes((A, C)))]
+    (found,) = plan(asked, ROOT, store.store.peek, Costs(0.5, 100.0))
+    assert (found.path, found.why) == ((A, C), "there was no room for it")
+    assert (found.seconds, found.bytes) == (0.5 * len(C), 100 * len(C))
 
 
 def test_what_is_back_is_not_wanted(store: Kept) -> None:

@@ -50,7 +50,7 @@ def test_benefit_is_what_questions_save_for_each_second_of_work() -> None:
 
 
 def test_what_people_were_told_comes_before_what_they_may_ask() -> None:
-    assert KINDS[:2] == ("refresh", "owed")
+    assert KINDS[:3] == ("start", "refresh", "owed")
     assert KINDS[-1] == "upkeep"
 
 

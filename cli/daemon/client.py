@@ -1,0 +1,136 @@
+"""Has questions answered where that is fastest: what is kept here, all else by the resident process, if it is there.
+
+Where it is not, it is started for the next question, and this one is answered here, as it also is where the process
+ends, hangs, or declines. Light to import, for an exact hit comes by.
+"""
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from cli.session import Session
+
+if TYPE_CHECKING:
+    from cli.daemon.link import Link
+    from engine.ask.means import Answered, Manner, Say
+
+_PATIENCE_S = 10.0  # until who has the model can be reached, or has let go of it
+_SOON_S = 0.5  # in which a process leaves that has nothing to do; one that has is not waited for
+_NAP_S = 0.05
+
+
+class _Said:
+    """What was shown of an answer so far."""
+
+    def __init__(self, say: "Say | None") -> None:
+        self._say, self.text = say, ""
+
+    @property
+    def shows(self) -> bool:
+        """Tell whether an answer is shown while it is written."""
+        return self._say is not None
+
+    def more(self, text: str) -> None:
+        """Show more of it."""
+        self.text += text
+        if self._say:
+            self._say(text)
+
+    def finish(self, answer: str | None) -> None:
+        """Show what is left of an answer that was begun elsewhere; one in other words is shown below, whole."""
+        if self.text and answer is not None:
+            self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
+
+
+def answer(opened: Session, text: str, manner: "Manner", say: "Say | None" = None) -> "Answered":
+    """Answer one question; what is made anew is given to `say` while it is written."""
+    said = _Said(say)
+    if _may(opened) and not _is_kept(opened, text, manner):
+        found = _elsewhere(opened, text, manner, said)
+        if found is not None:
+            return found
+    made = opened.asker.ask(text, manner, opened.now, None if said.text else say)
+    said.finish(made.reply.answer)
+    return made
+
+
+def wants(opened: Session) -> bool:
+    """Tell whether a resident process is wanted at all."""
+    return "off" not in (opened.environ.get("PKB_DAEMON"), opened.settings.serve.daemon)
+
+
+def _may(opened: Session) -> bool:
+    """Tell whether another process may answer: not once this one has opened by itself what it takes."""
+    mine = "tables" in opened.__dict__ or ("models" in opened.__dict__ and opened.models.claimed)
+    return opened.there and not mine and wants(opened)
+
+
+def _is_kept(opened: Session, text: str, manner: "Manner") -> bool:
+    """Tell whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
+    from engine.ask.begin import key_of
+    from store.bank import Bank
+
+    key = key_of(opened.means, text, manner, opened.now)
+    kept = Bank(opened.ledger).find(key.digest) if manner.read_bank else None
+    return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
+
+
+def _elsewhere(opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
+    """Have the resident process answer; None where this one must, which then has the right to load a model."""
+    from cli.daemon.link import Lost
+
+    until = time.monotonic() + _PATIENCE_S
+    while (link := reach(opened)) is None:
+        if _stand_in(opened) or time.monotonic() > until:
+            return None
+        time.sleep(_NAP_S)
+    try:
+        with closing(link):
+            return _follow(link, opened, text, manner, said)
+    except Lost:
+        _stand_in(opened)
+        return None
+
+
+def _stand_in(opened: Session) -> bool:
+    """Start the process for the next question; tells whether this one may be answered here."""
+    from cli.daemon.starting import start
+
+    free = opened.writer.load is None or opened.models.claim()  # before it starts, for it would load one
+    start(opened)
+    return free
+
+
+def reach(opened: Session) -> "Link | None":
+    """Connect to the resident process; one of another version, or with other settings, is sent home."""
+    from cli.daemon.link import connect
+
+    link = connect(opened.home)
+    if link is None:
+        return None
+    from cli.daemon.identity import identity
+
+    if link.hello.get("identity") == identity(opened.home, opened.environ):
+        return link
+    from cli.daemon.starting import stop
+
+    link.close()
+    stop(opened.home, _SOON_S)
+    return None
+
+
+def _follow(link: "Link", opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
+    from cli.daemon.link import Lost
+    from cli.daemon.request import answered, request
+    from cli.daemon.wire import Broken
+
+    link.send("ask", {"request": request(opened, text, manner, streams=said.shows)})
+    for frame in link.answers():
+        if frame["kind"] == "piece":
+            said.more(str(frame.get("text")))
+        else:
+            break
+    try:
+        return answered(frame.get("answer")) if frame["kind"] == "answered" else None
+    except Broken:
+        raise Lost from None

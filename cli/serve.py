@@ -1,0 +1,164 @@
+"""`pkb serve`: the resident process that keeps model and tables in memory, started, looked at, or stopped."""
+
+import os
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from cli import out
+from cli.session import Session, session
+from store.errors import Locked, NoStore, PkbError
+
+if TYPE_CHECKING:
+    from store.lease import Lease
+
+_PATIENCE_S = 30.0  # for a process to come up, or to answer its last questions
+_NAP_S = 0.05
+
+
+def serve(
+    status: Annotated[bool, typer.Option("--status", help="Only say whether it runs, and what it holds.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Have it end.")] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Serve here until interrupted.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print its state as JSON.")] = False,
+    lock: Annotated[
+        int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
+    ] = None,
+) -> None:
+    """Keep in memory what questions need; pkb ask starts this by itself.
+
+    Example: pkb serve --status
+    """
+    with session() as opened:
+        if lock is not None:
+            _detach(opened, lock)
+        if foreground:
+            _here(opened)
+        if stop:
+            _stop(opened)
+        elif not status:
+            _start(opened)
+        row = _state(opened)
+    if as_json:
+        out.data(row)
+    else:
+        _show(row)
+
+
+def _stop(opened: Session) -> None:
+    from cli.daemon.starting import stop
+
+    if opened.there and not stop(opened.home, _PATIENCE_S):
+        raise Locked("the resident process still answers a question", "pkb serve --stop")
+
+
+def _start(opened: Session) -> None:
+    """Start it, where it does not run yet, and wait until it can be asked."""
+    if not opened.there:
+        raise NoStore
+    from cli.daemon.client import reach
+    from cli.daemon.starting import start
+
+    until = time.monotonic() + _PATIENCE_S
+    while (link := reach(opened)) is None:
+        start(opened)
+        if time.monotonic() > until:
+            raise PkbError("the resident process does not come up", "pkb serve --foreground")
+        time.sleep(_NAP_S)
+    link.close()
+
+
+def _state(opened: Session) -> dict[str, Any]:
+    """Ask it what it is; all null where it does not run."""
+    from cli.daemon.identity import identity
+    from cli.daemon.link import Lost, connect, record_of
+
+    said: dict[str, Any] = {}
+    current = False
+    if link := connect(opened.home):
+        with suppress(Lost), closing(link):
+            link.send("status", {})
+            said = next(link.answers())
+            current = link.hello.get("identity") == identity(opened.home, opened.environ)
+    since = datetime.fromtimestamp(said["since"]).astimezone().isoformat() if said else None
+    from cli.daemon.address import announced
+
+    path = announced(record_of(opened.home)) if said else None
+    about = {name: said.get(name) for name in ("pid", "version")}
+    held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
+    where = {"current": current, "since": since, "socket": str(path) if path else None}
+    return {"schema": out.SCHEMA, "running": bool(said), **about, **where, **held}
+
+
+def _show(row: dict[str, Any]) -> None:
+    if not row["running"]:
+        print("no resident process")
+        return
+    from cli.plain import count, line, size
+
+    print(f"resident   process {row['pid']} since {row['since'][:16].replace('T', ' ')}, {size(row['memory'])}")
+    print(f"answered   {count(row['answered'], 'question')}, {row['jobs']} under way")
+    print(f"model      {line(row['model'] or 'none in memory')}")
+    if not row["current"]:
+        print("           of another version or with other settings: the next question starts it anew")
+
+
+def _detach(opened: Session, descriptor: int) -> NoReturn:
+    """Serve as a process of its own, that nothing of the one which started it hangs on."""
+    from cli.daemon.starting import lock_of
+    from store.lease import Lease
+
+    os.setsid()
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+    os.set_inheritable(descriptor, False)
+    _serve(opened, Lease(lock_of(opened.home), descriptor))
+
+
+def _here(opened: Session) -> NoReturn:
+    if not opened.there:
+        raise NoStore
+    from cli.daemon.starting import lock_of
+    from store.lease import Lease
+
+    lease = Lease(lock_of(opened.home))
+    if not lease.take():
+        raise Locked("there is a resident process already", "pkb serve --stop")
+    _serve(opened, lease)
+
+
+def _serve(opened: Session, lease: "Lease") -> NoReturn:
+    """Serve until there is no more reason to."""
+    from importlib.metadata import version
+
+    from cli.daemon.address import announce, listen
+    from cli.daemon.identity import identity
+    from cli.daemon.link import record_of
+    from cli.daemon.resident import About, Resident
+
+    os.chdir("/")
+    # A bug ends the process, whoever waits answers for himself, and the message could hold mail.
+    threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)
+    about = About(identity(opened.home, opened.environ), version("pkb"), _idle_s(opened))
+    if (found := listen(opened.home.data, opened.environ)) is None:
+        raise PkbError("there is no place for a socket that is this user's alone", "pkb doctor")
+    listener, path = found
+    record = record_of(opened.home)
+    announce(record, path)
+    try:
+        sound = Resident(listener, lease, about, opened.environ).run()
+    finally:
+        record.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        lease.free()
+    sys.stdout.flush()
+    os._exit(0 if sound else 1)  # at a usual exit MLX aborts, where another thread than the main one has used it
+
+
+def _idle_s(opened: Session) -> float | None:
+    chosen = opened.settings.serve
+    return None if chosen.daemon == "on" else chosen.idle_minutes * 60

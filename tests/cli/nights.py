@@ -1,0 +1,141 @@
+"""Nights that are killed: mail keeps coming to a `pkb watch`, and `pkb idle` dies at random moments. For tests."""
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli.session import Session
+from store.abstracts import Abstracts
+from store.jobs import Job, Jobs
+from store.ledger import open_ledger
+from tests.demo import environment
+
+_THINGS = ("tent", "piano", "ladder", "kettle", "banner", "trailer", "projector", "drum", "sewing machine", "canoe")
+_PEOPLE = ("Ann Lee", "Bob Roy", "Ida Quist", "Mira Patel", "Tom Weir")
+_PLACES = ("boat house", "old library", "town hall", "harbour office")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What there is of a night's work: keys of answers, of kept tensors, and of abstracts."""
+
+    answers: frozenset[bytes]
+    nodes: frozenset[bytes]
+    abstracts: frozenset[str]
+
+    def lacks(self, before: "Made") -> bool:
+        """Tell whether anything has gone since."""
+        return not (
+            self.answers >= before.answers and self.nodes >= before.nodes and self.abstracts >= before.abstracts
+        )
+
+
+@dataclass(slots=True)
+class Killed:
+    """A home whose nights are killed, and what was seen of it: where each kill fell, and how often work was redone."""
+
+    folder: Path
+    chance: random.Random
+    at: Counter[str] = field(default_factory=Counter)
+    again: int = 0
+    _number: int = 0
+
+    @property
+    def mail(self) -> Path:
+        """Give the folder that mail comes to."""
+        return self.folder / "inbox"
+
+    def deliver(self, count: int = 1) -> None:
+        """Have mail come, as a Maildir has it."""
+        for name in ("tmp", "new", "cur"):
+            (self.mail / name).mkdir(parents=True, exist_ok=True)
+        for _ in range(count):
+            self._number += 1
+            path = self.mail / "tmp" / f"{self._number}.host"
+            path.write_text(self._text(self._number), "utf-8")
+            path.rename(self.mail / "new" / path.name)
+
+    def question(self) -> str:
+        """Give a question that one of the mails answers."""
+        number = self.chance.randrange(1, self._number + 1)
+        return f"Who brings the {_thing(number)}?"
+
+    def foresee(self) -> None:
+        """Have a question wait to be readied that nobody asks."""
+        question = f"On which day in June is it that the {_thing(self.chance.randrange(1, self._number + 1))} comes?"
+        with closing(open_ledger(self.folder / "home" / "ledger.db")) as ledger:
+            Jobs(ledger).offer([Job("populate", question, 1.0, 1.0, 0.0, "history/model")])
+
+    def run(self, *words: str) -> dict[str, Any]:
+        """Run a command to its end; gives the object that it prints."""
+        command = [sys.executable, "-m", "cli.app", *words, "--json"]
+        done = subprocess.run(command, env=environment(self.folder), capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 4), done.stderr
+        row: dict[str, Any] = json.loads(done.stdout)
+        return row
+
+    def use(self, model: Path) -> None:
+        """Have a language model answer."""
+        command = [sys.executable, "-m", "cli.app", "config", "set", "model.name", str(model)]
+        subprocess.run(command, env=environment(self.folder), check=True)
+
+    def settle(self) -> None:
+        """Have a night end by itself: nothing is left then, all is sound, and what was foreseen is answered at once."""
+        self.foresee()
+        row = self.run("idle", "--force")
+        assert {unit["state"] for unit in row["units"]} <= {"done", "there"}
+        assert self._rows("SELECT * FROM jobs") == []
+        assert self.run("check", "--read-data")["sound"]
+        foreseen = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
+        assert self.run("ask", self.chance.choice(sorted(foreseen))[0])["tier"] == "exact"
+
+    def kill(self, longest_s: float) -> bool:
+        """Begin a night and kill it; True where it was still at work. What was there is there, and one job is begun."""
+        before, began = self.made(), dict(self._rows("SELECT kind || subject, attempts FROM jobs"))
+        command = [sys.executable, "-m", "cli.app", "idle", "--force"]
+        process = subprocess.Popen(command, env=environment(self.folder), stdout=subprocess.DEVNULL)
+        try:
+            process.wait(self.chance.uniform(0.2, longest_s))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        died = process.wait() == -signal.SIGKILL
+        tried = self._rows("SELECT kind, kind || subject, attempts FROM jobs WHERE state = 'begun'")
+        begun = [(kind, subject) for kind, subject, attempts in tried if attempts > began.get(subject, 0)]
+        assert len(begun) <= 1
+        assert not self.made().lacks(before)
+        if died:
+            self.at[begun[0][0] if begun else "between"] += 1
+            self.again += any(began.get(subject, 0) for _, subject in begun)
+        return died
+
+    def made(self) -> Made:
+        """Look at what there is."""
+        session = Session(environment(self.folder))
+        with closing(session.ledger) as ledger, session.locks.reader():
+            abstracts = frozenset(one.id for one in Abstracts(ledger, session.tables).all())
+        answers = self._rows("SELECT key FROM answers WHERE state != 'owed'")
+        nodes = self._rows("SELECT key FROM kv_nodes WHERE state = 'whole'")
+        return Made(frozenset(key for (key,) in answers), frozenset(key for (key,) in nodes), abstracts)
+
+    def _rows(self, sql: str) -> list[Any]:
+        with closing(sqlite3.connect(self.folder / "home" / "ledger.db")) as ledger:
+            return ledger.execute(sql).fetchall()
+
+    def _text(self, number: int) -> str:
+        who, place = self.chance.choice(_PEOPLE), self.chance.choice(_PLACES)
+        name, day = who.lower().replace(" ", "."), number % 28 + 1
+        head = f"From: {who} <{name}@example.org>\nSubject: The {_thing(number)}\nMessage-ID: <{number}@killed>\n"
+        text = f"I will bring the {_thing(number)} to the {place} on {day} June. The meeting is at {number % 9 + 1} pm."
+        return f"{head}Date: Mon, {day} May 2024 10:00:00 +0000\n\n{text}\n"
+
+
+def _thing(number: int) -> str:
+    return f"{_THINGS[number % len(_THINGS)]} {number}"

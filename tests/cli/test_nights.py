@@ -1,0 +1,25 @@
+"""A home lived in: mail is delivered to `pkb watch`, questions are asked, and nights are killed; all real processes."""
+
+import random
+import signal
+
+from tests.cli.conftest import Pkb
+from tests.cli.nights import Killed
+from tests.cli.test_watch import process
+
+_KILLS = 4
+
+
+def test_mail_comes_questions_are_asked_and_nights_are_killed_and_nothing_is_lost(fresh: Pkb) -> None:
+    home = Killed(fresh.folder, random.Random(2024))
+    home.deliver(6)
+    with process(fresh, "watch", str(home.mail), "--quiet", "1s") as watch:
+        watch.until("embedded")
+        assert home.run("ask", home.question())["answered"]
+        for _ in range(_KILLS):
+            home.deliver()
+            watch.until("embedded")
+            home.kill(4.0)
+            assert home.run("ask", home.question())["answered"]
+        assert watch.end(signal.SIGINT) == (130, "")
+    home.settle()

@@ -1,0 +1,428 @@
+"""`pkb serve` and the questions it answers: the same answers, by one process of the home's own, for its owner alone."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+
+from cli.daemon.address import announce, announced, is_private, listen, places
+from cli.daemon.link import record_of
+from cli.daemon.starting import let_go, lock_of
+from engine.ask.means import Manner
+from store.lease import Lease
+from store.locks import Locks
+from tests.cli.conftest import Pkb
+from tests.cli.serving import Served, served, wait
+from tests.demo import NANO, environment
+
+KEY = "Who has the spare key to the workshop?"
+TICKET = "How much is a ticket for the summer concert?"
+PICNIC = "From: Ann Bell <ann@example.org>\nDate: Mon, 3 Jun 2024 09:30:00 +0000\nSubject: picnic\n\n"
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Iterator[Served]:
+    """Give a home in which a resident process is wanted."""
+    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    with served(folder, environment(folder)) as own:
+        yield own
+
+
+@pytest.fixture
+def up(home: Served) -> Served:
+    """Give one whose resident process is there."""
+    assert home.run("serve").returncode == 0
+    return home
+
+
+@pytest.fixture(scope="module")
+def lasting(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Give one that many tests ask, and none of them changes."""
+    folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("lasting") / "demo"))
+    with served(folder, environment(folder)) as own:
+        assert own.run("serve").returncode == 0
+        yield own
+
+
+def row(home: Served, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(home.run(*words, "--json").stdout)
+    return found
+
+
+def timeless(printed: bytes) -> str:
+    return re.sub(r"\d+ ms|age_s\": [\d.]+|\"\w+\": \d+\.\d+|\d+\.\d+", "-", printed.decode())
+
+
+def test_the_first_question_is_answered_without_it_and_the_next_one_by_it(home: Served) -> None:
+    assert b"Gus Tindall" in home.run("ask", KEY).stdout
+    assert home.status()["answered"] == 0
+    assert home.run("ask", TICKET).returncode == 0
+    assert home.status()["answered"] == 1
+
+
+def test_what_is_kept_is_shown_without_asking_or_starting_it(home: Served, up: Served) -> None:
+    home.run("ask", KEY)
+    before = up.status()["answered"]
+    assert row(home, "ask", KEY)["tier"] == "exact"
+    assert up.status()["answered"] == before == 1
+    home.run("serve", "--stop")
+    assert row(home, "ask", KEY)["tier"] == "exact"
+    assert not home.is_there
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--json"],
+        ["-k", "2", "--since", "2024-03", "--until", "2024-05", "--json"],
+        ["--model", str(NANO)],
+        ["--model", os.path.relpath(NANO), "--max-tokens", "2", "--json"],
+        ["--from", "nobody at all"],
+        ["--model", "org/nothing-of-that-name"],
+        ["--in", "nowhere", "--json"],
+    ],
+)
+def test_what_is_printed_does_not_depend_on_who_answers(lasting: Served, flags: list[str]) -> None:
+    here, there = (lasting.run("ask", TICKET, "--no-cache", *flags, *more) for more in (["--no-daemon"], []))
+    assert (there.returncode, timeless(there.stdout)) == (here.returncode, timeless(here.stdout))
+    assert timeless(there.stderr) == timeless(here.stderr)
+
+
+@pytest.mark.parametrize("flags", [["--model", os.path.relpath(NANO)], ["-k", "2"], ["--from", "nobody at all"]])
+def test_all_that_can_be_asked_is_asked_of_it(lasting: Served, flags: list[str]) -> None:
+    before = lasting.status()["answered"]
+    lasting.run("ask", TICKET, "--no-cache", *flags)
+    assert lasting.status()["answered"] == before + 1
+
+
+def test_the_day_of_a_question_is_the_day_of_who_asks(up: Served) -> None:
+    question = "What is on tomorrow?"
+    first = up.run("ask", question, "--json")
+    up.environ["PKB_NOW"] = "2024-06-20T08:00"
+    later = up.run("ask", question, "--json")
+    assert up.status()["answered"] == 2
+    assert [json.loads(ran.stdout)["tier"] for ran in (first, later)] == ["full", "full"]
+
+
+def test_nobody_else_can_come_near_its_socket(lasting: Served) -> None:
+    path = announced(record_of(lasting.home))
+    assert path
+    kinds = [(stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) for found in (path.stat(), path.parent.stat())]
+    assert kinds == [(stat.S_IFSOCK, 0o600), (stat.S_IFDIR, 0o700)]
+    assert psutil.Process(lasting.pid).net_connections("inet") == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what a process has open")
+def test_it_hangs_on_nothing_of_the_command_that_started_it(lasting: Served) -> None:
+    pid = lasting.pid
+    process = Path("/proc", str(pid))
+    assert (process / "cwd").readlink() == Path("/")
+    assert {(process / "fd" / str(number)).readlink() for number in range(3)} == {Path(os.devnull)}
+    assert os.getsid(pid) == pid
+
+
+def test_a_long_home_has_its_socket_in_a_short_private_folder(home: Served, made: Path, tmp_path: Path) -> None:
+    long = Path(shutil.copytree(made, tmp_path / ("n" * 60) / ("m" * 60)))
+    with served(long, environment(long) | {"XDG_RUNTIME_DIR": str(tmp_path)}) as other:
+        assert row(other, "serve")["running"]
+        path = announced(record_of(other.home))
+        assert path
+        assert path.parent.parent == tmp_path
+        assert is_private(path.parent)
+        assert other.run("ask", KEY).returncode == 0
+        assert other.status()["answered"] == 1
+
+
+def test_two_homes_have_a_process_each(up: Served, made: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(made, tmp_path / "other"))
+    with served(folder, environment(folder)) as other:
+        assert other.run("serve").returncode == 0
+        assert other.pid != up.pid
+        other.run("ask", KEY)
+        assert (up.status()["answered"], other.status()["answered"]) == (0, 1)
+
+
+@pytest.mark.parametrize("trap", ["link", "open", "file"])
+def test_a_folder_that_may_be_another_users_is_not_used(tmp_path: Path, trap: str) -> None:
+    data = tmp_path / ("n" * 120)
+    data.mkdir()
+    first, second = (tmp_path / name for name in ("a", "b"))
+    environ = {"XDG_RUNTIME_DIR": str(first), "TMPDIR": str(second)}
+    (tmp_path / "mine").mkdir(mode=0o700)
+    for folder in (first, second):
+        folder.mkdir()
+    one, other, _ = places(data, environ)
+    if trap == "link":
+        one.parent.symlink_to(tmp_path / "mine")
+    elif trap == "open":
+        one.parent.mkdir()
+        one.parent.chmod(0o755)
+    else:
+        one.parent.write_text("")
+    found = listen(data, environ)
+    assert found
+    found[0].close()
+    assert found[1] == other
+
+
+def test_a_second_one_is_not_started(lasting: Served) -> None:
+    pid = lasting.pid
+    assert row(lasting, "serve")["pid"] == pid
+    ran = lasting.run("serve", "--foreground")
+    assert (ran.returncode, ran.stderr.count(b"\n")) == (11, 1)
+    assert lasting.pid == pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what processes were started with")
+def test_many_who_ask_at_once_start_one(home: Served) -> None:
+    running = [home.start("ask", f"{KEY} {number}") for number in range(4)]
+    for process in running:
+        process.communicate()
+    assert [process.returncode for process in running] == [0] * 4
+    assert home.pid
+    command = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/environ") if _readable(path)]
+    assert sum(f"PKB_HOME={home.home.data}".encode() in one for one in command) == 1
+
+
+def _readable(path: Path) -> bool:
+    try:
+        return b"serve" in (path.parent / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_where_the_settings_have_changed_another_one_answers(up: Served) -> None:
+    before = up.pid
+    up.run("config", "set", "ask.k", "2")
+    assert not row(up, "serve", "--status")["current"]
+    assert len({one["path"] for one in row(up, "ask", KEY)["sources"]}) <= 2
+    assert up.pid != before
+    assert row(up, "serve", "--status")["current"]
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "setting"])
+def test_where_none_is_wanted_none_is_started(home: Served, way: str) -> None:
+    if way == "setting":
+        home.run("config", "set", "serve.daemon", "off")
+    if way == "variable":
+        home.environ["PKB_DAEMON"] = "off"
+    assert home.run("ask", KEY, *(["--no-daemon"] if way == "flag" else [])).returncode == 0
+    assert not home.is_there
+
+
+def test_after_a_kill_the_next_question_is_answered_and_the_one_after_by_a_new_one(up: Served) -> None:
+    before = up.pid
+    path = announced(record_of(up.home))
+    os.kill(before, signal.SIGKILL)
+    wait(lambda: not up.is_there)
+    assert path
+    assert path.exists()
+    assert b"Gus Tindall" in up.run("ask", KEY).stdout
+    assert up.pid != before
+    up.run("ask", TICKET)
+    assert up.status()["answered"] == 1
+
+
+def test_one_that_hangs_is_ended_and_the_question_answered(up: Served) -> None:
+    before = up.pid
+    os.kill(before, signal.SIGSTOP)
+    assert b"Gus Tindall" in up.run("ask", KEY).stdout
+    assert up.pid != before
+
+
+class Liar(Thread):
+    """A process at the socket that says something and hangs up."""
+
+    def __init__(self, home: Served, says: list[bytes]) -> None:
+        super().__init__(daemon=True)
+        found = listen(home.home.data, home.environ)
+        assert found
+        self._lease = Lease(lock_of(home.home))
+        assert self._lease.take()
+        self._listener, self._says = found[0], says
+        announce(record_of(home.home), found[1])
+
+    def run(self) -> None:
+        """Serve one who asks."""
+        end, _ = self._listener.accept()
+        with closing(end), closing(self._listener):
+            for part in self._says:
+                end.sendall(part)
+                if part == self._says[0]:
+                    end.recv(1 << 20)
+        self._lease.free()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        [("piece", {"text": "10 po"})],
+        [("piece", {"text": "no such "}), ("piece", {"text": "words"})],
+        [("answered", {"answer": {"reply": 1}})],
+        [("declined", {})],
+        [("nonsense", {})],
+    ],
+)
+def test_what_breaks_off_is_answered_here_and_shown_once(home: Served, said: list[tuple[str, dict[str, Any]]]) -> None:
+    from cli.daemon.wire import encode
+
+    if any(kind == "piece" for kind, _ in said):  # a quote is not streamed
+        home.run("config", "set", "model.name", str(NANO))
+    expected = home.run("ask", TICKET, "--no-cache", "--no-daemon").stdout
+    hello = encode("hello", {"identity": home.identity, "version": "0"})
+    liar = Liar(home, [hello, *(encode(*one) for one in said)])
+    liar.start()
+    shown = home.run("ask", TICKET, "--no-cache").stdout
+    liar.join()
+    wrong = "no such words\n" if said[:1] == [("piece", {"text": "no such "})] else ""
+    assert shown.decode() == wrong + expected.decode()
+
+
+def test_bytes_that_are_no_frames_end_their_own_connection_alone(lasting: Served) -> None:
+    path, pid = announced(record_of(lasting.home)), lasting.pid
+    for noise in (b"", b"\x00" * 9, b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 70_000, b"\x00\x00\x00\x02{}"):
+        with socket.socket(socket.AF_UNIX) as end:
+            end.connect(str(path))
+            end.sendall(noise)
+    with closing(lasting.link()) as link:
+        link.send("ask", {"request": {"text": 1}})
+        assert next(link.answers())["kind"] == "declined"
+        lasting.ask(link, KEY)
+        assert next(link.answers())["kind"] == "answered"
+    assert lasting.pid == pid
+
+
+def test_a_question_that_is_given_up_leaves_no_answer(up: Served) -> None:
+    up.run("config", "set", "model.name", str(NANO))
+    up.run("serve", "--stop")
+    up.run("serve")
+    with closing(up.link()) as link:
+        up.ask(link, TICKET, streams=True)
+    wait(lambda: up.status()["jobs"] == 0)
+    wait(lambda: _is_served(up))
+    bank = json.loads(up.run("stats", "--json").stdout)["bank"]["answers"]
+    assert (up.status()["answered"], bank) == (1, 1)
+
+
+def _is_served(home: Served) -> bool:
+    """Ask something else, so that what was asked before is over, one way or another."""
+    return home.run("ask", KEY).returncode == 0 and home.status()["answered"] == 1
+
+
+def test_an_interrupt_breaks_off_what_is_done_for_it(up: Served) -> None:
+    process = up.start("ask", TICKET, "--model", str(NANO))
+    wait(lambda: up.status()["jobs"] == 1 or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode in (130, 0)  # 0: it was answered before
+    wait(lambda: up.status()["jobs"] == 0)
+
+
+def test_all_who_ask_at_once_get_their_own_answers(lasting: Served) -> None:
+    questions = [f"{word} key to the workshop?" for word in ("Who has the", "Where is the", "Was there a", "Is a")]
+    links = [lasting.link() for _ in questions]
+    for link, question in zip(links, questions, strict=True):
+        lasting.ask(link, question, Manner(k=2))
+    found = [next(link.answers()) for link in links]
+    for link in links:
+        link.close()
+    assert [frame["answer"]["reply"]["question"] for frame in found] == questions
+
+
+def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_path: Path) -> None:
+    mail = tmp_path / "new"
+    mail.mkdir()
+    (mail / "picnic.eml").write_text(f"{PICNIC}The picnic is at the quarry on Friday.\n", "utf-8")
+    question = "Where is the picnic at the quarry?"
+    up.run("ingest", str(mail))
+    assert any("picnic.eml" in one["path"] for one in row(up, "ask", question)["sources"])
+    (mail / "picnic.eml").unlink()
+    up.run("ingest", str(mail), "--prune")
+    assert not any("picnic.eml" in one["path"] for one in row(up, "ask", question)["sources"])
+    assert up.status()["answered"] == 2
+
+
+def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> None:
+    home = up.home
+    before = row(up, "ask", KEY, "--no-cache")
+    with Locks(home.locks).alone():
+        let_go(home)
+        assert _open_files(up.pid, home.data) == set()
+        shutil.copytree(home.tables, tmp_path / "tables")
+        shutil.rmtree(home.tables)
+        shutil.copytree(tmp_path / "tables", home.tables)
+    again = row(up, "ask", KEY, "--no-cache")
+    assert (again["answer"], again["sources"]) == (before["answer"], before["sources"])
+    assert up.status()["answered"] == 2
+
+
+def _open_files(pid: int, folder: Path) -> set[str]:
+    """Give what a process has open below a folder, except its own lock."""
+    opened = {one.path for one in psutil.Process(pid).open_files() if one.path.startswith(str(folder))}
+    return opened - {str(folder / "locks" / "serve.lock")}
+
+
+def test_it_leaves_when_nobody_asks(home: Served) -> None:
+    home.run("config", "set", "serve.idle_minutes", "0.01")
+    home.run("ask", KEY)
+    wait(lambda: not home.is_there)
+    assert announced(record_of(home.home)) is None
+
+
+def test_it_leaves_when_it_takes_too_much_memory(home: Served) -> None:
+    home.run("config", "set", "serve.memory_share", "0.0")
+    home.run("serve")
+    assert home.run("ask", KEY).returncode == 0
+    wait(lambda: not home.is_there)
+
+
+def test_it_leaves_when_its_home_is_removed(up: Served) -> None:
+    pid = up.pid
+    shutil.rmtree(up.home.data)
+    wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(up: Served, number: signal.Signals) -> None:
+    path = announced(record_of(up.home))
+    os.kill(up.pid, number)
+    wait(lambda: not up.is_there)
+    assert path
+    assert not path.exists()
+    assert not record_of(up.home).exists()
+
+
+def test_in_the_foreground_it_serves_until_interrupted(home: Served) -> None:
+    process = home.start("serve", "--foreground")
+    with closing(home.link()) as link:
+        home.ask(link, KEY)
+        assert next(link.answers())["kind"] == "answered"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 0
+
+
+def test_stopped_or_never_started_it_is_none_and_that_is_no_error(pkb: Pkb) -> None:
+    for words in (["serve", "--status"], ["serve", "--stop"]):
+        ran = pkb(*words)
+        assert (ran.code, ran.out, ran.err) == (0, "no resident process\n", "")
+
+
+def test_before_anything_was_ingested_there_is_nothing_to_serve(fresh: Pkb) -> None:
+    assert [fresh("serve").code, fresh("serve", "--foreground").code] == [10, 10]
+    assert fresh("serve", "--status").code == 0
+    assert not (fresh.folder / "home").exists()

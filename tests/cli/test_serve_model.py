@@ -1,0 +1,183 @@
+"""One language model in memory: whoever has it lets go when another process waits, and idle work lets questions by."""
+
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from cli.daemon.models import Models
+from engine.ask.means import Manner
+from engine.models.loading import load
+from engine.models.mlx import Mlx
+from store.errors import Locked
+from store.lease import Lease
+from tests.cli.serving import Served, ask_through_kills, served, wait
+from tests.demo import NANO, WORDS, environment
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Iterator[Served]:
+    """Give a home that answers in words, in which a resident process is wanted."""
+    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    with served(folder, environment(folder)) as own:
+        own.run("config", "set", "model.name", str(NANO))
+        yield own
+
+
+@pytest.fixture(scope="module")
+def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Give the small model."""
+    return load(NANO, name="nano", cache=tmp_path_factory.mktemp("cache"), memory_share=0.9, threads=1)
+
+
+def answer(home: Served, question: str, *flags: str) -> str:
+    found: str = json.loads(home.run("ask", question, "--json", "--no-cache", *flags).stdout)["answer"]
+    return found
+
+
+def test_a_lease_has_one_holder_and_ends_with_it(tmp_path: Path) -> None:
+    one, other = (Lease(tmp_path / "locks" / "model.lock") for _ in range(2))
+    assert (one.is_taken(), one.take(), one.take(), other.take(), other.is_taken()) == (False, True, True, False, True)
+    (tmp_path / "locks" / "model.lock").unlink()
+    assert one.lost
+    one.free()
+    del other
+    assert Lease(tmp_path / "locks" / "model.lock").take()
+
+
+def test_a_lease_that_is_handed_on_is_held_by_who_has_it(tmp_path: Path) -> None:
+    lease = Lease(tmp_path / "model.lock")
+    assert lease.take()
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[lease.hand_on()])
+    lease.free()
+    assert Lease(tmp_path / "model.lock").is_taken()
+    child.communicate()
+    assert not Lease(tmp_path / "model.lock").is_taken()
+
+
+def test_a_model_is_loaded_once_another_one_is_let_go_of(nano: Mlx, tmp_path: Path) -> None:
+    first, second = Models(tmp_path), Models(tmp_path)
+    assert first.get("a", lambda: nano).name == "nano"
+    found = list[str]()
+    waiting = Thread(target=lambda: found.append(second.get("a", lambda: nano).name), daemon=True)
+    waiting.start()
+    wait(lambda: first.wanted)
+    assert (found, second.loaded, second.claimed) == ([], None, False)
+    with pytest.raises(Locked):
+        first.give_way()
+    first.forget()
+    first.free()
+    waiting.join()
+    assert (found, first.loaded, second.loaded) == (["nano"], None, "nano")
+    second.give_way()
+
+
+def test_who_waits_for_the_model_may_give_up(nano: Mlx, tmp_path: Path) -> None:
+    first = Models(tmp_path)
+    assert first.claim()
+
+    def enough() -> None:
+        raise KeyboardInterrupt
+
+    second = Models(tmp_path, enough)
+    with pytest.raises(KeyboardInterrupt):
+        second.get("a", lambda: nano)
+    assert not first.wanted
+
+
+def test_a_model_breathes_before_each_step_and_token(nano: Mlx, tmp_path: Path) -> None:
+    models, breaths = Models(tmp_path), list[int]()
+    models.breathe = lambda: breaths.append(1)
+    model = models.get("a", lambda: nano)
+    cache = model.begin()
+    model.prefill(cache, [5] * (3 * model.sub_step))
+    assert len(breaths) == 3
+    written = len(list(model.decode(cache, [5, 6], 4)))
+    assert len(breaths) in (3 + written, 4 + written)
+
+
+def test_it_waits_to_load_the_model_until_no_other_process_has_one(home: Served) -> None:
+    session = home.session()
+    assert session.models.claim()
+    home.run("serve")
+    with closing(home.link()) as link:
+        home.ask(link, WORDS[0], Manner(read_bank=False, write_bank=False))
+        wait(lambda: session.models.wanted)
+        assert home.status()["model"] is None
+        session.models.free()
+        assert next(link.answers())["kind"] == "answered"
+    assert home.status()["model"] == str(NANO)
+
+
+def test_it_loads_the_model_by_itself_and_lets_it_go_for_who_must_have_it(home: Served) -> None:
+    home.run("serve")
+    wait(lambda: home.status()["model"])
+    expected = answer(home, WORDS[0])
+    assert home.status()["answered"] == 1
+    assert answer(home, WORDS[0], "--no-daemon") == expected
+    assert home.status()["answered"] == 1
+    wait(lambda: home.status()["model"])
+
+
+def test_another_model_takes_the_place_of_its_own(home: Served, tmp_path: Path) -> None:
+    twin = Path(shutil.copytree(NANO, tmp_path / "twin"))
+    (twin / "generation_config.json").write_text('{"eos_token_id": [0]}')
+    home.run("serve")
+    expected = answer(home, WORDS[0], "--no-daemon")
+    assert answer(home, WORDS[0], "--model", str(twin)) == expected
+    assert home.status()["model"] == str(twin)
+    assert answer(home, WORDS[0]) == expected
+    assert (home.status()["model"], home.status()["answered"]) == (str(NANO), 2)
+
+
+def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> None:
+    for question in WORDS[:3]:
+        home.run("ask", question)
+    home.run("serve")
+    ran = home.run("idle", "--force", "--json")
+    row = json.loads(ran.stdout)
+    assert (ran.returncode, ran.stderr, row["reason"]) == (0, b"", None)
+    assert row["done"] > 0
+    assert json.loads(home.run("idle", "--force", "--json").stdout)["done"] == 0
+    fresh = json.loads(home.run("ask", WORDS[0], "--fresh", "--json").stdout)
+    assert fresh["tokens"]["reused"] > 0
+
+
+def test_a_question_is_answered_while_idle_work_is_done_and_idle_work_goes_on(home: Served) -> None:
+    for question in WORDS:
+        home.run("ask", question)
+    home.run("serve")
+    wait(lambda: home.status()["model"])
+    work = home.start("idle", "--force", "--json")
+    wait(lambda: home.status()["jobs"] == 1 or work.poll() is not None)
+    before = home.status()
+    assert answer(home, "How much is a ticket for the summer concert?")
+    after = home.status()
+    out, _ = work.communicate()
+    assert before["answered"] + 1 == after["answered"]
+    assert json.loads(out)["done"] > 0
+    assert json.loads(home.run("check", "--read-data", "--json").stdout)["sound"]
+
+
+def test_idle_work_ends_with_the_command_that_asked_for_it(home: Served) -> None:
+    for question in WORDS:
+        home.run("ask", question)
+    home.run("serve")
+    wait(lambda: home.status()["model"])
+    work = home.start("idle", "--force")
+    wait(lambda: home.status()["jobs"] == 1 or work.poll() is not None)
+    work.terminate()
+    work.communicate()
+    wait(lambda: home.status()["jobs"] == 0)
+    assert answer(home, WORDS[0])
+    assert home.run("idle", "--force").returncode == 0
+
+
+def test_questions_are_answered_whenever_it_is_killed(home: Served) -> None:
+    assert ask_through_kills(home, 3, random.Random(2026)).total() == 3

@@ -1,0 +1,132 @@
+"""Frames and what travels in them: whole however they are cut, refused where they are none, equal on the other side."""
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from cli.daemon.parcel import pack, unpack
+from cli.daemon.request import Request, answer, answered, under
+from cli.daemon.wire import LIMIT, Broken, Frames, encode
+from engine.ask.means import Answered, Manner
+from engine.ask.reply import Reply, Source
+from engine.ask.trace import Step, Trace
+from engine.settings import Settings, keys
+from store.records import Scope
+
+TEXT = some.text() | some.just("\udcff of a file name")
+VALUES = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FRAMES = some.lists(
+    some.tuples(some.text(), some.dictionaries(some.text().filter(lambda key: key != "kind"), VALUES, max_size=3)),
+    max_size=5,
+)
+MOMENTS = some.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1)).map(
+    lambda at: at.replace(tzinfo=timezone(timedelta(hours=2)))
+)
+SCOPES = some.builds(Scope, *[some.none() | TEXT] * 2, *[some.none() | MOMENTS] * 2, some.none() | TEXT)
+MANNERS = some.builds(Manner, scope=SCOPES)
+REQUESTS = some.builds(Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, TEXT), some.booleans(), some.booleans())
+REPLIES = some.builds(
+    Reply,
+    tokens=some.none() | some.dictionaries(TEXT, some.integers()),
+    ms=some.dictionaries(TEXT, some.floats(0, 1e9)),
+    sources=some.lists(some.builds(Source, score=some.floats(0, 1), path=TEXT), max_size=2).map(tuple),
+    age_s=some.none() | some.floats(0, 1e9),
+    similarity=some.none() | some.floats(0, 1),
+)
+
+
+def cut(data: bytes, at: list[int]) -> list[bytes]:
+    ends = sorted({min(end, len(data)) for end in at} | {len(data)})
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+@given(FRAMES, some.lists(some.integers(0, 400)))
+def test_frames_are_whole_however_they_are_cut(sent: list[tuple[str, dict[str, Any]]], at: list[int]) -> None:
+    frames = Frames()
+    data = b"".join(encode(kind, values) for kind, values in sent)
+    found = [frame for piece in cut(data, at) for frame in frames.feed(piece)]
+    assert found == [{"kind": kind, **values} for kind, values in sent]
+
+
+@given(some.binary(max_size=200), some.lists(some.integers(0, 200), max_size=5))
+def test_bytes_that_are_no_frames_are_refused_or_waited_for(data: bytes, at: list[int]) -> None:
+    frames = Frames(limit=64)
+    try:
+        found = [frame for piece in cut(data, at) for frame in frames.feed(piece)]
+    except Broken:
+        return
+    assert all(isinstance(frame["kind"], str) for frame in found)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{}", b'{"kind": 1}', b'{"kind": "a", "b": NaN}', b"\xff", b'{"kind": "a"', b"[" * 9000, b"9" * 9000],
+)
+def test_a_body_that_is_no_frame_is_refused(body: bytes) -> None:
+    with pytest.raises(Broken):
+        Frames().feed(len(body).to_bytes(4, "big") + body)
+
+
+def test_a_length_above_the_limit_is_refused_before_anything_of_it_has_come() -> None:
+    with pytest.raises(Broken):
+        Frames().feed((LIMIT + 1).to_bytes(4, "big"))
+
+
+def test_a_frame_that_would_be_too_long_is_not_made() -> None:
+    with pytest.raises(Broken):
+        encode("ask", {"text": "x" * LIMIT})
+
+
+def travelled(value: Any) -> Any:
+    (frame,) = Frames().feed(encode("x", {"value": pack(value)}))
+    return frame["value"]
+
+
+@given(REQUESTS)
+def test_a_question_arrives_as_it_was_asked(request: Request) -> None:
+    assert unpack(Request, travelled(request)) == request
+
+
+@given(REPLIES, some.none() | some.floats(0, 1), some.lists(some.builds(Step)), some.lists(TEXT))
+def test_an_answer_arrives_as_it_was_given(
+    reply: Reply, covered: float | None, steps: list[Step], notices: list[str]
+) -> None:
+    sent = Answered(reply, Trace(steps, notices, 1.5), covered)
+    (frame,) = Frames().feed(encode("x", {"value": answer(sent)}))
+    found = answered(frame["value"])
+    assert (found.reply, found.covered) == (sent.reply, sent.covered)
+    assert (found.trace.steps, found.trace.notices, found.trace.saved_s) == (steps, notices, 1.5)
+    assert json.dumps(found.reply.to_json()) == json.dumps(reply.to_json())
+
+
+@given(REQUESTS, some.data())
+def test_a_question_with_a_part_of_another_type_is_refused(request: Request, data: some.DataObject) -> None:
+    values = pack(request)
+    part = data.draw(some.sampled_from(sorted(values)))
+    values[part] = data.draw(some.sampled_from([None, 1, 1.5, "soon", [1], {"a": 1}]))
+    try:
+        found = unpack(Request, values)
+    except Broken:
+        return
+    assert pack(found) == values
+
+
+@pytest.mark.parametrize("values", [None, {}, [], {"text": "a"}])
+def test_what_is_no_question_is_refused(values: Any) -> None:
+    with pytest.raises(Broken):
+        unpack(Request, values)
+
+
+def test_settings_travel_as_text_and_stay_what_they_are() -> None:
+    sent = {key: str(value) for key, value in keys(Settings()).items()}
+    assert under(Settings(), sent) == Settings()
+    changed = under(Settings(), sent | {"model.name": "org/name", "ask.decline_below": "0.125"})
+    assert (changed.model.name, changed.ask.decline_below) == ("org/name", 0.125)
