@@ -108,5 +108,5 @@ def _spent(spent: "Spent") -> dict[str, Any]:
         "tokens_written": spent.written,
         "flops": round(spent.flops),
         "bytes": spent.bytes,
-        "battery_percent": spent.battery,
+        "battery_percent": spent.battery or None,
     }

@@ -1,6 +1,5 @@
 """`pkb bench`: what reading in blocks would save on this machine, and how far one's own answers would stay the same."""
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +24,8 @@ def bench(
 
     Example: pkb bench --questions 10
     """
+    import tempfile
+
     from cli.trials import gather
 
     # Made before the model is loaded, for that moves the place of temporary files into the cache and its budget.

@@ -62,8 +62,8 @@ def _by_templates(opened: Session) -> "dict[str, Callable[[int], Sequence[Predic
     from engine.idle.predict_quote import from_chunks, from_forms
 
     return {
-        "history": lambda _: from_forms(_little_asked(opened), _past(opened)),
-        "abstracts": lambda _: from_chunks(_little_asked(opened), _past(opened)),
+        "history": lambda _: from_forms(little_asked(opened), asked_before(opened)),
+        "abstracts": lambda _: from_chunks(little_asked(opened), asked_before(opened)),
     }
 
 
@@ -91,8 +91,8 @@ def _by_model(
 
     return {
         "history": lambda count: [
-            *from_history(_past(opened), _kind(opened), count, write()),
-            *from_forms(_little_asked(opened), _past(opened)),
+            *from_history(asked_before(opened), _kind(opened), count, write()),
+            *from_forms(little_asked(opened), asked_before(opened)),
         ],
         "abstracts": lambda count: from_abstracts(shown(), _kind(opened), count, write()),
     }
@@ -112,10 +112,10 @@ def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
             return _abstracts(opened).put(made)
 
     parts = (by_a_model if model else by_quotes, keep, opened.writer.fingerprint, opened.now.timestamp())
-    return Bank(partial(_chunks, opened), *parts)
+    return Bank(partial(embedded, opened), *parts)
 
 
-def _chunks(opened: Session, ids: Sequence[str]) -> "list[Hit]":
+def embedded(opened: Session, ids: Sequence[str]) -> "list[Hit]":
     """Give chunks with their vectors, as far as there are any."""
     with opened.locks.reader():
         hits = opened.reader.chunks(ids)
@@ -129,14 +129,14 @@ def _abstracts(opened: Session) -> "Abstracts":
     return Abstracts(opened.ledger, opened.tables)
 
 
-def _past(opened: Session) -> list[str]:
+def asked_before(opened: Session) -> list[str]:
     """Give the last questions, the oldest first."""
     from store.past import past
 
     return [one.question for one in past(opened.ledger, "", opened.settings.idle.history)][::-1]
 
 
-def _little_asked(opened: Session) -> "list[Hit]":
+def little_asked(opened: Session) -> "list[Hit]":
     """Give the newest chunks that no question has retrieved, newest first."""
     from store.records import Scope
     from store.retrieved import Retrieved

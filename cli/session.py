@@ -141,8 +141,9 @@ class Session:
         """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
         from store.pending import table_of
 
+        made = self.ledger.get("vectors")
         try:
-            fits = self.ledger.get("vectors") == table_of(self.embedder.fingerprint)
+            fits = made is not None and made == table_of(self.embedder.fingerprint)
         except NoModel:
             return None
         return self.embedder if fits else None
@@ -172,11 +173,11 @@ class Session:
 
     def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Give the vector of a question, None where there is nothing to compare it with."""
-        if not self.ledger.get("vectors"):
+        embedder = self.question_embedder
+        if embedder is None:
             return None
         with trace.step("embed"):
-            embedder = self.question_embedder
-            return embedder.embed_question(text) if embedder else None
+            return embedder.embed_question(text)
 
     def _gather(self, question: "Question", vector: "Vectors | None", manner: "Manner", trace: "Trace") -> "Evidence":
         """Retrieve for a question."""

@@ -1,6 +1,5 @@
 """`pkb watch`: follows folders until a signal comes, and brings what was read from them up to date."""
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,12 +11,10 @@ from cli.given import duration
 from cli.ingest import choose, read
 from cli.queue import queue
 from cli.session import session
-from cli.signals import heed
-from cli.tidings import Tidings
-from cli.vigil import Queue, Vigil
 from store.errors import Locked
 
 if TYPE_CHECKING:
+    from cli.vigil import Queue
     from engine.ingest.unrest import Pace
 
 
@@ -57,10 +54,15 @@ def start(
     pace: "Pace | None" = None,
     polling: bool = False,
     embeds: bool = True,
-    queue: Queue | None = None,
+    queue: "Queue | None" = None,
     as_json: bool = False,
 ) -> NoReturn:
     """Follow roots until a signal comes; `queue` is called once after every batch of changes, when they have rested."""
+    import logging
+
+    from cli.signals import heed
+    from cli.tidings import Tidings
+    from cli.vigil import Vigil
     from engine.ingest.follow import Follow
     from engine.ingest.unrest import Pace
 

@@ -40,6 +40,16 @@ _ASKING = (
 ASKING_WORDS = frozenset(_ASKING.split())
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
+# What is said before a question out of politeness, and asks nothing.
+POLITE = re.compile(
+    r"\A\W*(?:(?:hi|hello|hey|so|and|ok|okay|well|please)\b\W*)*"
+    r"(?:(?:(?:can|could|would|will) you |please )+(?:please )?(?:tell|remind|show) me(?: again)?"
+    r"|(?:tell|remind) me(?: again)?"
+    r"|(?:do|does|would) (?:you|anyone|anybody|somebody) (?:happen to )?(?:know|remember|recall)"
+    r"|i(?:['’]d| would) like to know|i want to know|i wonder|any idea)\b\W*"
+    r"(?=(?:what|when|where|who|whose|whom|which|why|how|if|whether)\b)",
+    re.IGNORECASE,
+)
 _PAST = re.compile(
     r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
 )
@@ -86,6 +96,7 @@ def understand(text: str, now: datetime) -> Question:
 
 def _asked(text: str) -> Asked:
     """Take the kind of the first question word; an auxiliary at the start asks for yes or no."""
+    text = POLITE.sub("", text)
     if _AUXILIARY.match(text):
         return "yes/no"
     found = [(match.start(), place) for place, (_, p) in enumerate(_KINDS) if (match := p.search(text))]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.ask.inflection import base
-from engine.ask.question import Question
+from engine.ask.question import POLITE, Question
 
 _PHRASES = tuple(
     (re.compile(rf"\b(?:{phrase})\b", re.IGNORECASE), word)
@@ -115,7 +115,7 @@ class Sense:
 @lru_cache(maxsize=64)
 def sense(question: Question) -> Sense:
     """Take a question apart."""
-    tokens = _tokens(question.text)
+    tokens = _tokens(POLITE.sub("", question.text))
     plain = ["" if _acronym(token, question.text) else token.casefold() for token in tokens]
     named = {word.casefold() for name in question.names for word in _tokens(name)}
     kept = [(base(token.casefold()), token) for token, word in zip(tokens, plain, strict=True) if _tells(word)]

@@ -78,8 +78,10 @@ def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool 
     Where some was `refused` for lack of room, what never was kept is planned too.
     """
     kept = ahead.kept
-    wanted = _wanted(ahead, entries) if kept.store.free() > 0 else ()
-    new = costs(kept.store.peek.kept()) if refused else None
+    there = kept.store.peek.kept()
+    usual = there.bytes / there.count if there.count else 0  # of a segment: for less room nobody need retrieve
+    wanted = _wanted(ahead, entries) if kept.store.free() > usual else ()
+    new = costs(there) if refused else None
     return as_units(ahead, refill.plan(wanted, kept.root, kept.store.peek, new))
 
 

@@ -7,7 +7,17 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 ENRON, FORMATS = DATA / "enron", DATA / "enron-formats" / "slinger-r"
-ALWAYS = (["cold"], ["embedding"], ["scale"], ["model", "135M", "0.5B"], ["reuse", "135M", "0.5B"], ["forms"], ["bits"])
+ALWAYS = (
+    ["cold"],
+    ["embedding"],
+    ["scale"],
+    ["model", "135M", "0.5B"],
+    ["reuse", "135M", "0.5B"],
+    ["forms"],
+    ["bits"],
+    ["bank"],
+    ["watch"],
+)
 WITH_DATA = (
     ["ingest", str(ENRON)],
     ["containers", f"{ENRON}/slinger-r/mail", f"{FORMATS}/slinger-r.mbox", f"{FORMATS}/Maildir"],
@@ -18,6 +28,14 @@ WITH_DATA = (
     ["streams"],
     ["blocks"],
     ["predict"],
+    ["semantic", str(DATA / "paraphrase")],
+    ["gptcache", str(DATA)],
+    ["hits", str(DATA)],
+    ["sessions", str(DATA / "locomo")],
+    ["showcase"],
+    ["cases", "a"],
+    ["cases", "b"],
+    ["cases", "c"],
 )
 
 

@@ -1,8 +1,9 @@
 """The semantic tier beside GPTCache, on the same pairs in the same process: right and wrong hits, time of a lookup.
 
-Run `python -m tests.bench.gptcache DATA [--sets NAME...] [--vectors FOLDER]` with OPENBLAS_NUM_THREADS=1, in a virtual
-environment of its own that sees this one's packages and has gptcache==0.1.44, faiss-cpu and sqlalchemy. GPTCache is set
-up as its README does for similar questions, with our embedder. Both are given the quote writer's answers.
+Run `python -m tests.bench.gptcache DATA [--sets NAME...] [--vectors FOLDER]` with OPENBLAS_NUM_THREADS=1 and
+OMP_NUM_THREADS=1, in a virtual environment of its own that sees this one's packages and has gptcache==0.1.44,
+faiss-cpu and sqlalchemy. GPTCache is set up as its README does for similar questions, with our embedder, and both are
+given the quote writer's answers.
 """
 
 import atexit

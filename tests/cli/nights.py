@@ -87,8 +87,11 @@ class Killed:
         command = [sys.executable, "-m", "cli.app", "config", "set", "model.name", str(model)]
         subprocess.run(command, env=environment(self.folder), check=True)
 
-    def settle(self) -> None:
-        """Have a night end by itself: nothing is left then, all is sound, and what was foreseen is answered at once."""
+    def settle(self) -> float:
+        """Have a night end by itself: nothing is left then, all is sound, and what was foreseen is answered at once.
+
+        Gives the seconds that it took.
+        """
         self.foresee()
         row = self.run("idle", "--force")
         assert {unit["state"] for unit in row["units"]} <= {"done", "there"}
@@ -96,6 +99,7 @@ class Killed:
         assert self.run("check", "--read-data")["sound"]
         foreseen = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
         assert self.run("ask", self.chance.choice(sorted(foreseen))[0])["tier"] == "exact"
+        return float(row["seconds"])
 
     def kill(self, longest_s: float) -> bool:
         """Begin a night and kill it; True where it was still at work. What was there is there, and one job is begun."""

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from cli.app import run
+from cli.foresight import embedded, little_asked
+from cli.session import Session
 from store.jobs import Job, Jobs
 from store.ledger import open_ledger
 from store.locks import Locks
@@ -326,7 +328,30 @@ def test_where_pkb_quotes_the_account_adds_up_too_and_tells_of_the_battery(pkb: 
     row = pkb("idle", "--force", "--json").row
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
     assert [spent["job"] for spent in row["kinds"]][:2] == ["start", "refresh"]
-    assert all(0 <= spent["battery_percent"] <= 100 for spent in row["kinds"])
+    assert all(spent["battery_percent"] is None or spent["battery_percent"] > 0 for spent in row["kinds"])
+
+
+def test_the_matrix_of_questions_is_mended_at_night_once_a_day(pkb: Pkb) -> None:
+    pkb("config", "set", "idle.when", "always")
+    for question in ASKED:
+        pkb("ask", question)
+    matrix = pkb.folder / "home" / "questions.vectors"
+    matrix.write_bytes(matrix.read_bytes()[:-8] + b"damaged!")
+    row = pkb("idle", "--json").row
+    assert ("questions", "done") in [(unit["what"].split()[3], unit["state"]) for unit in row["units"]]
+    session = Session(environment(pkb.folder))
+    with closing(session.ledger):
+        assert session.questions
+        assert session.questions.check()
+
+
+def test_where_pkb_quotes_chunks_are_summed_up_with_their_vectors(pkb: Pkb) -> None:
+    session = Session(environment(pkb.folder))
+    with closing(session.ledger):
+        names = [hit.chunk.id for hit in little_asked(session)]
+        found = embedded(session, names)
+    assert len(found) == len(names) > 0
+    assert {None if hit.vector is None else len(hit.vector) for hit in found} == {384}
 
 
 def test_where_somebody_asked_just_now_the_machine_is_left_to_them(night: Pkb) -> None:

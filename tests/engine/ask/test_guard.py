@@ -140,3 +140,7 @@ def test_refusal_does_not_depend_on_which_was_kept(one: str, two: str) -> None:
 @given(_TEXTS)
 def test_a_question_is_never_refused_its_own_answer(text: str) -> None:
     assert refuse(question(text), question(text)) is None
+
+
+def test_politeness_makes_no_other_question() -> None:
+    assert refuse(question("Can you tell me when the rehearsal is?"), question("When is the rehearsal?")) is None

@@ -22,6 +22,7 @@ from store.kv_counts import KvCounts
 from store.spent import Spent
 from tests.demo import NANO
 from tests.engine.idle.small_home import Home, night, states
+from tests.engine.models.traced import traced
 from tests.store.kv_kit import PLENTY, ROOT
 from tests.store.kv_kit import Kept as Box
 
@@ -152,31 +153,13 @@ def test_a_damaged_prefix_is_read_again(model: Mlx, box: Box) -> None:
         assert len(match.nodes) == 2
 
 
-def test_operations_are_those_of_the_products_that_a_model_really_computes(
-    model: Mlx, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Trace every product of the layers for a prompt and one token more: rows times columns times width, twice."""
-    from mlx_lm.models import base, llama
-
-    counted = [0]
-    product = type(model.model.model.layers[0].mlp.down_proj)
-    linear, attention = product.__call__, base.scaled_dot_product_attention
-
-    def traced_linear(layer: Any, rows: Any) -> Any:
-        counted[0] += 2 * rows.shape[0] * rows.shape[1] * layer.weight.size
-        return linear(layer, rows)
-
-    def traced_attention(queries: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
-        _, heads, rows, width = queries.shape
-        counted[0] += 2 * 2 * heads * rows * width * keys.shape[2]
-        return attention(queries, keys, values, *rest, **named)
-
-    monkeypatch.setattr(product, "__call__", traced_linear)
-    monkeypatch.setattr(llama, "scaled_dot_product_attention", traced_attention)
+def test_operations_are_those_of_the_products_that_a_model_really_computes(model: Mlx) -> None:
+    """Trace every product of the layers for a prompt and one token more."""
     metered, cache = replace(model, meter=Meter()), model.begin()
-    for ids in (tuple(range(20, 31)), A):
-        metered.prefill(cache, ids)
-    metered.logits(cache, [9])
+    with traced(model) as counted:
+        for ids in (tuple(range(20, 31)), A):
+            metered.prefill(cache, ids)
+        metered.logits(cache, [9])
     assert metered.meter == Meter(read=13, written=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14)
     layers = replace(metered.size, head_parameters=0)  # nobody asks what follows what is only read
     assert flops(layers, metered.meter) == pytest.approx(counted[0], rel=0.005)  # but for the norms

@@ -1,0 +1,127 @@
+"""A home that is lived in: real mail, real questions, real nights, phase by phase under changing settings.
+
+A phase is one session, as a process has one: settings are read when it begins. Knows nothing of what is measured.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cli.foresight import asked_before, little_asked
+from cli.night import Nightly
+from cli.session import Session
+from engine.ask.means import Answered, Manner
+from engine.idle.asking import Asking
+from engine.idle.machine import Machine
+from engine.idle.night import Limits, Night, World
+from engine.idle.populate import offer
+from engine.idle.predict import pick
+from engine.idle.predict_quote import from_chunks, from_forms
+from engine.idle.units import Kind
+from engine.settings import save
+from store.jobs import Jobs
+from store.spent import Account, Spent
+from tests.bench.homes import environment, opened, pkb
+from tests.bench.nights import rows
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+NANO = Path(__file__).resolve().parents[1] / "data" / "nano"
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+USERS = {"locomo": "locomo/conv-26", "enron-annotated": "enron-annotated"}
+
+
+def prepared(user: str, home: Path) -> list[str]:
+    """Ingest a user's documents; gives their questions, each once, in the order of the set."""
+    folder = SHARED / "data" / USERS[user]
+    done = pkb(home, "ingest", *(str(folder / name) for name in ("docs", "mail") if (folder / name).is_dir()))
+    assert done.returncode in (0, 3), done.stderr
+    return list(dict.fromkeys(row["question"] for row in rows(folder / "questions.jsonl")))
+
+
+@dataclass(slots=True)
+class Life:
+    """One phase of a home; `settings` hold from here on."""
+
+    home: Path
+    settings: Mapping[str, Any]
+    session: Session = field(init=False)
+    nightly: Nightly = field(init=False)
+
+    def __enter__(self) -> Self:
+        for key, value in self.settings.items():
+            save(Path(environment(self.home)["PKB_CONFIG"]), key, str(value))
+        self.session = opened(self.home)
+        self.session.now = NOW
+        never = self._never
+        self.nightly = Nightly(self.session, force=True, predictions=10**6, machine=Machine(), late=never, over=never)
+        if self.session.writer.load:
+            self.nightly.load()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.session.writer.load:
+            self.session.models.free()
+        self.session.ledger.close()
+
+    def ask(self, text: str, *, fresh: bool = False) -> Answered:
+        """Ask a question as a person does; `fresh` does not look into the bank."""
+        answered = self.session.asker.ask(text, Manner(read_bank=not fresh), NOW)
+        answered.keep()
+        return answered
+
+    def foresee(self, most: int) -> int:
+        """Have `most` questions wait that templates foresee from what there is and what was asked; gives their number.
+
+        What a tiny or random model would foresee is no question.
+        """
+        asking = Asking(self.session.ledger, self.session.means, self.session.room, NOW)
+        hits, asked = little_asked(self.session), asked_before(self.session)
+        found = [*from_forms(hits, asked), *from_chunks(hits, asked)]
+        shares = dict.fromkeys((one.source for one in found), most)
+        chosen = pick(found, shares, self._known())[:most]
+        offer(asking, [replace(one, promise=0.5) for one in chosen])
+        return len(chosen)
+
+    def night(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, Spent]:
+        """Do a night's work, of some kinds or of all; gives what it took by kind."""
+        ledger = self.session.ledger
+        world = World(
+            clock=time.monotonic,
+            began=time.monotonic(),
+            may_go_on=lambda: None,
+            generation=lambda: ledger.generation,
+            measure=self.nightly.measure,
+            now=NOW.timestamp(),
+        )
+        night = Night(Jobs(ledger), Account(ledger), world, Limits(float("inf"), 10**6))
+        plans = self.nightly.plans()
+        wanted = set(plans if kinds is None else kinds)
+        for _ in night.work({kind: plan for kind, plan in plans.items() if kind in wanted}):
+            pass
+        return night.spent
+
+    def flops(self) -> float:
+        """Give what the model did in this phase so far, by the formula."""
+        return self.nightly.measure().flops
+
+    def foreseen(self, state: str) -> list[str]:
+        """Give the questions that nobody asked and that are in this state."""
+        sql = "SELECT question FROM answers WHERE origin = 'predicted' AND state = ? ORDER BY created, question"
+        return [text for (text,) in self.session.ledger.rows.execute(sql, (state,))]
+
+    def _known(self) -> Sequence[str]:
+        sql = "SELECT question FROM answers UNION SELECT question FROM asked"
+        return [text for (text,) in self.session.ledger.rows.execute(sql)]
+
+    @staticmethod
+    def _never() -> bool:
+        return False
+
+
+def added(spent: Iterable[Mapping[Kind, Spent]]) -> Spent:
+    """Add up what nights took."""
+    return sum((one for night in spent for one in night.values()), Spent())
