@@ -71,6 +71,7 @@ class Life:
             self._hold(self._asker().ask(text, manner, self.now), manner)
         if dies_after:
             self.reopen()
+            self._forgive(text, manner)
 
     def ready(self, text: str, manner: Manner, *, decode: bool) -> None:
         """Have a question answered, or only read for, before anybody asks it."""
@@ -82,6 +83,8 @@ class Life:
         last = doubt(self.session.ledger, self.now)
         if last and last.key:
             self.doubted.add(last.key)
+            kept = Bank(self.session.ledger).find(last.key)
+            assert kept is None or kept.state != "answered"
 
     def sleep(self) -> None:
         """Have the next day come."""
@@ -119,6 +122,12 @@ class Life:
             assert own not in self.doubted
             self._hold_kept(reply.matched_question or reply.question, reply, manner)
         self.doubted.discard(own)
+
+    def _forgive(self, text: str, manner: Manner) -> None:
+        """A question that was killed may have been answered anew, and that answer kept, before it was shown."""
+        kept = Bank(self.session.ledger).find(own := self._key(text, manner))
+        if kept and kept.state == "answered":
+            self.doubted.discard(own)
 
     def _hold_kept(self, question: str, reply: Reply, manner: Manner) -> None:
         """Find what was served in the bank, made of the very evidence that is retrieved now."""
