@@ -124,7 +124,7 @@ class Life:
         self.doubted.discard(own)
 
     def _forgive(self, text: str, manner: Manner) -> None:
-        """A question that was killed may have been answered anew, and that answer kept, before it was shown."""
+        """Let a question off that was killed when its new answer was kept and not yet shown."""
         kept = Bank(self.session.ledger).find(own := self._key(text, manner))
         if kept and kept.state == "answered":
             self.doubted.discard(own)
