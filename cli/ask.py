@@ -14,7 +14,7 @@ from cli.session import Session, session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.means import Manner
+    from engine.ask.means import Answered, Manner
 
 
 def ask(
@@ -91,16 +91,21 @@ def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, exp
     """Ask one question and print what comes of it; tells whether it was answered."""
     from cli.daemon.client import answer
 
+    streamed = out.Stream()
+    with streamed:
+        answered = answer(opened, question, manner, None if as_json else streamed.say)
+    try:
+        _show(answered, streamed=streamed.started, as_json=as_json, explain=explain)
+    finally:  # whoever has read enough, and closed the pipe, asks again too
+        answered.keep()
+    return answered.reply.answer is not None
+
+
+def _show(answered: "Answered", *, streamed: bool, as_json: bool, explain: bool) -> None:
     if as_json:
-        answered = answer(opened, question, manner)
         row = answered.reply.to_json()
         out.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        streamed = out.Stream()
-        with streamed:
-            answered = answer(opened, question, manner, streamed.say)
         from cli.answers import show_answer  # and with it rich
 
-        show_answer(answered, streamed=streamed.started, explain=explain)
-    answered.keep()
-    return answered.reply.answer is not None
+        show_answer(answered, streamed=streamed, explain=explain)

@@ -31,13 +31,15 @@ def quiet(opened: Session) -> bool:
 
 def abstracts(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[Unit]":
     """Plan what sums new chunks up."""
-    if opened.ledger.get("abstracts_done") == str(opened.ledger.generation) or not opened.ledger.count("chunks"):
+    from store.abstracts import is_up_to_date
+
+    if is_up_to_date(opened.ledger) or not opened.ledger.count("chunks"):
         return []
     from engine.idle.summing import MOST, plan
 
     with opened.locks.reader():
         wanted = _abstracts(opened).wanted(MOST)
-        return plan(_bank(opened, model, late), wanted) if wanted else []
+    return plan(_bank(opened, model, late), wanted) if wanted else []
 
 
 def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[View]":
@@ -131,9 +133,9 @@ def _abstracts(opened: Session) -> "Abstracts":
 
 def asked_before(opened: Session) -> list[str]:
     """Give the last questions, the oldest first."""
-    from store.past import past
+    from store.past import latest
 
-    return [one.question for one in past(opened.ledger, "", opened.settings.idle.history)][::-1]
+    return latest(opened.ledger, opened.settings.idle.history)[::-1]
 
 
 def little_asked(opened: Session) -> "list[Hit]":

@@ -87,11 +87,8 @@ class Nightly:
 
     def _asks(self, plan: "Callable[[Session, Asking], list[Unit]]") -> "list[Unit]":
         """Plan a kind that asks questions anew; where there is one to ask the model is loaded now, and counted here."""
-        from engine.idle.asking import Asking
-
-        opened = self.opened
-        units = plan(opened, Asking(opened.ledger, opened.means, opened.room, opened.now))
-        if units and opened.writer.load:
+        units = plan(self.opened, self._asking)
+        if units and self.opened.writer.load:
             self.load()
         return units
 
@@ -106,13 +103,18 @@ class Nightly:
         opened = self.opened
         if not self._quiet():
             return []
-        from engine.idle.asking import Asking
         from engine.idle.foresee import plan
         from engine.idle.populate import is_near
 
-        asking = Asking(opened.ledger, opened.means, opened.room, opened.now)
-        near = partial(is_near, asking, _strategy(opened))
-        return plan(asking, views(opened, self._model, self.over), opened.settings.idle.stride, near)
+        near = partial(is_near, self._asking, _strategy(opened))
+        return plan(self._asking, views(opened, self._model, self.over), opened.settings.idle.stride, near)
+
+    @property
+    def _asking(self) -> "Asking":
+        """Give what asks questions anew."""
+        from engine.idle.asking import Asking
+
+        return Asking(self.opened.ledger, self.opened.means, self.opened.room, self.opened.now)
 
     def _quiet(self) -> bool:
         from cli.foresight import quiet
@@ -158,20 +160,18 @@ class Nightly:
         from store.unready import wanted
 
         bank = Bank(self.opened.ledger)
-        found = (bank.find(key) for key in wanted(self.opened.ledger, f"{self.opened.writer.fingerprint}/", _WANTED))
+        found = (bank.find(key) for key in wanted(self.opened.ledger, self._asking.mine, _WANTED))
         return ((kept, worth(kept)) for kept in found if kept)
 
     def _ahead(self) -> "Ahead | None":
         """Give what is read ahead with; None where what this model reads cannot be kept."""
         from engine.idle.ahead import Ahead
-        from engine.idle.asking import Asking
 
-        opened, reading = self.opened, self.load()
+        settings, reading = self.opened.settings, self.load()
         if reading.kept is None:
             return None
-        asking, settings = Asking(opened.ledger, opened.means, opened.room, opened.now), opened.settings
         parts = (settings.kv.order, settings.model.max_tokens, settings.ask.k)
-        return Ahead(reading, asking, *parts, opened.locks.reader, self.late)
+        return Ahead(reading, self._asking, *parts, self.opened.locks.reader, self.late)
 
     def _upkeep(self) -> "list[Unit]":
         from engine.idle.upkeep import plan

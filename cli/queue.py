@@ -11,7 +11,6 @@ def queue(opened: Session) -> None:
     from store.jobs import Job, Jobs
 
     model, at = opened.writer.load, opened.now.timestamp()
-    with opened.locks.reader():
-        asked = plan(Asking(opened.ledger, opened.means, opened.room, opened.now))
-        units = [*asked, *abstracts(opened, (lambda: model().model) if model else None, lambda: False)]
+    asked = plan(Asking(opened.ledger, opened.means, opened.room, opened.now))
+    units = [*asked, *abstracts(opened, (lambda: model().model) if model else None, lambda: False)]
     Jobs(opened.ledger).offer([Job(u.kind, u.subject, u.seconds, u.gain, at, u.source) for u in units])

@@ -75,6 +75,7 @@ def _start(opened: Session) -> None:
 
 def _state(opened: Session) -> dict[str, Any]:
     """Ask it what it is; all null where it does not run."""
+    from cli.daemon.address import announced
     from cli.daemon.identity import identity
     from cli.daemon.link import Lost, connect, record_of
 
@@ -86,8 +87,6 @@ def _state(opened: Session) -> dict[str, Any]:
             said = next(link.answers())
             current = link.hello.get("identity") == identity(opened.home, opened.environ)
     since = datetime.fromtimestamp(said["since"]).astimezone().isoformat() if said else None
-    from cli.daemon.address import announced
-
     path = announced(record_of(opened.home)) if said else None
     about = {name: said.get(name) for name in ("pid", "version")}
     held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
@@ -135,7 +134,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     """Serve until there is no more reason to."""
     from importlib.metadata import version
 
-    from cli.daemon.address import announce, listen
+    from cli.daemon.address import announce, listen, withdraw
     from cli.daemon.identity import identity
     from cli.daemon.link import record_of
     from cli.daemon.resident import About, Resident
@@ -152,8 +151,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     try:
         sound = Resident(listener, lease, about, opened.environ).run()
     finally:
-        record.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
+        withdraw(record, path)
         lease.free()
     sys.stdout.flush()
     os._exit(0 if sound else 1)  # at a usual exit MLX aborts, where another thread than the main one has used it

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """One command's view of a home; `closing` lets go of what it opened."""
+    """One command's view of a home."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         from store.home import locate
@@ -240,7 +240,10 @@ def session() -> Iterator[Session]:
     try:
         yield opened
     finally:
-        if "models" in opened.__dict__:
-            opened.models.free()
-        if "ledger" in opened.__dict__:
-            opened.ledger.close()
+        models, ledger = (vars(opened).get(name) for name in ("models", "ledger"))
+        vars(opened).clear()  # it refers to itself
+        if models:
+            models.forget()  # before another process may load one
+            models.free()
+        if ledger:
+            ledger.close()

@@ -1,4 +1,4 @@
-"""The figures of `pkb bench`: the latest questions, or those of an example, read in the usual way and in blocks."""
+"""The figures of `pkb bench --blocks`: one's own questions, or an example's, read in the usual way and in blocks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from cli import deeds, out
+from cli import deeds
 from cli.progress import bars
 from cli.session import Session
 from store.errors import PkbError, UsageError
@@ -19,29 +19,23 @@ if TYPE_CHECKING:
     from store.ledger import Ledger
 
 _ROOM = 1 << 30  # bytes of tensors, for as long as it takes
-_ASKED_AGAIN = 4  # of so many questions one is taken to be new
 
 
-def gather(opened: Session, folder: Path, most: int, *, quiet: bool) -> dict[str, Any]:
-    """Try up to so many questions; what is kept meanwhile is kept in the folder, and nothing that was is used."""
+def gather(home: Session, folder: Path, asked: Sequence[str], *, quiet: bool) -> dict[str, Any]:
+    """Try questions, or where there are none those of an example; what is kept meanwhile is kept in the folder."""
     from engine.kv.pieces import in_blocks
     from engine.kv.trial import again
     from store.ledger import open_ledger
 
-    ledger = open_ledger(folder / "ledger.db", create=True)
-    reading = _load(opened, ledger)
-    own = list(_prompts(opened, reading, _own(opened, most))) if opened.there else []
-    prompts = own or list(_prompts(opened, reading, _example()))
+    reading, ledger = _load(home), open_ledger(folder / "ledger.db", create=True)
+    prompts = list(_prompts(home, reading, _found(home, asked) if asked else _example()))
     usual = [prompt.ids for _, prompt in prompts]
     blocks = [in_blocks(reading.model, prompt).ids for _, prompt in prompts]
     both = list(zip(usual, blocks, strict=True))
-    trials = list(_trials(reading, folder, ledger, both, opened.settings.model.max_tokens, quiet=quiet))
+    trials = list(_trials(reading, folder, ledger, both, home.settings.model.max_tokens, quiet=quiet))
     ledger.close()
     named = zip((question for question, _ in prompts), trials, strict=True)
     return {
-        "schema": out.SCHEMA,
-        "model": reading.model.name,
-        "own": bool(own),
         "questions": len(prompts),
         **_agreement(trials),
         "reused": {"usual": again(usual, blocks=False), "blocks": again(blocks, blocks=True)},
@@ -58,26 +52,25 @@ def gather(opened: Session, folder: Path, most: int, *, quiet: bool) -> dict[str
     }
 
 
-def _load(opened: Session, ledger: "Ledger") -> "Reading":
-    """Load the model to be read with in blocks; its store is not opened."""
+def _load(home: Session) -> "Reading":
+    """Load the model, to be read with in blocks."""
     from cli.writers import choose
+    from engine.settings import put
 
-    known = opened.ledger if opened.there else ledger
-    parts = (opened.home, opened.settings, lambda: known, opened.now, opened.environ)
-    load = choose(*parts, models=lambda: opened.models, kept=False).load
+    settings = put(home.settings, "kv.reuse", "blocks", "this command")
+    parts = (home.home, settings, lambda: home.ledger, home.now, home.environ)
+    load = choose(*parts, models=lambda: home.models, kept=False).load
     if load is None:
         raise UsageError("there is no language model to try", "pkb model pull")
     return load()
 
 
-def _own(opened: Session, most: int) -> "Iterator[tuple[str, Evidence]]":
-    """Give the latest questions, oldest first, with what is found for them now."""
-    from store.past import past
+def _found(home: Session, asked: Sequence[str]) -> "Iterator[tuple[str, Evidence]]":
+    """Give questions with what is found for them now."""
     from store.records import Scope
 
-    asked = dict.fromkeys(one.question for one in past(opened.ledger, "", _ASKED_AGAIN * most))
-    for question in reversed(list(asked)[:most]):
-        yield question, deeds.search(opened, question, Scope(), opened.settings.ask.k)
+    for question in asked:
+        yield question, deeds.search(home, question, Scope(), home.settings.ask.k)
 
 
 def _example() -> "Iterator[tuple[str, Evidence]]":
@@ -87,14 +80,14 @@ def _example() -> "Iterator[tuple[str, Evidence]]":
 
 
 def _prompts(
-    opened: Session, reading: "Reading", asked: "Iterator[tuple[str, Evidence]]"
+    home: Session, reading: "Reading", asked: "Iterator[tuple[str, Evidence]]"
 ) -> "Iterator[tuple[str, Segments]]":
     """Give the prompts of questions; one that nothing is found for, or nothing that fits the model, is left out."""
     from engine.ask.segments import fit
 
     for question, evidence in asked:
         try:
-            yield question, fit(reading.model, question, opened.now, evidence, opened.settings.model.max_tokens)
+            yield question, fit(reading.model, question, home.now, evidence, home.settings.model.max_tokens)
         except PkbError:
             continue
 

@@ -130,8 +130,15 @@ class Vigil:
     def _offer(self) -> None:
         """Queue what rather waits until changes have rested."""
         self._since = None
-        if self._queue:
+        if self._queue is None:
+            return
+        try:
             with session() as opened:
                 opened.make()
                 self._queue(opened)
+        except Locked:
+            self._since = time.monotonic()
+        except NoModel:
+            pass  # there is nobody to work either: `pkb idle` says so
+        else:
             self._tidings.queued()

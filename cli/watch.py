@@ -58,6 +58,8 @@ def start(
     as_json: bool = False,
 ) -> NoReturn:
     """Follow roots until a signal comes; `queue` is called once after every batch of changes, when they have rested."""
+    import logging
+
     from cli.signals import heed
     from cli.tidings import Tidings
     from cli.vigil import Vigil
@@ -65,6 +67,8 @@ def start(
     from engine.ingest.unrest import Pace
 
     pace = pace or Pace()
+    # The library would tell the terminal of lost events, which the next look makes up for.
+    logging.getLogger("watchdog").addHandler(logging.NullHandler())
     heed()
     with session() as opened:
         roots, missing = choose(opened, paths, kind, collection)

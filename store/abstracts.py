@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from store.filters import among
 from store.ledger import UNTIDY, Ledger
-from store.tables import Row, Tables
+
+if TYPE_CHECKING:
+    from store.tables import Row, Tables
 
 _NAME = "abstracts"
 _DONE = "abstracts_done"  # the generation in which no chunk wanted an abstract
@@ -38,23 +41,33 @@ class Abstract:
         """Give the same name to abstracts of the same chunks."""
         return blake2b("\0".join(self.chunks).encode(), digest_size=16).hexdigest()
 
+    @property
+    def age(self) -> tuple[float, float, str]:
+        """Give what abstracts are put in order by, the oldest first: date, when it was made, name."""
+        return (self.date.timestamp() if self.date else 0.0, self.made, self.id)
+
+
+def is_up_to_date(ledger: Ledger) -> bool:
+    """Tell whether no chunk wants an abstract, without a look at the tables."""
+    return ledger.get(_DONE) == str(ledger.generation)
+
 
 class Abstracts:
     """The abstracts of one home."""
 
-    def __init__(self, ledger: Ledger, tables: Tables) -> None:
+    def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
 
     def wanted(self, limit: int) -> list[str]:
         """Give up to `limit` chunks that no abstract sums up: of the newest documents first, in their order."""
-        generation = self._ledger.get("generation") or "0"
-        if self._ledger.get(_DONE) == generation:
+        generation = self._ledger.generation
+        if is_up_to_date(self._ledger):
             return []
         held = set(chain.from_iterable(row["chunks"] for row in self._tables.select(_NAME, "true", ["chunks"])))
         rows = self._tables.select("chunks", "true", ["id", "document", "position", "date"])
         left = sorted((row for row in rows if row["id"] not in held), key=_newest_first)
         if not left:
-            self._ledger.set(_DONE, generation)
+            self._ledger.set(_DONE, str(generation))
         return [row["id"] for row in left[:limit]]
 
     def put(self, abstracts: Sequence[Abstract]) -> int:
@@ -72,9 +85,7 @@ class Abstracts:
     def all(self) -> list[Abstract]:
         """Give every abstract, newest first."""
         found = [_abstract(row) for row in self._tables.select(_NAME, "true", _COLUMNS)]
-        return sorted(
-            found, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.made, one.id), reverse=True
-        )
+        return sorted(found, key=lambda one: one.age, reverse=True)
 
     def recount(self, retrieved: Mapping[str, int]) -> None:
         """Say how many questions retrieved each chunk, so that each abstract knows how much it was asked about."""
@@ -99,15 +110,11 @@ class Abstracts:
             self._ledger.set(_DONE, "")
 
 
-def _age(one: Abstract) -> tuple[float, float, str]:
-    return (one.date.timestamp() if one.date else 0.0, one.made, one.id)
-
-
-def _newest_first(row: Row) -> tuple[float, str, int]:
+def _newest_first(row: "Row") -> tuple[float, str, int]:
     return (-row["date"].timestamp() if row["date"] else 0.0, row["document"], row["position"])
 
 
-def _row(one: Abstract, documents: Mapping[str, str]) -> Row:
+def _row(one: Abstract, documents: Mapping[str, str]) -> "Row":
     return {
         "id": one.id, "text": one.text, "chunks": list(one.chunks), "date": one.date, "made": one.made,
         "documents": sorted({documents[chunk] for chunk in one.chunks}), "writer": one.writer,
@@ -115,5 +122,5 @@ def _row(one: Abstract, documents: Mapping[str, str]) -> Row:
     }  # fmt: skip
 
 
-def _abstract(row: Row) -> Abstract:
+def _abstract(row: "Row") -> Abstract:
     return Abstract(**{name: row[name] for name in _COLUMNS if name != "id"} | {"chunks": tuple(row["chunks"])})

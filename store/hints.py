@@ -18,11 +18,11 @@ class Hints:
         with nullcontext() if self._rows.in_transaction else self._ledger.transaction():
             self._rows.executemany(sql, [(chunk, at, key) for key in keys])
 
-    def all(self, limit: int) -> list[tuple[bytes, str, float]]:
-        """Give up to `limit` keys with chunk and time, the question that was used most often first."""
+    def all(self) -> list[tuple[bytes, str, float]]:
+        """Give keys with chunk and time, the question that was used most often first."""
         sql = """SELECT key, chunk, at FROM hints JOIN answers USING (key)
-                 ORDER BY uses DESC, answers.used DESC, key LIMIT ?"""
-        return [(key, chunk, at) for key, chunk, at in self._rows.execute(sql, (limit,))]
+                 ORDER BY uses DESC, answers.used DESC, key"""
+        return [(key, chunk, at) for key, chunk, at in self._rows.execute(sql)]
 
     def done(self, key: bytes) -> None:
         """Strike a question out: it was answered anew."""

@@ -49,11 +49,15 @@ class Jobs:
             for job in jobs:
                 self._offer(job)
 
-    def waiting(self, kind: str, limit: int = -1) -> list[Job]:
-        """Give the jobs of a kind that were not given up, those first that bring most for each second."""
-        sql = f"""SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND attempts < ?
-                  ORDER BY benefit_s / max(cost_s, 1e-9) DESC, created, subject LIMIT ?"""
-        return [Job(*row) for row in self._rows.execute(sql, (kind, MOST_ATTEMPTS, limit))]
+    def every(self, kind: str) -> list[Job]:
+        """Give the jobs of a kind, given up or not, those first that bring most for each second."""
+        sql = f"""SELECT {_COLUMNS} FROM jobs WHERE kind = ?
+                  ORDER BY benefit_s / max(cost_s, 1e-9) DESC, created, subject"""
+        return [Job(*row) for row in self._rows.execute(sql, (kind,))]
+
+    def waiting(self, kind: str) -> list[Job]:
+        """Give the jobs of a kind that were not given up, in the same order."""
+        return [job for job in self.every(kind) if job.attempts < MOST_ATTEMPTS]
 
     def given_up(self, kind: str) -> set[str]:
         """Give the subjects of those jobs of a kind that were begun too often."""

@@ -39,10 +39,9 @@ class Owed:
         row = self._rows.execute("SELECT * FROM owed WHERE key = ?", (key,)).fetchone()
         return Debt(*row) if row else None
 
-    def all(self, limit: int) -> list[Debt]:
-        """Give up to `limit` debts, the oldest first."""
-        rows = self._rows.execute("SELECT * FROM owed ORDER BY at, key LIMIT ?", (limit,))
-        return [Debt(*row) for row in rows]
+    def all(self) -> list[Debt]:
+        """Give the debts, the oldest first."""
+        return [Debt(*row) for row in self._rows.execute("SELECT * FROM owed ORDER BY at, key")]
 
     def count(self) -> int:
         """Count the debts."""

@@ -19,6 +19,13 @@ class Past:
     writer: str | None
 
 
+def latest(ledger: Ledger, limit: int) -> list[str]:
+    """Give up to `limit` questions, each once, the latest first."""
+    sql = """SELECT question FROM asked WHERE key IS NOT NULL
+             GROUP BY question ORDER BY max(at) DESC, max(id) DESC LIMIT ?"""
+    return [question for (question,) in ledger.rows.execute(sql, (limit,))]
+
+
 def past(ledger: Ledger, writer: str, limit: int) -> list[Past]:
     """Give up to `limit` questions, the latest first, with those scopes that writers of this beginning answered in."""
     sql = """SELECT asked.question, count(*), max(at), scope, writer FROM asked

@@ -18,11 +18,6 @@ def rest(ledger: Ledger, *about: str) -> None:
     ledger.set(_NAME, _digest(ledger, about))
 
 
-def stir(ledger: Ledger) -> None:
-    """Have the next night look, whatever has changed."""
-    ledger.set(_NAME, "")
-
-
 def _digest(ledger: Ledger, about: tuple[str, ...]) -> str:
     counted = [
         f"SELECT {what} FROM {table}"

@@ -5,22 +5,33 @@ Knows rows; which of them are worth making again is for others to say.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from store.ledger import Ledger
 
 
-def older(ledger: Ledger, writer: str, generation: int, limit: int) -> list[bytes]:
-    """Give the keys of what writers of this beginning made in an older generation, the most used first."""
-    sql = """SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND generation < ? AND state != 'owed'
-             ORDER BY uses DESC, used DESC LIMIT ?"""
-    return [key for (key,) in ledger.rows.execute(sql, (len(writer), writer, generation, limit))]
+@dataclass(frozen=True, slots=True)
+class Mine:
+    """Entries that can be made now: by writers whose names begin so; of those whose meaning moves, on this day."""
+
+    writer: str
+    day: str  # local, ISO
+
+    @property
+    def condition(self) -> tuple[str, tuple[object, ...]]:
+        """Give it as SQL, and its values."""
+        sql = "substr(writer, 1, ?) = ? AND coalesce(day, ?) = ?"
+        return sql, (len(self.writer), self.writer, self.day, self.day)
 
 
-def undecoded(ledger: Ledger, writer: str, limit: int) -> list[bytes]:
+def older(ledger: Ledger, mine: Mine, generation: int, limit: int) -> list[bytes]:
+    """Give the keys of what was made in an older generation, the most used first."""
+    return _keys(ledger, mine, "generation < ? AND state != 'owed'", (generation,), "used", limit)
+
+
+def undecoded(ledger: Ledger, mine: Mine, limit: int) -> list[bytes]:
     """Give the keys of what was read ahead and not answered, the latest first."""
-    sql = """SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND state = 'undecoded'
-             ORDER BY uses DESC, created DESC LIMIT ?"""
-    return [key for (key,) in ledger.rows.execute(sql, (len(writer), writer, limit))]
+    return _keys(ledger, mine, "state = 'undecoded'", (), "created", limit)
 
 
 def stamp(ledger: Ledger, key: bytes, generation: int, evidence: Sequence[str]) -> None:
@@ -36,8 +47,12 @@ def typical_s(ledger: Ledger, writer: str) -> float | None:
     return None if found is None else float(found)
 
 
-def wanted(ledger: Ledger, writer: str, limit: int) -> list[bytes]:
-    """Give the keys of what writers of this beginning made, the most used first."""
-    sql = """SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND state != 'owed'
-             ORDER BY uses DESC, used DESC LIMIT ?"""
-    return [key for (key,) in ledger.rows.execute(sql, (len(writer), writer, limit))]
+def wanted(ledger: Ledger, mine: Mine, limit: int) -> list[bytes]:
+    """Give the keys of what was made, the most used first."""
+    return _keys(ledger, mine, "state != 'owed'", (), "used", limit)
+
+
+def _keys(ledger: Ledger, mine: Mine, also: str, values: tuple[object, ...], then: str, limit: int) -> list[bytes]:
+    condition, about = mine.condition
+    sql = f"SELECT key FROM answers WHERE {condition} AND {also} ORDER BY uses DESC, {then} DESC LIMIT ?"
+    return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]

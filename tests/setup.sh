@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with pkb, its development tools and the embedding model: setup.sh FOLDER EXTRA
+# With a third word, adds a group of packages to it: setup.sh FOLDER EXTRA GROUP
 set -euo pipefail
-venv=$1 extra=$2
+venv=$1 extra=$2 group=${3:-}
 
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; }
 
@@ -24,6 +25,11 @@ else
   fi
   "$venv/bin/python" -m pip install -qq --upgrade pip
   install() { "$venv/bin/python" -m pip install -qq "$@"; }
+fi
+
+if [ -n "$group" ]; then
+  install --group "$group"
+  exit
 fi
 
 echo "pkb: installing its packages"

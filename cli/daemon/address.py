@@ -10,6 +10,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -67,6 +68,15 @@ def announce(record: Path, path: Path) -> None:
     partial = record.with_suffix(".part")
     partial.write_text(json.dumps({"socket": str(path), "pid": os.getpid()}), "utf-8")
     partial.replace(record)
+
+
+def withdraw(record: Path, path: Path) -> None:
+    """Remove what this process listened at and what it wrote down of that, unless another one has taken its place."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        if json.loads(record.read_text("utf-8"))["pid"] != os.getpid():
+            return
+    record.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def announced(record: Path) -> Path | None:

@@ -90,7 +90,8 @@ class Resident:
                 self._woken.recv(_BYTES)
             elif key.data in self._callers:
                 for frame in self._callers.talk(key.data, events):
-                    self._take(key.data, frame)
+                    if key.data in self._callers:  # still: the frame before may have been one too many
+                        self._take(key.data, frame)
         self._deliver()
         self._beat()
         self._consider()

@@ -32,8 +32,12 @@ def work(opened: Session, asked: "Asked", here: "Callable[[], Report]") -> "Repo
                 return _report(next(link.answers()).get("report"))
         except (Lost, Broken):
             pass  # what was done is done, and what was begun is taken up again
-    opened.models.breathe = opened.models.give_way
-    return here()
+    models = opened.models
+    usual, models.breathe = models.breathe, models.give_way
+    try:
+        return here()
+    finally:
+        models.breathe = usual  # which does not refer to them: they go when nobody needs them
 
 
 def done_here(job: "Job", opened: Session, here: "Callable[[Session, Asked], Report]") -> None:

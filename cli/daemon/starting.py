@@ -32,7 +32,7 @@ def start(opened: "Session") -> bool:
     null = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(LOCK)]
     given = [(os.POSIX_SPAWN_DUP2, lease.hand_on(), LOCK)]
     words = [sys.executable, "-P", "-m", "cli.app", "serve", "--lock", str(LOCK)]
-    # Null devices first: the descriptor of the lock may be one of the first three where those are closed.
+    # The lock first: its descriptor may be one of the three that are opened anew, where those were closed.
     os.posix_spawn(sys.executable, words, _environment(opened), file_actions=[*given, *null])
     lease.free()
     return True

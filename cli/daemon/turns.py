@@ -88,12 +88,14 @@ class Turns(Thread):
 
     def breathe(self) -> None:
         """Stop what nobody waits for; in idle work, do first what somebody waits for."""
-        while self._current and self._current[-1].is_idle and self._waiting:
-            if self._swaps(self._waiting[0]):  # for which idle work must let go of its own
+        while self._idles and self._waiting:
+            if self._needs_all(self._waiting[0]):
                 raise Cancelled
             self._do(self._waiting.popleft())
         if self._ended or (self._current and self._current[-1].cancelled):
             raise Cancelled
+        if self._idles:
+            self._desk.models.give_way()
 
     def _quietly(self, work: Callable[[], object]) -> None:
         """Do what nobody waits for: if it fails, who asks next will hear why."""
@@ -129,9 +131,16 @@ class Turns(Thread):
             self.large = self.large or (not self._current and self._desk.is_large())
             self._done()
 
-    def _swaps(self, job: Job) -> bool:
+    @property
+    def _idles(self) -> bool:
+        return bool(self._current) and self._current[-1].is_idle
+
+    def _needs_all(self, job: Job) -> bool:
+        """Tell whether idle work must let go of its model, or of all that it has open, before a job can be done."""
+        if job.frame["kind"] == "release":
+            return True
         try:
-            return job.frame["kind"] == "ask" and self._desk.swaps(requested(job.frame.get("request")))
+            return self._desk.swaps(requested(job.frame.get("request")))
         except Broken:
             return False
 

@@ -75,8 +75,6 @@ _THERE = (
 )
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
-_ABOUT = r"(?:(?:about|nearly|almost|over)\s)?"
-_DIGITS = r"(?:\(\d{1,5}\)|\d{2,5})"
 _FINDERS: dict[Kind, re.Pattern[str]] = {
     "date": re.compile(rf"\b(?:{_DATE})", re.I),
     "time": re.compile(_CLOCK, re.I),

@@ -28,8 +28,7 @@ _LOOKED_AT = 1000  # of the chunks that were ever retrieved, the hottest
 class Ahead:
     """What is read ahead, by which model, and where it is kept.
 
-    `reader` holds off whoever would rewrite the tables, `late` tells that planning has taken long enough, and `changed`
-    that the bank is not as it was when units were planned.
+    `reader` holds off whoever would rewrite the tables, `late` tells that planning has taken long enough.
     """
 
     reading: Reading

@@ -10,6 +10,7 @@ from engine.ask.means import Manner, Means
 from engine.ask.prepare import Prepared, prepare
 from store.bank import Kept
 from store.ledger import Ledger
+from store.unready import Mine
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
@@ -23,6 +24,11 @@ class Asking:
     means: Means
     room: Room
     now: datetime
+
+    @property
+    def mine(self) -> Mine:
+        """Give what the entries have in common that would be made the same way today."""
+        return Mine(f"{self.means.writer}/", self.now.date().isoformat())
 
     def makes(self, kept: Kept) -> bool:
         """Tell whether an entry would be made the same way today: by this writer, for this day."""

@@ -20,7 +20,7 @@ def plan(asking: Asking, *, decode: bool) -> list[Unit]:
     if not decode:
         return []
     bank, seconds = Bank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _GUESSED_S
-    found = ((key, bank.find(key)) for key in undecoded(asking.ledger, f"{asking.means.writer}/", MOST))
+    found = ((key, bank.find(key)) for key in undecoded(asking.ledger, asking.mine, MOST))
     return by_rate(
         Unit(
             kind="convert",

@@ -66,7 +66,7 @@ def _yields(asking: Asking) -> Mapping[str, Yield]:
 
 
 def _known(asking: Asking) -> list[str]:
-    """Give the questions of the bank, of the history, and those that wait to be readied."""
+    """Give the questions of the bank, of the history, and those that wait to be readied or were given up."""
     rows = asking.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
-    waiting = [job.subject for job in Jobs(asking.ledger).waiting(populate.KIND)]
+    waiting = [job.subject for job in Jobs(asking.ledger).every(populate.KIND)]
     return [*waiting, *(question for (question,) in rows)]

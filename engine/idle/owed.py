@@ -5,7 +5,9 @@ one who asks is told, and the threshold of the whole bank is learnt anew (PerCac
 """
 
 import math
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 
 from engine.ask.threshold import learnt
 from engine.idle.asking import Asking
@@ -16,15 +18,14 @@ from store.notices import Notice, Notices
 from store.owed import Debt, Owed
 from store.unready import typical_s
 
-MOST = 500  # debts looked at in a night
+MOST = 500  # debts paid in a night
 TAU = "tau"  # the small value of the ledger that holds the learnt threshold
 _GUESSED_S = 1.0  # an answer, until one was made
 
 
 def plan(asking: Asking, tau: float, max_error: float) -> list[Unit]:
     """Give a unit for each question that is owed its answer."""
-    bank, seconds = Bank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _GUESSED_S
-    found = [(debt, bank.find(debt.key)) for debt in Owed(asking.ledger).all(MOST)]
+    seconds = typical_s(asking.ledger, asking.means.writer) or _GUESSED_S
     return by_rate(
         Unit(
             kind="owed",
@@ -36,9 +37,19 @@ def plan(asking: Asking, tau: float, max_error: float) -> list[Unit]:
             seconds=seconds,
             do=partial(_do, asking, debt, kept, tau, max_error),
         )
-        for debt, kept in found
-        if kept and kept.state == "owed" and asking.makes(kept)
+        for debt, kept in islice(_open(asking), MOST)
     )
+
+
+def _open(asking: Asking) -> Iterator[tuple[Debt, Kept]]:
+    """Yield the debts that can be paid now, oldest first; nothing is learnt where a question had its answer since."""
+    bank, owed = Bank(asking.ledger), Owed(asking.ledger)
+    for debt in owed.all():
+        kept = bank.find(debt.key)
+        if kept and kept.state != "owed":
+            owed.drop(debt.key)
+        elif kept and asking.makes(kept):
+            yield debt, kept
 
 
 def _do(asking: Asking, debt: Debt, kept: Kept, tau: float, max_error: float) -> Outcome:

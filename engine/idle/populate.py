@@ -61,8 +61,11 @@ def offer(asking: Asking, found: "Iterable[Prediction]") -> int:
 
 
 def plan(asking: Asking, strategy: Strategy, taken: Callable[[], bool]) -> list[Unit]:
-    """Give a unit for each foreseen question that the bank lacks, best first; none is done once all are taken."""
-    jobs = [job for job in Jobs(asking.ledger).waiting(KIND) if not _known(asking, strategy, job.subject)]
+    """Give a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
+
+    Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
+    """
+    jobs = [job for job in Jobs(asking.ledger).every(KIND) if not _known(asking, strategy, job.subject)]
     return [_unit(asking, strategy, job, taken) for job in jobs]
 
 

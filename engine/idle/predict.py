@@ -35,7 +35,7 @@ class Prediction:
 
 def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int]) -> list[Abstract]:
     """Choose the newest abstracts and the least asked-about, by turns, within so many tokens; oldest first."""
-    newest = sorted(abstracts, key=_age, reverse=True)
+    newest = sorted(abstracts, key=lambda one: one.age, reverse=True)
     least = sorted(newest, key=lambda one: one.asked + one.drawn)
     chosen, left = list[Abstract](), most
     for one in dict.fromkeys(each for pair in zip_longest(newest, least) for each in pair if each):
@@ -44,7 +44,7 @@ def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int
             break
         chosen.append(one)
         left -= size
-    return sorted(chosen, key=_age)
+    return sorted(chosen, key=lambda one: one.age)
 
 
 def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write: Write) -> list[Prediction]:
@@ -103,7 +103,3 @@ def _is_fresh(question: str, seen: set[str], near: Callable[[str], bool] | None)
         return False
     seen.add(compared)
     return not (near and near(question))
-
-
-def _age(one: Abstract) -> tuple[float, float, str]:
-    return (one.date.timestamp() if one.date else 0.0, one.made, one.id)

@@ -28,10 +28,10 @@ _LEAST_S = 0.01  # that looking takes, whatever the answer took
 
 def plan(asking: Asking) -> list[Unit]:
     """Give a unit for each entry that may be out of date: those first that new chunks came near to."""
-    hinted = {key: None for key, *_ in Hints(asking.ledger).all(MOST)}
-    old = older(asking.ledger, f"{asking.means.writer}/", asking.ledger.generation, MOST)
+    hinted = {key: None for key, *_ in Hints(asking.ledger).all()}
+    old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST)
     near = _units(asking, list(hinted), "new mail came near to it")
-    return [*near, *_units(asking, [key for key in old if key not in hinted], "mail came since it was made")]
+    return [*near[:MOST], *_units(asking, [key for key in old if key not in hinted], "mail came since it was made")]
 
 
 def _units(asking: Asking, keys: Sequence[bytes], why: str) -> list[Unit]:

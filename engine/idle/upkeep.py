@@ -11,6 +11,7 @@ from engine.idle.units import Outcome, Unit
 from store.ledger import Ledger
 
 _DAY_S = 86_400.0
+_GUESSED_S = 1.0  # a duty
 _PREFIX = "upkeep."  # of the small values that say when a duty was done last
 
 
@@ -22,8 +23,6 @@ class Duty:
     what: str
     do: Callable[[], None]
     due: Callable[[], bool] = lambda: True
-    every_s: float = _DAY_S
-    seconds: float = 1.0  # that it is thought to take
 
 
 def plan(ledger: Ledger, duties: Sequence[Duty], now: float) -> list[Unit]:
@@ -32,12 +31,12 @@ def plan(ledger: Ledger, duties: Sequence[Duty], now: float) -> list[Unit]:
 
 
 def _is_due(ledger: Ledger, duty: Duty, now: float) -> bool:
-    return now - float(ledger.get(_PREFIX + duty.name) or 0.0) >= duty.every_s and duty.due()
+    return now - float(ledger.get(_PREFIX + duty.name) or 0.0) >= _DAY_S and duty.due()
 
 
 def _unit(ledger: Ledger, duty: Duty, now: float) -> Unit:
-    why = "it is due once a day" if duty.every_s <= _DAY_S else f"it is due every {duty.every_s / _DAY_S:.0f} days"
-    return Unit("upkeep", duty.name, duty.what, why, 0.0, 0.0, duty.seconds, partial(_do, ledger, duty, now))
+    do = partial(_do, ledger, duty, now)
+    return Unit("upkeep", duty.name, duty.what, "it is due once a day", 0.0, 0.0, _GUESSED_S, do)
 
 
 def _do(ledger: Ledger, duty: Duty, now: float) -> Outcome:

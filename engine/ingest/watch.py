@@ -4,7 +4,6 @@ The only one that knows the library that watches; knows nothing of what is done 
 """
 
 import errno
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -40,9 +39,6 @@ _HEARD: list[type[FileSystemEvent]] = [
     *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
 ]
 _LIMITS = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}
-
-# The library would tell the terminal of events that it lost, which the next look makes up for.
-logging.getLogger("watchdog").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import format_datetime
 
 from engine.ask.evidence import Evidence, Read
 from store.records import Chunk
@@ -36,6 +37,19 @@ def examples() -> Iterator[tuple[str, Evidence]]:
     for one in _QUESTIONS:
         reads = tuple(Read((_chunk(number),), "", (), _date(number), 1.0, ()) for number in one.shown)
         yield one.question, Evidence(reads, tuple(read.chunks[0].id for read in reads), 0.0)
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Give the messages as files of mail: their names and what is in them."""
+    for number, (about, text) in enumerate(_MAIL):
+        sender, _, subject = about.split(", ")
+        head = f"From: {sender} <{sender.split()[0].lower()}@example.org>\nDate: {format_datetime(_date(number))}"
+        yield f"{subject}.eml", f"{head}\nMessage-ID: <{subject}@example.org>\nSubject: {subject}\n\n{text}\n"
+
+
+def questions() -> list[str]:
+    """Give the questions alone."""
+    return [one.question for one in _QUESTIONS]
 
 
 def _chunk(number: int) -> Chunk:

@@ -40,7 +40,7 @@ from store.bank_vectors import QuestionVectors
 from store.ledger import open_ledger
 from store.records import Scope
 from tests.bench.hits import LEAST, NOW, SETS, Case, K, paired, rows
-from tests.bench.quoting import terms
+from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load
 
 NEEDED = ("gptcache", "faiss", "sqlalchemy")

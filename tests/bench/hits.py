@@ -27,7 +27,7 @@ from engine.ask.verify import unsupported
 from engine.models.minilm import MiniLM
 from engine.models.protocols import Vectors
 from store.records import Scope
-from tests.bench.quoting import terms
+from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load
 
 SETS = ("paraphrase", "locomo", "qmsum", "clinton-foia")

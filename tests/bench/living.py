@@ -4,7 +4,7 @@ A phase is one session, as a process has one: settings are read when it begins. 
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,12 +42,17 @@ def prepared(user: str, home: Path) -> list[str]:
     return list(dict.fromkeys(row["question"] for row in rows(folder / "questions.jsonl")))
 
 
+def _as_it_is(session: Session) -> None:
+    """Change nothing."""
+
+
 @dataclass(slots=True)
 class Life:
-    """One phase of a home; `settings` hold from here on."""
+    """One phase of a home; `settings` hold from here on, and `dress` may put parts into its session."""
 
     home: Path
     settings: Mapping[str, Any]
+    dress: Callable[[Session], None] = _as_it_is
     session: Session = field(init=False)
     nightly: Nightly = field(init=False)
 
@@ -56,6 +61,7 @@ class Life:
             save(Path(environment(self.home)["PKB_CONFIG"]), key, str(value))
         self.session = opened(self.home)
         self.session.now = NOW
+        self.dress(self.session)
         never = self._never
         self.nightly = Nightly(self.session, force=True, predictions=10**6, machine=Machine(), late=never, over=never)
         if self.session.writer.load:
@@ -69,7 +75,7 @@ class Life:
 
     def ask(self, text: str, *, fresh: bool = False) -> Answered:
         """Ask a question as a person does; `fresh` does not look into the bank."""
-        answered = self.session.asker.ask(text, Manner(read_bank=not fresh), NOW)
+        answered = self.session.asker.ask(text, Manner(k=self.session.settings.ask.k, read_bank=not fresh), NOW)
         answered.keep()
         return answered
 

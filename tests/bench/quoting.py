@@ -6,15 +6,12 @@ must be declined.
 """
 
 import json
-import string
 import sys
-import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from math import log
 from pathlib import Path
 from statistics import fmean
@@ -31,6 +28,7 @@ from engine.ingest.files import ignorable, read
 from engine.ingest.limits import Limits
 from store.hits import Hit
 from store.records import Scope
+from tests.bench.metrics import exact, f1, rouge_l, terms
 from tests.engine.ask.bank import Item, MemoryBank, hits
 
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
@@ -169,35 +167,6 @@ def judged(case: Case, answer: str) -> tuple[float, float, float]:
     given = terms(answer)
     best = [max((score(given, gold) for gold in golds), default=0.0) for score in (exact, f1, rouge_l)]
     return best[0], best[1], best[2]
-
-
-@cache
-def terms(text: str) -> tuple[str, ...]:
-    """Split into words as SQuAD compares them."""
-    kept = "".join(
-        letter for letter in unicodedata.normalize("NFKC", text).casefold() if letter not in string.punctuation
-    )
-    return tuple(word for word in kept.split() if word not in ("a", "an", "the"))
-
-
-def exact(given: Sequence[str], gold: Sequence[str]) -> float:
-    """Compare all."""
-    return float(given == gold)
-
-
-def f1(given: Sequence[str], gold: Sequence[str]) -> float:
-    """Take the harmonic mean of precision and recall over shared words."""
-    return 2 * (Counter(given) & Counter(gold)).total() / max(1, len(given) + len(gold))
-
-
-def rouge_l(given: Sequence[str], gold: Sequence[str]) -> float:
-    """Take the same over the longest common subsequence."""
-    row = [0] * (len(gold) + 1)
-    for word in given:
-        above, row = row, [0]
-        for place, other in enumerate(gold):
-            row.append(above[place] + 1 if word == other else max(row[place], above[place + 1]))
-    return 2 * row[-1] / max(1, len(given) + len(gold))
 
 
 if __name__ == "__main__":

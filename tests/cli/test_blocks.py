@@ -1,4 +1,4 @@
-"""`kv.reuse = "blocks"` on the command line, and `pkb bench`, with the model that the repository trains."""
+"""`kv.reuse = "blocks"` on the command line, with the model that the repository trains."""
 
 from pathlib import Path
 
@@ -81,35 +81,6 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_by_name_and_doctor_says_w
     checks = {check["name"]: check for check in blocks("doctor", "--json").row["checks"]}
     assert (checks["blocks"]["state"], checks["blocks"]["next"]) == ("bad", "pkb config set kv.reuse prefix")
     assert why in checks["blocks"]["found"]
-
-
-def test_bench_puts_ones_own_questions_in_both_ways_and_keeps_nothing(blocks: Pkb) -> None:
-    for question in ("When is the picnic?", "Where is the concert?", "When is the picnic?"):
-        blocks("ask", question)
-    before = blocks("stats", "--json").row
-    row = blocks("bench", "--json").row
-    assert (row["own"], row["questions"], row["model"]) == (True, 2, str(NANO))
-    assert row["tokens"] > row["questions"]
-    assert 0 <= row["equal_answers"] == 2 - len(row["different"])
-    assert row["equal_answers"] <= row["same_words"] <= 2
-    assert 0 < row["top_1"] <= 1
-    assert row["kl"] >= 0
-    assert row["reused"]["blocks"] > row["reused"]["usual"] > 0
-    assert min(row["first_token_ms"].values()) > 0
-    assert blocks("stats", "--json").row == before
-
-
-def test_bench_has_an_example_for_who_has_asked_nothing_yet(fresh: Pkb) -> None:
-    ran = fresh("bench", "--model", str(NANO))
-    assert ran.code == 0
-    assert "4 questions of a small example" in ran.out
-    assert len(ran.out.splitlines()) < 24
-
-
-def test_bench_needs_a_language_model(fresh: Pkb) -> None:
-    ran = fresh("bench", "--json")
-    assert ran.code == 2
-    assert ran.row["error"]["next"] == "pkb model pull"
 
 
 def test_what_idle_reads_ahead_comes_back_as_a_block_at_its_place(blocks: Pkb) -> None:

@@ -11,7 +11,7 @@ from tests.cli.test_freshness import QUESTION, write
 def hinted(pkb: Pkb) -> list[bytes]:
     ledger = open_ledger(pkb.folder / "home" / "ledger.db", create=False)
     try:
-        return [key for key, *_ in Hints(ledger).all(10)]
+        return [key for key, *_ in Hints(ledger).all()]
     finally:
         ledger.close()
 

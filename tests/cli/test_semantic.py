@@ -46,7 +46,7 @@ def test_the_own_answer_of_a_rephrased_question_is_owed(bank: Pkb) -> None:
     ask(bank, QUESTION)
     row = ask(bank, LIKE)
     with ledger(bank) as opened:
-        (debt,) = Owed(opened).all(9)
+        (debt,) = Owed(opened).all()
         own, other = Bank(opened).find(debt.key), Bank(opened).find(debt.matched)
     assert own
     assert other
@@ -67,7 +67,7 @@ def test_an_owed_answer_is_lent_to_nobody(bank: Pkb) -> None:
     ask(bank, QUESTION)
     ask(bank, LIKE)
     with ledger(bank) as opened:
-        (debt,) = Owed(opened).all(9)
+        (debt,) = Owed(opened).all()
         Bank(opened).drop(debt.matched)
     assert ask(bank, QUESTION)["tier"] == "full"
 

@@ -17,9 +17,10 @@ from typing import Any
 import psutil
 import pytest
 
-from cli.daemon.address import announce, announced, is_private, listen, places
+from cli.daemon.address import announce, announced, is_private, listen, places, withdraw
 from cli.daemon.link import record_of
 from cli.daemon.starting import let_go, lock_of
+from cli.daemon.wire import encode
 from engine.ask.means import Manner
 from store.lease import Lease
 from store.locks import Locks
@@ -182,6 +183,22 @@ def test_a_folder_that_may_be_another_users_is_not_used(tmp_path: Path, trap: st
     assert found[1] == other
 
 
+def test_who_leaves_removes_its_own_socket_and_not_that_of_its_successor(tmp_path: Path) -> None:
+    record, path = tmp_path / "serve.json", tmp_path / "socket"
+    path.touch()
+    announce(record, path)
+    own = record.read_text("utf-8")
+    record.write_text(json.dumps({"socket": str(path), "pid": os.getpid() + 1}), "utf-8")
+    withdraw(record, path)
+    assert (record.exists(), path.exists()) == (True, True)
+    record.write_text(own, "utf-8")
+    withdraw(record, path)
+    assert (record.exists(), path.exists()) == (False, False)
+    path.touch()
+    withdraw(record, path)  # its home was removed
+    assert not path.exists()
+
+
 def test_a_second_one_is_not_started(lasting: Served) -> None:
     pid = lasting.pid
     assert row(lasting, "serve")["pid"] == pid
@@ -286,8 +303,6 @@ class Liar(Thread):
     ],
 )
 def test_what_breaks_off_is_answered_here_and_shown_once(home: Served, said: list[tuple[str, dict[str, Any]]]) -> None:
-    from cli.daemon.wire import encode
-
     if any(kind == "piece" for kind, _ in said):  # a quote is not streamed
         home.run("config", "set", "model.name", str(NANO))
     expected = home.run("ask", TICKET, "--no-cache", "--no-daemon").stdout
@@ -306,6 +321,11 @@ def test_bytes_that_are_no_frames_end_their_own_connection_alone(lasting: Served
         with socket.socket(socket.AF_UNIX) as end:
             end.connect(str(path))
             end.sendall(noise)
+    with socket.socket(socket.AF_UNIX) as end:
+        end.connect(str(path))
+        end.sendall(encode("nonsense", {}) + encode("status", {}))
+        while end.recv(1 << 16):
+            pass
     with closing(lasting.link()) as link:
         link.send("ask", {"request": {"text": 1}})
         assert next(link.answers())["kind"] == "declined"

@@ -169,6 +169,17 @@ def test_a_question_is_answered_while_idle_work_is_done_and_idle_work_goes_on(ho
     assert json.loads(home.run("check", "--read-data", "--json").stdout)["sound"]
 
 
+def test_idle_work_in_it_ends_for_a_question_that_needs_the_model_elsewhere(home: Served) -> None:
+    home.run("ask", WORDS[0])
+    home.run("serve")
+    elsewhere = Lease(home.home.locks / "wanted.lock")
+    assert elsewhere.take()
+    row = json.loads(home.run("idle", "--force", "--json").stdout)
+    assert row["reason"] == "a question wants the language model"
+    elsewhere.free()
+    assert json.loads(home.run("idle", "--force", "--max", "1", "--json").stdout)["done"] == 1
+
+
 @pytest.mark.soak
 def test_idle_work_ends_with_the_command_that_asked_for_it(home: Served) -> None:
     for question in WORDS:

@@ -22,6 +22,7 @@ from cli.tidings import Tidings
 from cli.vigil import Vigil
 from engine.ingest.follow import Follow
 from engine.ingest.unrest import Pace
+from store.errors import Locked, NoModel, PkbError
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import environment
@@ -201,14 +202,16 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 
 
 @contextmanager
-def vigil(*paths: Path, queued: list[int] | None = None) -> Iterator[Vigil]:
-    """Give one that is turned by hand."""
+def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Vigil]:
+    """Give one that is turned by hand; queueing fails with each of these first, the last one first."""
     with session() as opened:
         roots, missing = choose(opened, list(paths), None, None)
         opened.make()
 
     def note(opened: Session) -> None:
         assert queued is not None
+        if fails:
+            raise fails.pop()
         queued.append(opened.ledger.generation)
 
     with Follow(QUICK) as follow:
@@ -316,6 +319,15 @@ def test_what_rather_waits_is_queued_once_when_changes_have_rested(fresh: Pkb, l
         turn(one, lambda: len(queued) == 2)
     assert kept(fresh) == 53
     assert queued[1] > queued[0]
+
+
+def test_what_cannot_be_queued_now_is_queued_later_or_with_the_next_mail(fresh: Pkb, letters: Path) -> None:
+    queued: list[int] = []
+    fails: list[PkbError] = [NoModel("no such model"), Locked("another pkb is rewriting its tables")]
+    with vigil(letters, queued=queued, fails=fails) as one:
+        turn(one, lambda: not fails)
+        write(letters / "a" / "new", "added")
+        turn(one, lambda: len(queued) == 1)
 
 
 def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: Pkb, letters: Path) -> None:

@@ -1,15 +1,19 @@
 """`pkb ask` with a language model: the whole path in words, with the model that the repository trains."""
 
+import io
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from cli.app import run
 from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment
 
@@ -37,6 +41,31 @@ def test_an_answer_in_words_names_its_writer_its_tokens_and_its_source(words: Pk
     assert tokens["prompt"] == tokens["computed"] + tokens["reused"]
     assert tokens["generated"] >= 3
     assert 0 < ms["prefill"] < ms["first_token"] < ms["total"]
+
+
+class FirstLine(io.TextIOWrapper):
+    """A pipe whose reader leaves after the first line."""
+
+    left = False
+
+    def write(self, text: str) -> int:
+        """Take what is written, as long as somebody reads."""
+        if self.left:
+            raise BrokenPipeError
+        self.left = "\n" in text
+        return super().write(text)
+
+
+def test_what_was_read_is_kept_though_nobody_reads_more_than_the_answer(
+    words: Pkb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FirstLine((tmp_path / "read").open("wb")) as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert run(["ask", "When is the picnic?"]) == 0
+        assert pipe.left
+    monkeypatch.undo()
+    with closing(sqlite3.connect(words.folder / "home" / "ledger.db")) as ledger:
+        assert ledger.execute("SELECT count(*) FROM kv_nodes WHERE state = 'whole'").fetchone()[0] > 1
 
 
 def test_the_same_question_again_is_exact_and_loads_no_model(words: Pkb) -> None:

@@ -99,8 +99,8 @@ def test_any_order_of_changes_leaves_what_the_model_has(
             assert bank.size()[1] <= max(model.budget, sum(one.size for one in model.entries.values()))
         assert bank.size() == (len(model.entries), sum(one.size for one in model.entries.values()))
         assert {key: _told(bank, key) for key in KEYS} == {key: _expected(model, key) for key in KEYS}
-        assert {debt.key.decode(): debt.matched.decode() for debt in owed.all(9)} == model.debts
-        assert {key.decode() for key, *_ in hints.all(9)} == model.hints
+        assert {debt.key.decode(): debt.matched.decode() for debt in owed.all()} == model.debts
+        assert {key.decode() for key, *_ in hints.all()} == model.hints
         assert owed.rate() == (len(model.judged), model.judged.count(False))
         _nothing_else_is_near(model, found)
 

@@ -34,33 +34,33 @@ def debt(key: bytes, matched: bytes = b"c", at: float = 1.0, similarity: float =
 def test_debts_come_back_oldest_first(owed: Owed) -> None:
     for one in (debt(b"a", at=2.0), debt(b"b", at=1.0)):
         assert owed.add(one)
-    assert (owed.all(9), owed.all(1), owed.count()) == ([debt(b"b"), debt(b"a", at=2.0)], [debt(b"b")], 2)
+    assert (owed.all(), owed.count()) == ([debt(b"b"), debt(b"a", at=2.0)], 2)
 
 
 def test_a_question_owes_one_debt_the_latest(owed: Owed) -> None:
     for one in (debt(b"a", b"b"), debt(b"a", b"c", at=2.0)):
         owed.add(one)
-    assert (owed.all(9), owed.find(b"a"), owed.find(b"b")) == ([debt(b"a", at=2.0)], debt(b"a", at=2.0), None)
+    assert (owed.all(), owed.find(b"a"), owed.find(b"b")) == ([debt(b"a", at=2.0)], debt(b"a", at=2.0), None)
 
 
 @pytest.mark.parametrize(("key", "matched"), [(b"gone", b"c"), (b"a", b"gone")])
 def test_no_debt_is_noted_of_an_entry_that_has_gone(owed: Owed, key: bytes, matched: bytes) -> None:
-    assert (owed.add(debt(key, matched)), owed.all(9)) == (False, [])
+    assert (owed.add(debt(key, matched)), owed.all()) == (False, [])
 
 
 def test_a_debt_goes_with_either_of_its_entries(ledger: Ledger, owed: Owed) -> None:
     owed.add(debt(b"a"))
     owed.add(debt(b"b"))
     Bank(ledger).drop(b"a")
-    assert owed.all(9) == [debt(b"b")]
+    assert owed.all() == [debt(b"b")]
     Bank(ledger).drop(b"c")
-    assert owed.all(9) == []
+    assert owed.all() == []
 
 
 def test_a_debt_outlives_the_answer_that_its_entry_gets(ledger: Ledger, owed: Owed) -> None:
     owed.add(debt(b"a"))
     Bank(ledger).keep(b"a", ENTRY, 10_000)
-    assert owed.all(9) == [debt(b"a")]
+    assert owed.all() == [debt(b"a")]
 
 
 def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from(owed: Owed) -> None:
@@ -88,8 +88,8 @@ def test_a_debt_can_be_settled_inside_a_transaction(ledger: Ledger, owed: Owed) 
     owed.add(debt(b"a"))
     with ledger.transaction():
         owed.settle(b"a", right=False, at=3.0)
-    assert (owed.rate(), owed.all(9)) == ((1, 1), [])
+    assert (owed.rate(), owed.all()) == ((1, 1), [])
 
 
 def test_a_bank_without_debts_has_judged_nothing(owed: Owed) -> None:
-    assert (owed.rate(), owed.labels(None), owed.all(9)) == ((0, 0), [], [])
+    assert (owed.rate(), owed.labels(None), owed.all()) == ((0, 0), [], [])

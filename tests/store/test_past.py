@@ -8,7 +8,7 @@ import pytest
 from store.bank import Bank, Kept
 from store.history import Asked, History
 from store.ledger import Ledger, open_ledger
-from store.past import Past, past
+from store.past import Past, latest, past
 
 ANSWER = Kept("when?", "all", "model-1/5", None, "{}", (), 1, "full", 1.0, 1.0)
 
@@ -38,6 +38,12 @@ def test_a_question_that_was_answered_in_two_scopes_is_given_in_both(ledger: Led
     assert sorted(found, key=str) == [("all", "model-1/5"), ("ann", "model-1/3")]
 
 
+def test_a_question_with_many_answers_is_one_question_and_pushes_none_out(ledger: Ledger) -> None:
+    for day in ("2024-06-18", "2024-06-19", "2024-06-20"):
+        Bank(ledger).keep(day.encode(), replace(ANSWER, question="where?", day=day), 10_000)
+    assert (latest(ledger, 9), latest(ledger, 2)) == (["where?", "when?", "who?"], ["where?", "when?"])
+
+
 def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) -> None:
     Bank(ledger).keep(b"1", ANSWER, 10_000)
     assert {one.scope for one in past(ledger, "model-2", 9)} == {None}
@@ -45,4 +51,4 @@ def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) ->
 
 def test_what_was_asked_past_the_bank_is_left_out(ledger: Ledger) -> None:
     History(ledger).add(Asked(1.0, "and where?", "full", True, 1.0, 0.0))
-    assert {one.question for one in past(ledger, "", 9)} == {"when?", "who?", "where?"}
+    assert {one.question for one in past(ledger, "", 9)} == {"when?", "who?", "where?"} == set(latest(ledger, 9))

@@ -10,11 +10,12 @@ from store.foreseen import Foreseen, Foresights
 from store.ledger import Ledger, open_ledger
 from store.rest import rest, rests
 from store.spent import Account, Spent
-from store.unready import older, stamp, typical_s, undecoded, wanted
+from store.unready import Mine, older, stamp, typical_s, undecoded, wanted
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
 ONE, OTHER = b"1" * 16, b"2" * 16
+TODAY = "2024-06-19"
 
 
 @pytest.fixture
@@ -85,13 +86,25 @@ def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger
 
 
 def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledger) -> None:
-    assert (older(ledger, "w/", 4, 9), older(ledger, "w/", 5, 9), older(ledger, "x/", 5, 9)) == (
+    mine, anothers = Mine("w/", TODAY), Mine("x/", TODAY)
+    assert (older(ledger, mine, 4, 9), older(ledger, mine, 5, 9), older(ledger, anothers, 5, 9)) == (
         [ONE],
         [OTHER, ONE],
         [],
     )
-    assert (undecoded(ledger, "w/", 9), wanted(ledger, "w/", 1)) == ([OTHER], [OTHER])
+    assert (undecoded(ledger, mine, 9), wanted(ledger, mine, 1)) == ([OTHER], [OTHER])
     assert (typical_s(ledger, "w"), typical_s(ledger, "x")) == (2.0, None)
+
+
+def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None:
+    for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
+        ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
+    mine = Mine("w/", TODAY)
+    assert (older(ledger, mine, 5, 1), wanted(ledger, mine, 9), undecoded(ledger, mine, 9)) == (
+        [OTHER],
+        [OTHER],
+        [OTHER],
+    )
 
 
 def test_a_stamp_counts_no_use_never_goes_back_and_is_for_the_same_evidence(ledger: Ledger) -> None:

@@ -62,6 +62,24 @@ def test_the_threshold_of_the_whole_bank_is_learnt_from_what_was_wrong(choir: Ho
     assert float(choir.ledger.get(TAU) or 0) > ALIKE
 
 
+def test_a_debt_whose_question_was_answered_since_is_struck_out_and_teaches_nothing(choir: Home) -> None:
+    lend(choir, "our band?", "the choir sings on Friday")
+    choir.ask("our band?")
+    assert settle(choir) == []
+    assert (Owed(choir.ledger).count(), Owed(choir.ledger).rate()) == (0, (0, 0))
+
+
+def test_debts_that_cannot_be_paid_today_keep_no_other_one_from_being_paid(
+    choir: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.idle.owed.MOST", 1)
+    past, _ = lend(choir, "our band today?", "the choir sings on Friday")
+    choir.ledger.rows.execute("UPDATE answers SET day = '2024-06-18' WHERE key = ?", (past,))
+    key, _ = lend(choir, "our choir?", "the choir sings on Friday")
+    assert settle(choir) == ["done"]
+    assert choir.found(key).state == "answered"
+
+
 def test_after_new_mail_another_answer_says_nothing_of_likeness(choir: Home) -> None:
     key, matched = lend(choir, "our choir?", "the choir sings on Friday")
     choir.add("moved", "the choir sings on Sunday")

@@ -11,7 +11,7 @@ from engine.idle.asking import Asking
 from engine.idle.populate import Strategy, decodes, offer, quota
 from engine.idle.predict import Prediction
 from engine.idle.units import Unit
-from store.jobs import Jobs
+from store.jobs import MOST_ATTEMPTS, Jobs
 from store.spent import Account
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, do, home, night, states
@@ -99,6 +99,15 @@ def test_no_more_questions_wait_than_may(choir: Home) -> None:
     assert offer(choir.asking(), many) == populate.MOST_WAITING
     assert Jobs(choir.ledger).counts() == {"populate": populate.MOST_WAITING}
     assert Jobs(choir.ledger).waiting("populate")[0].subject == "Whose choir?"
+
+
+def test_a_question_that_was_given_up_stays_so_though_it_is_foreseen_again(choir: Home) -> None:
+    for _ in range(MOST_ATTEMPTS):
+        Jobs(choir.ledger).begin("populate", "Whose choir?")
+    for expected in (["given up", "done"], ["given up"]):
+        assert sorted(states(do(choir, units(choir))), reverse=True) == expected
+        offer(choir.asking(), FORESEEN[1:])
+    assert choir.written == ["Which concert?"]
 
 
 def test_what_is_used_later_is_counted_for_the_kind_that_made_it(choir: Home) -> None:

@@ -266,7 +266,8 @@ def test_everything_is_due_now_and_then_for_what_nobody_told_of(mail: Path) -> N
 
 
 LIMITED = """
-import sys
+import logging, sys
+logging.getLogger("watchdog").addHandler(logging.NullHandler())  # as `pkb watch` does
 from pathlib import Path
 Path("/proc/sys/user/{limit}").write_text(sys.argv[2])
 from engine.ingest.follow import Follow

@@ -150,6 +150,27 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
     assert [layer.offset for layer in layers] == [9, 9, 9]
 
 
+@pytest.mark.parametrize("length", [1, 40, 300])
+def test_what_lies_behind_the_tokens_of_a_loaded_cache_is_never_read(length: int, tmp_path: Path, blas: Path) -> None:
+    """Not by a token, by a question that fits the room there is, nor by one that a cache has to grow for."""
+    import mlx.core as mx
+
+    model = load(make(tmp_path / "llama", KINDS["llama"]), name="llama", cache=blas, memory_share=0.9)
+    cache = model.begin()
+    model.prefill(cache, [7] * 30)
+    path = kept(cache, 0, 30, tmp_path / "a.safetensors")
+    clean, poisoned = model.restore([path]), model.restore([path])
+    for layer in poisoned:
+        assert layer.keys.shape[2] > layer.offset
+        for array in (layer.keys, layer.values):
+            array[..., layer.offset :, :] = mx.nan
+    ids = [5 + number % 50 for number in range(length)]
+    for question in (ids, [9], [11]):
+        one, other = model.logits(clean, question), model.logits(poisoned, question)
+        assert np.isfinite(other).all()
+        assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("name", ["gemma3", "mamba"])
 def test_a_file_of_a_model_of_another_form_is_unreadable(name: str, tmp_path: Path, blas: Path) -> None:
     model = load(make(tmp_path / name, OTHERS[name]), name=name, cache=blas, memory_share=0.9)

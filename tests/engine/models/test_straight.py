@@ -1,5 +1,6 @@
 """Keys and values read straight into a cache: what mx.load and a join would give, or Unreadable."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,30 @@ def test_a_file_that_is_gone_or_a_link_is_unreadable(tmp_path: Path) -> None:
     for wrong in (tmp_path / "none.safetensors", link, tmp_path):
         with pytest.raises(Unreadable):
             read([wrong])
+
+
+@pytest.mark.parametrize("missing", [1, 7, 8 * 4, 2 * 3 * 8 * 4, 4 * 2 * 3 * 8 * 4])
+def test_a_file_that_has_become_shorter_is_unreadable(tmp_path: Path, missing: int) -> None:
+    """By a byte, by less than a number, a row, a tensor, or all of them."""
+    first, second = kept(tmp_path / "a.safetensors", 3), kept(tmp_path / "b.safetensors", 3)
+    os.truncate(second, second.stat().st_size - missing)
+    for paths in ([second], [first, second], [second, first]):
+        with pytest.raises(Unreadable):
+            read(paths)
+
+
+def open_files() -> int:
+    """Count the descriptors of this process."""
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    good, short = kept(tmp_path / "a.safetensors", 3), kept(tmp_path / "b.safetensors", 3)
+    os.truncate(short, short.stat().st_size - 1)
+    read([good])
+    before = open_files()
+    read([good, good])
+    for paths in ([good, short], [good, tmp_path / "none.safetensors"]):
+        with pytest.raises(Unreadable):
+            read(paths)
+    assert open_files() == before

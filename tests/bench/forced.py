@@ -1,0 +1,187 @@
+"""Teacher-forced answers: random weights of a real shape read the real prompt and write what a data set has as answer.
+
+So times, tiers, tokens and FLOPs are real, and no words are pretended: the answer that is kept is the set's own, in the
+form that the prompt asks for, and it stands whether or not its sources were found; where the set has none it is "not
+found". For a question that was foreseen it is what the quote writer says to it. The model's one word on a like
+question's answer would be noise: it takes its time, and is always yes, so that whatever the other checks let through is
+a hit, and counts as false where it is. A word from the set would be a judge that no model is.
+"""
+
+import subprocess
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from shutil import rmtree
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from cli.daemon.models import Models
+from cli.session import Session
+from engine.ask.evidence import Evidence
+from engine.ask.exact import normalise
+from engine.ask.means import Say, Written
+from engine.ask.order import order_of
+from engine.ask.question import Question
+from engine.ask.quote import QuoteSettings, quote
+from engine.ask.segments import candidates
+from engine.ask.trace import Trace
+from engine.ask.words import words
+from engine.ask.write import quotable
+from engine.models import caches
+from engine.models.mlx import Mlx
+from engine.models.tokens import Spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.models.caches import Cache
+
+NOT_FOUND = "not found"  # as the answer prompt has it
+YES = "yes"  # as the check's prompt has it
+PIECES = 16_384  # of words that the tokenizer learns at most, so that a word takes as many tokens as of a real model
+
+
+@dataclass(slots=True)
+class Script:
+    """What the model is to say next, None where it speaks for itself."""
+
+    says: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forced(Mlx):
+    """A model that reads all it is given and writes what the script says, every token of it computed."""
+
+    script: Script = field(default_factory=Script, repr=False)
+
+    def decode(self, cache: "Cache", ids: Sequence[int], most: int) -> Generator[str, None, None]:
+        """Read the last segment and yield the text of each token of the script."""
+        if self.script.says is None:
+            return Mlx.decode(self, cache, ids, most)
+        return self._recite(cache, ids, self.tokens(self.script.says), most)
+
+    def _recite(self, cache: "Cache", ids: Sequence[int], said: Sequence[int], most: int) -> Generator[str, None, None]:
+        """Compute as one does who writes, the next token while this one is shown; behind the last one a stop."""
+        import mlx.core as mx
+
+        spelling = Spelling(self.vocabulary)
+        waited = _likeliest(self._last(cache, ids))
+        room = min(most, self.context - caches.length(cache))
+        try:
+            for left, id in zip(range(room, 0, -1), said, strict=False):
+                shown = waited
+                if left > 1:
+                    waited = _likeliest(self._rows(cache, mx.array([id]))[:, -1])
+                mx.eval(shown)
+                yield spelling.add(id)
+        finally:
+            mx.eval(waited)
+
+
+class _Models(Models):
+    """Models that follow a script."""
+
+    def __init__(self, locks: Path, script: Script) -> None:
+        super().__init__(locks)
+        self._script = script
+
+    def get(self, key: Any, load: "Callable[[], Mlx]") -> Mlx:
+        """Give the model of this key, loaded in place of another one."""
+        return super().get(key, lambda: follow(load(), self._script))
+
+
+def follow(model: Mlx, script: Script) -> Forced:
+    """Give a model that follows a script."""
+    parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
+    return Forced(**parts, script=script)
+
+
+def force(session: Session, golds: Mapping[str, str]) -> None:
+    """Have the session's model write these answers, by normalised question; it is loaded and keeps as ever."""
+    script = Script()
+    session.__dict__["models"] = _Models(session.home.locks, script)
+    writer, least, order = session.writer, session.settings.ask.decline_below, session.settings.kv.order
+
+    def write(question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
+        begun = perf_counter()
+        assert writer.load
+        shown = order_of(order, writer.load())(candidates(evidence))
+        gold = gold_of(question, evidence, golds, least)
+        script.says = reply(gold, [one.chunk.text for one in shown])
+        trace.started += perf_counter() - begun  # nobody who asks waits for that
+        try:
+            written = writer.write(question, evidence, trace, say)
+        finally:
+            script.says = None
+        if not shown:
+            return written
+        return replace(written, reply=replace(written.reply, answer=" ".join(gold.split()) or None))
+
+    def bears(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        script.says = YES
+        try:
+            return writer.bears(question, evidence, answer, trace)
+        finally:
+            script.says = None
+
+    session.__dict__["writer"] = replace(writer, write=write, bears=bears)
+
+
+def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:
+    """Give the answer to a question, "" where there is none: of the set, else quoted from its evidence."""
+    known = golds.get(normalise(question.text))
+    return (quote(question, quotable(evidence), QuoteSettings(least=least)).answer or "") if known is None else known
+
+
+def reply(answer: str, chunks: Sequence[str]) -> str:
+    """Write an answer on one line as the prompt asks for it: with the number, from 1, of the chunk that says most."""
+    flat = " ".join(answer.split())
+    if not flat or not chunks:
+        return NOT_FOUND
+    wanted = frozenset(words(flat))
+    held = [len(wanted & frozenset(words(chunk))) for chunk in chunks]
+    return f"{flat} [{held.index(max(held)) + 1}]"
+
+
+def model(size: str, folder: Path, texts: Iterable[str]) -> Path:
+    """Give the folder of a model of random weights, made when first asked for; its tokenizer is learnt from the texts.
+
+    The weights are made in a process of their own, and the folder has its name once it is whole.
+    """
+    there = folder / size
+    if there.is_dir():
+        return there
+    making = folder / "making"
+    rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    command = [sys.executable, "-m", "tests.bench.reuse", size, "--part", "weights", "--home", str(making)]
+    subprocess.run(command, check=True)
+    learnt(texts).save(str(making / size / "tokenizer.json"))
+    return (making / size).rename(there)
+
+
+def learnt(texts: Iterable[str]) -> Tokenizer:
+    """Learn a byte-level tokenizer."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<|begin|>", "<|im_start|>", "<|im_end|>"]  # as the folder's other files name them
+    trainer = trainers.BpeTrainer(
+        vocab_size=PIECES, initial_alphabet=alphabet, special_tokens=special, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def _likeliest(logits: Any) -> Any:
+    """Begin to compute the token that comes next, as one who writes must."""
+    import mlx.core as mx
+
+    begin: Any = mx.async_eval  # which its stub has no types for
+    token = mx.argmax(logits, axis=-1)
+    begin(token)
+    return token

@@ -1,0 +1,177 @@
+"""One unit of a replay: a user's questions asked one after the other under a policy, nights between, a line for each.
+
+Knows a home that is open, and neither how it was made nor where the lines go.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from cli.session import Session
+from engine.ask.begin import key_of
+from engine.ask.exact import normalise
+from engine.ask.means import Answered, Manner
+from engine.ask.reply import STAGES
+from engine.ask.trace import Trace
+from store.bank import Bank
+from store.kv_counts import KvCounts
+from tests.bench.corpora import Query, User, same
+from tests.bench.living import NOW, Life, added
+from tests.bench.metrics import terms
+from tests.bench.policies import Policy
+from tests.bench.printed import Engine, reckon
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One unit: at most so many of a user's questions, under a policy, written by a writer."""
+
+    user: User
+    policy: Policy
+    writer: str
+    questions: int
+
+    @property
+    def name(self) -> str:
+        """Give what its files are named by."""
+        return f"{self.user.corpus}.{self.user.name}.{self.policy.name}.{self.writer}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes at one time: of the bank, of tensors, and of all tensors ever written."""
+
+    bank: int
+    tensors: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whose answer a question was given: the question, whether nobody asked it, and whether the answer is right."""
+
+    question: str | None = None
+    foreseen: bool = False
+    right: bool | None = None
+
+
+@dataclass(slots=True)
+class Replay:
+    """A unit at work: the life of its home, how many questions were asked, and the engine that PerCache prints."""
+
+    work: Work
+    life: Life
+    engine: Engine | None = None
+    asked: list[Query] = field(default_factory=list)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Ask one question after the other, nights between them."""
+        for query in self.work.user.queries[: self.work.questions]:
+            night = self.night()
+            yield self.line(query, night)
+            self.asked.append(query)
+
+    def night(self) -> dict[str, Any] | None:
+        """Foresee, and do a night's work; None where the policy has none."""
+        policy, life = self.work.policy, self.life
+        if not policy.foresee:
+            return None
+        begun = perf_counter()
+        foreseen = life.foresee(policy.foresee)
+        spent = added([life.night(policy.nights)])
+        if policy.printed:  # which knows no thresholds of single answers
+            life.session.ledger.rows.execute("UPDATE answers SET tau = NULL")
+        numbers = {"read": spent.read, "written": spent.written, "units": spent.units, "foreseen": foreseen}
+        return {"seconds": round(perf_counter() - begun, 4), "flops": spent.flops, **numbers}
+
+    def line(self, query: Query, night: dict[str, Any] | None) -> dict[str, Any]:
+        """Ask one question, and say all there is to say of it."""
+        work, life = self.work, self.life
+        before, flops = sizes(life.session), life.flops()
+        answered = self.ask(query.text)
+        reply, match = answered.reply, self.match(query, answered)
+        flops, now = life.flops() - flops, sizes(life.session)
+        ms: dict[str, float | None] = {**dict.fromkeys(STAGES), **reply.ms}
+        segments = read_of(answered.trace)
+        grown = max(0, now.bank - before.bank)
+        printed = self.engine and reckon(self.engine, ms, flops, now.tensors, [there for there, _ in segments])
+        return {
+            "corpus": work.user.corpus,
+            "user": work.user.name,
+            "policy": work.policy.name,
+            "writer": work.writer,
+            "number": len(self.asked) + 1,
+            "question": query.text,
+            "gold": query.answer,
+            "answer": reply.answer,
+            "tier": reply.tier,
+            "right": match.right,
+            "matched": match.question,
+            "similarity": reply.similarity,
+            "foreseen": match.foreseen,
+            "tokens": reply.tokens if reply.tier not in ("exact", "semantic") else None,
+            "slots": slots(segments),
+            "ms": ms,
+            "flops": flops,
+            "kept": {"bank_bytes": now.bank, "kv_bytes": now.tensors},
+            "written": now.written - before.written + grown,
+            "night": night,
+            "printed": printed,
+        }
+
+    def ask(self, text: str) -> Answered:
+        """Ask as a person does, and keep what was read when the answer is there."""
+        policy, session = self.work.policy, self.life.session
+        manner = Manner(k=session.settings.ask.k, read_bank=policy.bank, write_bank=policy.bank and policy.keeps)
+        answered = session.asker.ask(text, manner, NOW)
+        answered.keep()
+        return answered
+
+    def match(self, query: Query, answered: Answered) -> Match:
+        """Find whose answer it is, and whether it is right: by gold where that question was asked, else by words."""
+        reply = answered.reply
+        if reply.tier not in ("exact", "semantic"):
+            return Match()
+        whose = reply.matched_question or query.text
+        session = self.life.session
+        key = key_of(session.means, whose, Manner(k=session.settings.ask.k), NOW).digest
+        kept = Bank(session.ledger).find(key)
+        assert kept, "an answer was given that is not there"
+        if kept.origin == "predicted":
+            return Match(kept.question, foreseen=True, right=bears(reply.answer, query.answer))
+        same_text = [one for one in self.asked if normalise(one.text) == normalise(whose)]
+        return Match(kept.question, right=same(query, same_text[-1]) if same_text else None)
+
+
+def bears(answer: str | None, gold: str) -> bool:
+    """Tell whether an answer holds at least half of the words of the gold one; where there is none, whether it is none.
+
+    A foreseen question has no gold of its own: this takes some wrong answers that are near for right, and some right
+    ones in other words for wrong.
+    """
+    if answer is None or not gold:
+        return answer is None and not gold
+    wanted = Counter(terms(gold))
+    return 2 * (wanted & Counter(terms(answer))).total() >= wanted.total()
+
+
+def sizes(session: Session) -> Sizes:
+    """Weigh what is kept."""
+    tensors = session.ledger.rows.execute("SELECT coalesce(sum(bytes), 0) FROM kv_nodes").fetchone()[0]
+    written = sum(KvCounts(session.ledger).written_by_day().values())
+    return Sizes(Bank(session.ledger).size()[1], int(tensors), written)
+
+
+def read_of(trace: Trace) -> list[tuple[int, int]]:
+    """Give the tokens that were there, and all, of each segment in front of the question, as the trace notes them."""
+    notes = (step.note for step in trace.steps if step.name == "prefill" and step.note)
+    return [(int(there), int(all_)) for note in notes for there, all_ in re.findall(r"(\d+)/(\d+)", note)]
+
+
+def slots(segments: Sequence[tuple[int, int]]) -> dict[str, int] | None:
+    """Count the chunks of a prompt, and those that were there whole; None where no prompt was read."""
+    chunks = segments[1:]  # behind the system segment
+    return {"chunks": len(chunks), "found": sum(there == all_ for there, all_ in chunks)} if segments else None

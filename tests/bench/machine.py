@@ -1,0 +1,70 @@
+"""Notes the machine, the versions and the command beside the lines made there: no names of hosts, no paths.
+
+`note(folder, cache, command)` is for those who measure. Knows no measurement.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from engine.models import runtime
+
+PACKAGES = ("mlx", "mlx-lm", "numpy", "lancedb", "tokenizers", "scipy-openblas32", "pkb")
+FILE = "machine.json"
+
+
+def note(folder: Path, cache: Path, command: str) -> None:
+    """Add a command to what was run on this machine for a folder of lines; `cache` is where BLAS is readied."""
+    file, facts = folder / FILE, described(cache)
+    found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {"machines": []}
+    here = next((one for one in found["machines"] if one["facts"] == facts), None)
+    if here is None:
+        here = {"facts": facts, "commands": []}
+        found["machines"].append(here)
+    if command not in here["commands"]:
+        here["commands"].append(command)
+    fresh = file.with_suffix(".fresh")
+    fresh.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    fresh.replace(file)
+
+
+def described(cache: Path) -> dict[str, str]:
+    """Say what this machine is, in words."""
+    arithmetic = runtime.arithmetic(cache)
+    blas = f"{arithmetic['blas']}, {arithmetic['threads']} threads" if arithmetic["blas"] else "MLX's own"
+    return {
+        "processor": processor(),
+        "cores": f"{psutil.cpu_count(logical=False) or '?'}, {os.cpu_count()} threads",
+        "memory": f"{psutil.virtual_memory().total / 2**30:.1f} GiB",
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "Python": platform.python_version(),
+        "device": arithmetic["device"],
+        "BLAS": blas,
+        "packages": ", ".join(f"{name} {found}" for name in PACKAGES if (found := _version(name))),
+    }
+
+
+def processor() -> str:
+    """Name the processor as the system does."""
+    if sys.platform == "darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip() or platform.machine()
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text("utf-8").splitlines() if listed.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

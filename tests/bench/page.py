@@ -1,0 +1,93 @@
+"""Pages of Markdown: numbers as text, tables, sections. Knows no measurement."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+
+from tests.bench.pictures import Picture
+
+NONE = "–"
+LINE = 118  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: Markdown below a heading, and the plots that follow."""
+
+    title: str
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+
+def page(title: str, opening: str, sections: Iterable[Section], folder: str = "") -> str:
+    """Join sections to one page, whose plots lie in a folder."""
+    parts = [f"# {title}", opening]
+    for section in sections:
+        shown = [f"![{picture.title}]({folder}{picture.name}.svg)" for picture in section.pictures]
+        parts += [f"## {section.title}", section.text, *shown]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Set a table; the first columns are texts, the others numbers."""
+    rule = ["---" if number < left else "---:" for number in range(len(heads))]
+    return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in (heads, rule, *rows))
+
+
+def prose(text: str, indent: str = "") -> str:
+    """Break a text into lines, all but the first indented."""
+    return fill(text, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def verbatim(text: str) -> str:
+    """Show a text as it is."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text.strip(chr(10))}\n{fence}"
+
+
+def plain(value: float | None) -> str:
+    """Show a number with three digits that count, or all before the point."""
+    if value is None:
+        return NONE
+    size = abs(value)
+    return f"{value:,.{0 if size >= 100 or size == 0 else 1 if size >= 10 else 2}f}"
+
+
+def percent(share: float | None) -> str:
+    """Show a share in per cent."""
+    return NONE if share is None else f"{100 * share:.1f} %"
+
+
+def change(share: float | None) -> str:
+    """Show a share in per cent, signed."""
+    return NONE if share is None else f"{100 * share:+.1f} %"
+
+
+def points(difference: float | None) -> str:
+    """Show a difference of shares, in points."""
+    return NONE if difference is None else f"{100 * difference:+.1f}"
+
+
+def ratio(one: float, other: float) -> str:
+    """Show one as a multiple of another."""
+    return f"{one / other:.2f}" if other else NONE
+
+
+def weight(count: float | None) -> str:
+    """Show bytes."""
+    if count is None:
+        return NONE
+    power = next(power for power in range(4) if count < 1000 ** (power + 1) or power == 3)
+    return f"{plain(count / 1000**power)} {('B', 'kB', 'MB', 'GB')[power]}"
+
+
+def of(part: int, whole: int, unknown: int = 0) -> str:
+    """Show a count of a count, and of how many more nothing is known."""
+    said = [f"{part} of {whole}"] * (whole > 0) + [f"{unknown} unknown"] * (unknown > 0)
+    return ", ".join(said) or NONE
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

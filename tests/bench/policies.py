@@ -1,0 +1,121 @@
+"""PerCache's baselines, PerCache as printed, and pkb's defaults: all of them settings of one engine, parts of it off.
+
+What they share makes them comparable: ingest, retrieval (which pkb does before it looks for a like question), prompts,
+the model, and what is foreseen. Knows no corpus and runs nothing; what is varied is made with `dataclasses.replace`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.idle.units import Kind
+
+STRIDE = 5  # questions foreseen at a time (PerCache 5)
+TAU = 0.85  # as PerCache sets it for itself and for MeanCache alike (PerCache 5)
+NO_BANK: dict[str, Any] = {"bank.semantic": "off"}
+COSINE_ALONE: dict[str, Any] = {
+    "bank.semantic": "on",
+    "bank.tau": TAU,
+    "bank.guard": "off",
+    "bank.evidence": "off",
+    "bank.verify": "off",
+    "bank.check": "off",
+}
+NO_TENSORS: dict[str, Any] = {"kv.reuse": "off", "kv.order": "relevance"}
+TREE: dict[str, Any] = {"kv.reuse": "prefix", "kv.order": "relevance", "kv.score": "value"}
+PRINTED: dict[str, Any] = {
+    "ask.k": 2,
+    "kv.reuse": "prefix",
+    "kv.order": "relevance",
+    "kv.score": "lfu",
+    "idle.stride": STRIDE,
+    "bank.max_error": 1.0,  # no threshold is learnt
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is kept and reused, what is done between questions, and in `about` where that departs from what it names.
+
+    `keeps` tells whether the answers of those who asked are kept, or of what was foreseen alone.
+    """
+
+    name: str  # safe as part of a file's name
+    title: str  # as reports print it
+    settings: Mapping[str, Any] = field(default_factory=dict)  # pkb's, by key
+    bank: bool = True  # answers are kept and looked for
+    foresee: int = 0  # questions, before the first one is asked and after each; 0: there are no nights
+    nights: tuple[Kind, ...] = ()  # kinds of idle work between questions
+    printed: bool = False  # queries are kept as well, and projections alone saved: by formula
+    keeps: bool = True
+    about: str = ""
+
+
+_ALL = (
+    Policy(
+        "naive",
+        "Naive",
+        NO_BANK | NO_TENSORS,
+        bank=False,
+        about="retrieves, reads the whole prompt and writes, each time anew",
+    ),
+    Policy(
+        "ragcache",
+        "RAGCache",
+        NO_BANK | TREE,
+        bank=False,
+        about="a tree of prefixes in the order of retrieval (arXiv 2404.12457); evicts by seconds saved, use and bytes,"
+        " with decay for the clock of its own score (PGDSF); tensors lie on disk, and nothing is read speculatively",
+    ),
+    Policy(
+        "meancache",
+        "MeanCache",
+        COSINE_ALONE | NO_TENSORS,
+        about="a like question's answer by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's embedder in"
+        " place of one trained by federated learning; pkb retrieves before it looks, and has an exact tier before both",
+    ),
+    Policy(
+        "sleeptime",
+        "Sleep-time Compute",
+        COSINE_ALONE | NO_TENSORS,
+        foresee=STRIDE,
+        nights=("populate",),
+        keeps=False,
+        about="foreseen questions are answered at night and those answers lent by cosine (arXiv 2504.13171, as PerCache"
+        " sets it up); what was asked is not kept, for that is another baseline",
+    ),
+    Policy(
+        "ragcache-meancache",
+        "RAGCache + MeanCache",
+        COSINE_ALONE | TREE,
+        about="both, the bank first",
+    ),
+    Policy(
+        "ragcache-sleeptime",
+        "RAGCache + Sleep-time",
+        COSINE_ALONE | TREE,
+        foresee=STRIDE,
+        nights=("populate",),
+        keeps=False,
+        about="both; what is read at night for a foreseen question stays in the tree",
+    ),
+    Policy(
+        "percache",
+        "PerCache as printed",
+        COSINE_ALONE | PRINTED,
+        foresee=STRIDE,
+        nights=("owed", "populate", "convert", "refill"),
+        printed=True,
+        about="two chunks in order of relevance, LFU, cosine alone, nothing learnt; its questions are foreseen by pkb's"
+        " templates; what keeping Q, K and V and saving projections alone comes to is reckoned beside",
+    ),
+    Policy(
+        "pkb",
+        "pkb",
+        {},
+        foresee=STRIDE,
+        nights=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
+        about="as it is installed, but that abstracts are not made and templates foresee, as for all the others",
+    ),
+)
+POLICIES: Mapping[str, Policy] = {one.name: one for one in _ALL}

@@ -1,0 +1,93 @@
+"""docs/benchmarks.md and its plots, made from the lines of the evaluation alone: the same lines give the same bytes.
+
+Run `python -m tests.bench.report FOLDER [--to docs]`: units lie in FOLDER or in FOLDER/lines, what else was measured in
+FOLDER. Plots and BLEU need the group `bench` of pyproject.toml.
+"""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from tests.bench import extras
+from tests.bench.ablation import ablation
+from tests.bench.headline import overall
+from tests.bench.losses import losses
+from tests.bench.material import Material, gathered
+from tests.bench.overall import detail
+from tests.bench.page import Section, page
+from tests.bench.pictures import Picture
+from tests.bench.stages import printed, stages
+from tests.bench.sweeps import sweep
+from tests.bench.typed import Unreadable
+
+OPENING = """\
+Written by `python -m tests.bench.report` from the lines of the evaluation; by corpus and by user in
+[detail](benchmarks/detail.md). Baselines are settings of pkb's own engine. The paper is PerCache."""
+
+
+def main() -> int:
+    """Write the pages and the plots."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--to", type=Path, default=Path("docs"))
+    options = parser.parse_args()
+    try:
+        for file in write(options.folder, options.to):
+            print(file)
+    except Unreadable as error:
+        print(f"report: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def write(folder: Path, to: Path) -> list[Path]:
+    """Write the pages and the plots of a folder of measurements; gives the files."""
+    content = made(gathered(folder))
+    for name, text in content.items():
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        (to / name).write_bytes(text)
+    return [to / name for name in content]
+
+
+def made(material: Material) -> dict[str, bytes]:
+    """Give the content of each file, by its path below docs."""
+    from tests.bench.plots import svg
+
+    chosen = sections(material)
+    files = {
+        "benchmarks.md": page("Benchmarks", OPENING, chosen, "benchmarks/").encode(),
+        "benchmarks/detail.md": page(
+            "By corpus and user", "Of [the benchmarks](../benchmarks.md).", detail(material.lines)
+        ).encode(),
+    }
+    return files | {f"benchmarks/{picture.name}.svg": svg(picture) for picture in pictures(chosen)}
+
+
+def sections(material: Material) -> list[Section]:
+    """Give all parts of the page, those without lines saying so."""
+    lines = material.lines
+    return [
+        extras.machine(material),
+        extras.legend(),
+        overall(lines),
+        losses(lines),
+        ablation(lines),
+        *(sweep(lines, kind) for kind in ("tau", "stride", "kv")),
+        stages(lines),
+        printed(lines),
+        extras.operations(material),
+        extras.motivation(material),
+        extras.showcases(material),
+        extras.cases(material),
+        extras.peers(material),
+        extras.missing(material),
+    ]
+
+
+def pictures(chosen: list[Section]) -> list[Picture]:
+    """Give the plots of all parts."""
+    return [picture for section in chosen for picture in section.pictures]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""What lines come to: latency, hits, false hits, words, operations, bytes. Knows no page.
+
+Policies are compared over the questions that all of them were asked (`matched`), of one writer at a time.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean, median, quantiles
+
+from tests.bench import metrics
+from tests.bench.metrics import terms
+from tests.bench.reading import Line
+
+BASELINES = ("naive", "ragcache", "meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime")
+RIVALS = (*BASELINES, "percache")
+MAIN = (*RIVALS, "pkb", "pkb-blocks")
+Groups = Mapping[str, Sequence[Line]]  # by policy
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What the lines of a policy come to; what could not be measured is None."""
+
+    n: int
+    users: int
+    mean_ms: float
+    median_ms: float
+    low_ms: float  # quartiles
+    high_ms: float
+    tiers: Mapping[str, int]
+    foreseen: int  # hits on what was nobody's question
+    known: int  # hits of which it is known whether they are right
+    false: int
+    chunks: int  # in prompts, where chunks were counted
+    found: int  # of these, with tensors kept
+    prompt: int  # tokens
+    reused: int
+    rouge: float | None
+    flops: float  # a question, without nights
+    night_flops: float  # a question
+    night_s: float  # in all
+    written: int  # bytes in all
+    kept: float  # bytes of a user in the end, mean
+
+    @property
+    def lent(self) -> int:
+        """Count the answers that came out of the bank."""
+        return self.tiers["exact"] + self.tiers["semantic"]
+
+
+def summed(lines: Sequence[Line]) -> Sum:
+    """Add up at least one line."""
+    times = [line.ms["total"] for line in lines]
+    low, high = quartiles(times)
+    last = {(line.corpus, line.user): line for line in lines}
+    nights = [line.night for line in lines if line.night]
+    tokens = [line.tokens for line in lines if line.tokens]
+    return Sum(
+        n=len(lines),
+        users=len(last),
+        mean_ms=fmean(times),
+        median_ms=median(times),
+        low_ms=low,
+        high_ms=high,
+        tiers=Counter(line.tier for line in lines),
+        foreseen=sum(line.foreseen for line in lines),
+        known=sum(line.right is not None for line in lines),
+        false=sum(line.right is False for line in lines),
+        chunks=sum(line.chunks or 0 for line in lines),
+        found=sum(line.found or 0 for line in lines),
+        prompt=sum(one.prompt for one in tokens),
+        reused=sum(one.reused for one in tokens),
+        rouge=scored(lines, rouge_l),
+        flops=fmean(line.flops for line in lines),
+        night_flops=sum(night.flops for night in nights) / len(lines),
+        night_s=sum(night.seconds for night in nights),
+        written=sum(line.written for line in lines),
+        kept=fmean(line.bank_bytes + line.kv_bytes for line in last.values()),
+    )
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """Give the lower and the upper quartile of at least one value."""
+    if len(values) == 1:
+        return values[0], values[0]
+    low, _, high = quantiles(values, method="inclusive")
+    return low, high
+
+
+def scored(lines: Iterable[Line], score: Callable[[str, str], float]) -> float | None:
+    """Give the mean score of the answers where there is a gold; a declined question scores 0."""
+    found = [score(line.answer or "", line.gold) for line in lines if terms(line.gold)]
+    return fmean(found) if found else None
+
+
+@lru_cache(1 << 16)
+def rouge_l(answer: str, gold: str) -> float:
+    """Give ROUGE-L of an answer's words."""
+    return metrics.rouge_l(terms(answer), terms(gold))
+
+
+@lru_cache(1 << 16)
+def bleu(answer: str, gold: str) -> float:
+    """Give BLEU of an answer's words."""
+    return metrics.bleu(terms(answer), terms(gold))
+
+
+def share(part: float, whole: float) -> float | None:
+    """Give a part of a whole; None of nothing."""
+    return part / whole if whole else None
+
+
+def by(lines: Iterable[Line], key: Callable[[Line], str]) -> dict[str, list[Line]]:
+    """Sort lines into groups, by name."""
+    found = defaultdict[str, list[Line]](list)
+    for line in lines:
+        found[key(line)].append(line)
+    return dict(sorted(found.items()))
+
+
+def of_policies(lines: Iterable[Line], names: Sequence[str]) -> dict[str, list[Line]]:
+    """Give the lines of those policies that there are, in the order of the names."""
+    found = by(lines, lambda line: line.policy)
+    return {name: found[name] for name in names if name in found}
+
+
+def matched(groups: Groups) -> dict[str, list[Line]]:
+    """Keep the questions that every policy was asked, at the same place of the same user's stream."""
+    keys = [{_place(line) for line in lines} for lines in groups.values()]
+    common = set.intersection(*keys) if keys else set()
+    return {name: [line for line in lines if _place(line) in common] for name, lines in groups.items()}
+
+
+def best(sums: Mapping[str, Sum]) -> str | None:
+    """Name the baseline with the lowest mean latency."""
+    return min((name for name in BASELINES if name in sums), key=lambda name: sums[name].mean_ms, default=None)
+
+
+def _place(line: Line) -> tuple[str, str, int, str]:
+    return line.corpus, line.user, line.number, line.question

@@ -1,0 +1,120 @@
+"""The sections on settings: sensitivity of hits, words and latency to threshold, stride and budget. Knows no file.
+
+A policy's name says what is varied: `pkb-stride3`, `pkb-kv64MB`, `pkb-tau60`, or `percache-tau60`, without guards.
+"""
+
+import re
+from collections.abc import Sequence
+
+from engine.settings import Settings
+from tests.bench.page import Section, of, percent, plain, table
+from tests.bench.pictures import Curve, Curves, Picture
+from tests.bench.reading import Line
+from tests.bench.sums import Sum, bleu, by, matched, of_policies, scored, share, summed
+
+BASES = ("pkb", "percache")
+DEFAULTS = {"tau": Settings().bank.tau, "stride": Settings().idle.stride, "kv": Settings().kv.bytes / 1e6}
+TITLES = {
+    "tau": "Sensitivity to the threshold",
+    "stride": "Sensitivity to the stride",
+    "kv": "Sensitivity to the budget",
+}
+AXES = {"tau": "tau", "stride": "questions foreseen at a time", "kv": "MB of tensors"}
+HEADS = (
+    "n",
+    "bank hits",
+    "false hits",
+    "chunks found",
+    "tokens reused",
+    "ROUGE-L",
+    "BLEU",
+    "mean ms",
+    "median",
+    "quartiles",
+)
+
+
+def sweep(lines: Sequence[Line], kind: str) -> Section:
+    """Set what a varied setting does, by writer; a base stands among its variants at its own value."""
+    rows, panels = list[Sequence[str]](), list[Curves]()
+    for writer, own in by(lines, lambda line: line.writer).items():
+        groups = varied(own, kind)
+        for name, group in groups.items():
+            rows.append((name, writer, f"{value_of(name, kind):g}", *quality(group)))
+        if groups:
+            panels += _panels({name: summed(group) for name, group in groups.items()}, kind, writer)
+    if not rows:
+        example = {"tau": "pkb-tau60", "stride": "pkb-stride3", "kv": "pkb-kv64MB"}[kind]
+        return Section(TITLES[kind], f"Left out: there are no lines of policies like {example}.")
+    text = table(("policy", "writer", AXES[kind], *HEADS), rows, left=2)
+    return Section(TITLES[kind], text, (Picture(kind, TITLES[kind], tuple(panels)),))
+
+
+def varied(lines: Sequence[Line], kind: str) -> dict[str, list[Line]]:
+    """Give the policies among which a setting varies, in its order, over the questions that all were asked.
+
+    A base is among them unless one of them is named for the base's own value.
+    """
+    values = {name: value for name in {line.policy for line in lines} if (value := value_of(name, kind)) is not None}
+    varied = {(_base(name), value) for name, value in values.items() if name not in BASES}
+    bases = {base for base, _ in varied}
+    chosen = [name for name in values if _base(name) in bases and (name, values[name]) not in varied]
+    chosen.sort(key=lambda name: (BASES.index(_base(name)), values[name]))
+    return {name: group for name, group in matched(of_policies(lines, chosen)).items() if group}
+
+
+def value_of(policy: str, kind: str) -> float | None:
+    """Read what a policy's name says of a setting; None where it varies something else."""
+    if policy in BASES:
+        return DEFAULTS[kind]
+    found = re.fullmatch(rf"(?:{'|'.join(BASES)})-{kind}(\d+)(MB|GB)?", policy)
+    if found is None or bool(found[2]) != (kind == "kv"):
+        return None
+    return int(found[1]) * (0.01 if kind == "tau" else 1000.0 if found[2] == "GB" else 1.0)
+
+
+def quality(lines: Sequence[Line]) -> tuple[str, ...]:
+    """Give the cells of HEADS."""
+    one = summed(lines)
+    return (
+        str(one.n),
+        percent(one.lent / one.n),
+        of(one.false, one.known, one.lent - one.known),
+        of(one.found, one.chunks),
+        percent(share(one.reused, one.prompt)),
+        plain(one.rouge),
+        plain(scored(lines, bleu)),
+        plain(one.mean_ms),
+        plain(one.median_ms),
+        f"{plain(one.low_ms)} to {plain(one.high_ms)}",
+    )
+
+
+def _panels(sums: dict[str, Sum], kind: str, writer: str) -> list[Curves]:
+    hits, times = list[Curve](), list[Curve]()
+    for base in BASES:
+        own = [(value_of(name, kind) or 0.0, one) for name, one in sums.items() if _base(name) == base]
+        if not own:
+            continue
+        hits += [
+            Curve(f"{base}, bank hits", base, [(at, 100 * one.lent / one.n) for at, one in own]),
+            Curve(f"{base}, false", base, [(at, 100 * one.false / one.n) for at, one in own], dashed=True),
+        ]
+        if kind != "tau":
+            found = [(at, 100 * one.found / one.chunks) for at, one in own if one.chunks]
+            hits.append(Curve(f"{base}, chunks found", f"{base} chunks", found))
+        times.append(Curve(base, base, [(at, one.mean_ms) for at, one in own]))
+    said, share_of = next(iter(sums.values())).n, "% of questions" if kind == "tau" else "% of questions, of chunks"
+    return [
+        Curves(
+            f"Hits, {writer} (n = {said})",
+            AXES[kind],
+            share_of,
+            hits,
+        ),
+        Curves(f"Mean latency, {writer} (n = {said})", AXES[kind], "ms", times, kind == "kv"),
+    ]
+
+
+def _base(policy: str) -> str:
+    return policy.partition("-")[0]

@@ -1,0 +1,109 @@
+"""A forced model writes what it is told, token by token, and computes all that writing takes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.models import runtime
+from engine.models.caches import length
+from engine.models.loading import load
+from engine.models.meter import Meter, flops
+from engine.models.mlx import Mlx
+from tests.bench.forced import NOT_FOUND, Script, follow, learnt, reply
+from tests.engine.models.shapes import KINDS, TEXT, bpe, make
+from tests.engine.models.traced import traced
+
+GOLD = "on Thursday in the hall of St Anne's"
+BEFORE, QUESTION = tuple(range(10, 80)), tuple(range(20, 51))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Load a small model of random weights."""
+    folder = make(tmp_path_factory.mktemp("models") / "llama", KINDS["llama"] | {"tie_word_embeddings": True})
+    cache = tmp_path_factory.mktemp("cache")
+    runtime.load_blas(cache)
+    return replace(load(folder, name="small", cache=cache, memory_share=0.9), stops=frozenset(), one_line=False)
+
+
+def told(model: Mlx, says: str | None, most: int = 64) -> tuple[list[str], Meter, int]:
+    """Have a model write behind a prompt; gives the pieces, what it did for them, and what its cache then holds."""
+    forced = follow(replace(model, meter=Meter()), Script(says))
+    cache = forced.begin()
+    forced.prefill(cache, BEFORE)
+    pieces = list(forced.decode(cache, QUESTION, most))
+    return pieces, forced.meter, length(cache)
+
+
+def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
+    pieces, meter, held = told(plain, GOLD)
+    ids = plain.tokens(GOLD)
+    assert "".join(pieces) == GOLD
+    assert len(pieces) == len(ids)
+    assert (meter.read, meter.written) == (len(BEFORE) + len(QUESTION), len(ids))
+    assert held == len(BEFORE) + len(QUESTION) + len(ids)
+
+
+def test_what_is_computed_for_a_script_is_what_the_formula_says(plain: Mlx) -> None:
+    count, prompt = len(plain.tokens(GOLD)), len(BEFORE) + len(QUESTION)
+    pairs = len(BEFORE) ** 2 + len(QUESTION) * prompt + sum(prompt + number for number in range(1, count + 1))
+    _, meter, _ = told(plain, GOLD)
+    size = plain.size
+    products = size.parameters * (prompt + count) + size.head_parameters * count
+    assert flops(size, meter) == 2 * products + 4 * size.layers * size.width * pairs
+
+
+def test_the_layers_compute_what_is_counted_for_a_script(plain: Mlx) -> None:
+    with traced(plain) as counted:
+        _, meter, _ = told(plain, GOLD)
+    layers = replace(plain.size, head_parameters=0)
+    assert flops(layers, meter) == pytest.approx(counted[0], rel=0.01)
+
+
+def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -> None:
+    ids = plain.tokens(GOLD)
+    forced, cache, other = follow(plain, Script(GOLD)), plain.begin(), plain.begin()
+    for one in (cache, other):
+        plain.prefill(one, BEFORE)
+    list(forced.decode(cache, QUESTION, 64))
+    plain.logits(other, QUESTION)
+    for id in ids:
+        plain.logits(other, [id])
+    assert (plain.logits(cache, [7]) == plain.logits(other, [7])).all()
+
+
+def test_a_script_is_cut_where_an_answer_would_be(plain: Mlx) -> None:
+    pieces, meter, _ = told(plain, GOLD, most=3)
+    assert len(pieces) == 3
+    assert meter.written == 2  # nobody asks what follows the last one
+
+
+def test_without_a_script_the_model_speaks_for_itself(plain: Mlx) -> None:
+    cache = plain.begin()
+    plain.prefill(cache, BEFORE)
+    assert told(plain, None)[0] == list(plain.decode(cache, QUESTION, 64))
+
+
+@pytest.mark.parametrize(
+    ("answer", "chunks", "wanted"),
+    [
+        ("in room 204", ["The tent is green.", "It is in room 204."], "in room 204 [2]"),
+        ("at\nsix", ["We meet at six."], "at six [1]"),
+        ("of no word there", ["One.", "Two."], "of no word there [1]"),
+        ("", ["We meet at six."], NOT_FOUND),
+        ("at six", [], NOT_FOUND),
+    ],
+)
+def test_an_answer_is_one_line_with_the_number_of_the_chunk_that_says_it(
+    answer: str, chunks: Sequence[str], wanted: str
+) -> None:
+    assert reply(answer, chunks) == wanted
+
+
+def test_a_tokenizer_learnt_from_the_documents_takes_few_tokens_for_their_words(tmp_path: Path) -> None:
+    learnt([TEXT] * 3).save(str(tmp_path / "tokenizer.json"))
+    found, usual = learnt([TEXT] * 3).encode(TEXT), bpe(300).encode(TEXT)
+    assert len(found.ids) < len(usual.ids) / 2
+    assert learnt([TEXT]).decode(found.ids, skip_special_tokens=False) != ""

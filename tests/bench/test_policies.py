@@ -1,0 +1,84 @@
+"""Baselines are settings of the engine, and each lacks what its name says."""
+
+import re
+
+import pytest
+
+from engine.idle.units import KINDS
+from engine.settings import Settings, keys, put
+from tests.bench.policies import POLICIES, Policy
+
+
+def settled(policy: Policy) -> dict[str, object]:
+    """Give all settings under a policy, those of the engine where it says nothing."""
+    settings = Settings()
+    for key, value in policy.settings.items():
+        settings = put(settings, key, value)
+    return keys(settings)
+
+
+def test_the_baselines_come_first_and_pkb_last() -> None:
+    wanted = ["naive", "ragcache", "meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime"]
+    assert list(POLICIES) == [*wanted, "percache", "pkb"]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_is_found_by_a_name_that_a_file_may_have(name: str) -> None:
+    assert POLICIES[name].name == name
+    assert re.fullmatch(r"[a-z-]+", name)
+    assert POLICIES[name].title
+    assert POLICIES[name].about
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))
+def test_every_setting_is_one_of_the_engine_and_reaches_it(policy: Policy) -> None:
+    found = settled(policy)
+    assert {key: found[key] for key in policy.settings} == dict(policy.settings)
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))
+def test_there_are_nights_where_something_is_foreseen_and_no_others(policy: Policy) -> None:
+    assert bool(policy.nights) == bool(policy.foresee)
+    assert set(policy.nights) <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "bank", "reuse"),
+    [
+        ("naive", False, "off"),
+        ("ragcache", False, "prefix"),
+        ("meancache", True, "off"),
+        ("sleeptime", True, "off"),
+        ("ragcache-meancache", True, "prefix"),
+        ("ragcache-sleeptime", True, "prefix"),
+        ("percache", True, "prefix"),
+        ("pkb", True, "prefix"),
+    ],
+)
+def test_each_has_the_caches_that_its_name_says(name: str, bank: bool, reuse: str) -> None:
+    policy = POLICIES[name]
+    assert policy.bank is bank
+    assert settled(policy)["kv.reuse"] == reuse
+    assert (settled(policy)["bank.semantic"] == "on") is bank
+
+
+@pytest.mark.parametrize("name", ["meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime", "percache"])
+def test_the_baselines_with_a_bank_go_by_cosine_alone_at_the_papers_threshold(name: str) -> None:
+    found = settled(POLICIES[name])
+    assert found["bank.tau"] == 0.85
+    assert {found[f"bank.{part}"] for part in ("guard", "evidence", "verify", "check")} == {"off"}
+
+
+def test_percache_is_as_the_paper_prints_it() -> None:
+    found = settled(POLICIES["percache"])
+    wanted = {"ask.k": 2, "kv.order": "relevance", "kv.score": "lfu", "idle.stride": 5, "kv.bits": 0}
+    assert {key: found[key] for key in wanted} == wanted
+    assert [name for name, policy in POLICIES.items() if policy.printed] == ["percache"]
+
+
+def test_pkb_is_measured_as_it_is_installed() -> None:
+    assert settled(POLICIES["pkb"]) == keys(Settings())
+
+
+def test_sleep_time_alone_keeps_no_answer_to_what_was_asked() -> None:
+    assert [name for name, policy in POLICIES.items() if not policy.keeps] == ["sleeptime", "ragcache-sleeptime"]
