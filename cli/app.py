@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated
 
@@ -72,6 +73,9 @@ def main() -> None:
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     os.environ.update(dict.fromkeys(_QUIET, "1"))
+    # To LanceDB a missing folder of temporary files looks like damaged tables; without the name there is the usual one.
+    if not Path(os.environ.get("TMPDIR", "/")).is_dir():
+        del os.environ["TMPDIR"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no reason to stop
             stream.reconfigure(errors="backslashreplace")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
 os.environ["PKB_DAEMON"] = "off"
+TMPDIR = os.environ.get("TMPDIR")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -19,3 +21,17 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no folder of real data beside this checkout")
     return SHARED
+
+
+@pytest.fixture(autouse=True)
+def _usual_temporary_folder() -> Iterator[None]:
+    """Undo that a model, once loaded, points temporary files into the cache of its home, which may be gone by then."""
+    _point_temporary_files_to(TMPDIR)
+    yield
+    _point_temporary_files_to(TMPDIR)
+
+
+def _point_temporary_files_to(folder: str | None) -> None:
+    os.environ.pop("TMPDIR", None)
+    if folder is not None:
+        os.environ["TMPDIR"] = folder

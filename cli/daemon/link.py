@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 SILENCE_S = 2.0  # a process that works says so four times as often
 _BYTES = 1 << 16
+_END_S, _NAP_S = 0.2, 0.005
 
 
 class Lost(Exception):
@@ -68,9 +70,18 @@ class Link:
         """End a process that hangs, for it may hold a model; everything it kept survives that."""
         with suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
-            while self._end.recv(_BYTES):  # until it is gone, and its locks with it
+            while self._end.recv(_BYTES):  # until it ends
                 pass
+            _outlive(self.pid)
         raise Lost
+
+
+def _outlive(pid: int) -> None:
+    """Wait until a process is gone that was ended: its locks may go a moment after its sockets."""
+    until = time.monotonic() + _END_S
+    while time.monotonic() < until:
+        os.kill(pid, 0)
+        time.sleep(_NAP_S)
 
 
 def record_of(home: "Home") -> Path:

@@ -1,4 +1,4 @@
-"""`make bench`: every measurement in turn, over the public sets beside the checkout where they are there."""
+"""`python -m tests.bench`: every measurement in turn, for hours, over the public sets where they are there."""
 
 import os
 import subprocess
@@ -33,9 +33,7 @@ WITH_DATA = (
     ["hits", str(DATA)],
     ["sessions", str(DATA / "locomo")],
     ["showcase"],
-    ["cases", "a"],
-    ["cases", "b"],
-    ["cases", "c"],
+    ["cases", "a", "b", "c"],
 )
 
 

@@ -1,7 +1,7 @@
 """PerCache's three scheduler cases on the first questions of one user: what a changed setting changes from then on.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.cases a|b|c [--model nano|135M] [--user NAME]`. After every question 5
-more are foreseen and readied. a: tau from .85 to .90 after question 2, so that foreseen questions are read and not
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.cases CASE... [--model nano|135M] [--user NAME]`. After every question
+5 more are foreseen and readied. a: tau from .85 to .90 after question 2, so that foreseen questions are read and not
 answered: operations saved. b: tau from .90 to .85 after question 5: what was only read is answered at night, and the
 later questions. c: a small budget of tensors that grows after question 6: nodes matched by questions asked anew. Each
 case is run beside the same life without the change. Weights of 135M are random: for operations and time, not words.
@@ -78,22 +78,28 @@ class Case:
 
 
 def main() -> None:
-    """Run one case."""
+    """Run the cases, each on a home of its own."""
     options = arguments()
+    for name in options.cases:
+        run(name, options)
+
+
+def run(name: str, options: Namespace) -> None:
+    """Run one case."""
     with TemporaryDirectory() as folder:
         home = Path(folder, "made")
         questions = prepared(options.user, home)[: options.questions]
         settings = {"model.name": str(model(options.model, Path(folder))), **SIZES[options.model]}
-        print(f"case {options.case}, {options.model}, {options.user}, {len(questions)} questions")
+        print(f"case {name}, {options.model}, {options.user}, {len(questions)} questions")
         with Life(home, settings):
             pass  # a BLAS that MLX needs lies in the cache from now on, and counts in every life
-        {"a": a, "b": b, "c": c}[options.case](Case(home, settings, questions, options.foreseen), options.model)
+        {"a": a, "b": b, "c": c}[name](Case(home, settings, questions, options.foreseen), options.model)
 
 
 def arguments() -> Namespace:
     """Read the command line."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=("a", "b", "c"))
+    parser.add_argument("cases", nargs="+", choices=("a", "b", "c"))
     parser.add_argument("--model", choices=tuple(SIZES), default="nano")
     parser.add_argument("--user", choices=tuple(USERS), default="locomo")
     parser.add_argument("--questions", type=int, default=QUESTIONS)

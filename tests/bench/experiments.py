@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import PIPE
 from time import perf_counter
 from typing import Any
 
@@ -19,13 +20,13 @@ from tests.bench.corpora import users
 from tests.bench.harness import replay
 from tests.bench.lines import Work
 from tests.bench.living import SHARED
-from tests.bench.policies import POLICIES, Policy
+from tests.bench.policies import POLICIES, TAU, Policy
 
 OUT = Path("build/bench")
 TOP = 2  # chunks (PerCache 5.1)
 TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 STRIDES = (1, 2, 3, 4, 5)
-BUDGETS = (4, 16, 64)  # MB of tensors; a prompt of two chunks takes about 15 at the 135M shape
+BUDGETS = (25, 100)  # MB of tensors; a prompt of two chunks takes about 15 at the 135M shape
 PUBLIC = ("locomo", "qmsum", "enron-annotated", "clinton-foia")
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "bank": {"bank": False, "settings": {"bank.semantic": "off"}},
@@ -58,7 +59,7 @@ def main() -> int:
         print(f"{experiment.name}: {units} units, {perf_counter() - begun:.0f} s", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     machine.note(options.out, options.out / "models", " ".join(("python -m tests.bench.experiments", *sys.argv[1:])))
-    failed = 0 if options.only else sum(run(words) for words in others(options))
+    failed = 0 if options.only else sum(run(words, file) for words, file in others(options))
     report.write(options.out, options.to)
     return failed
 
@@ -85,19 +86,26 @@ def works(experiment: Experiment, options: Namespace) -> Iterator[Work]:
                 yield Work(user, policy, experiment.writer, experiment.questions)
 
 
-def others(options: Namespace) -> Iterator[list[str]]:
-    """Give the measurements that are no replays, each a module of its own."""
+def others(options: Namespace) -> Iterator[tuple[list[str], Path | None]]:
+    """Give the measurements that are no replays, each a module of its own, and where what it prints is kept."""
     where = ["--to", str(options.out)]
-    yield ["operations", *where, "--model", "135M"]
-    yield ["motivation", *where, "--data", str(options.data)]
+    yield ["operations", *where], None
     if options.scope == "whole":
-        yield ["peers", *where]
+        yield ["motivation", *where, "--data", str(options.data), "--users", "1"], None
+        yield ["peers", *where], None
+        yield ["reuse", "135M", "--rounds", "3", "--lengths", "650"], options.out / "article.txt"
+        if options.data.is_dir():
+            yield ["showcase", "--users", "locomo", "--writers", "nano"], options.out / "showcase.txt"
+            yield ["cases", "a", "b", "c"], options.out / "cases.txt"
 
 
-def run(words: Sequence[str]) -> bool:
+def run(words: Sequence[str], file: Path | None) -> bool:
     """Run a module of measurements; tells whether it failed."""
     print(f"python -m tests.bench.{' '.join(words)}", flush=True)
-    return subprocess.run([sys.executable, "-m", f"tests.bench.{words[0]}", *words[1:]], check=False).returncode != 0
+    done = subprocess.run([sys.executable, "-m", f"tests.bench.{words[0]}", *words[1:]], stdout=PIPE, check=False)
+    if file:
+        file.write_bytes(done.stdout)
+    return done.returncode != 0
 
 
 def varied(name: str, suffix: str, settings: Mapping[str, Any], **changes: Any) -> Policy:
@@ -112,21 +120,24 @@ def at(top: int, policies: Sequence[Policy]) -> list[Policy]:
     return [replace(one, settings={**one.settings, "ask.k": top}) for one in policies]
 
 
-def ablated() -> Iterator[Policy]:
-    """Give pkb without each of its parts, at both thresholds of PerCache's ablation (5.4)."""
-    for tau in (0.85, 0.80):
-        end = "" if tau == 0.85 else "-tau80"
-        if end:
-            yield varied("pkb", "tau80", {"bank.tau": tau})
-        for part, changes in PARTS.items():
-            rest = dict(changes)
-            yield varied("pkb", f"no-{part}{end}", {**rest.pop("settings", {}), "bank.tau": tau}, **rest)
+def ablated(tau: float) -> Iterator[Policy]:
+    """Give pkb without each of its parts, and whole where its threshold is not the usual one (PerCache 5.4)."""
+    end = "" if tau == TAU else f"-tau{round(100 * tau)}"
+    if end:
+        yield varied("pkb", end[1:], {"bank.tau": tau})
+    for part, changes in PARTS.items():
+        rest = dict(changes)
+        yield varied("pkb", f"no-{part}{end}", {**rest.pop("settings", {}), "bank.tau": tau}, **rest)
 
 
-def sensitive() -> list[Policy]:
-    """Give thresholds, with the guards and without, and strides (PerCache 5.6)."""
-    taus = [varied(name, f"tau{round(100 * tau)}", {"bank.tau": tau}) for name in ("pkb", "percache") for tau in TAUS]
-    return [*taus, *(varied("pkb", f"stride{number}", {}, foresee=number) for number in STRIDES)]
+def taus() -> list[Policy]:
+    """Give thresholds, with the guards and without (PerCache 5.6)."""
+    return [varied(name, f"tau{round(100 * tau)}", {"bank.tau": tau}) for name in ("pkb", "percache") for tau in TAUS]
+
+
+def strides() -> list[Policy]:
+    """Give numbers of questions that are foreseen at a time (PerCache 5.6)."""
+    return [varied("pkb", f"stride{number}", {}, foresee=number) for number in STRIDES]
 
 
 def budgets() -> list[Policy]:
@@ -134,23 +145,32 @@ def budgets() -> list[Policy]:
     return [varied("pkb", f"kv{size}MB", {"kv.bytes": size * 1_000_000}) for size in BUDGETS]
 
 
-EIGHT = tuple(POLICIES.values())
+def named(*names: str) -> list[Policy]:
+    """Give policies by name."""
+    return [POLICIES[name] for name in names]
+
+
 BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks", "kv.bytes": 1_000_000_000})
-FOUR = [POLICIES[name] for name in ("naive", "ragcache-meancache", "percache", "pkb")]
+EIGHT = tuple(POLICIES.values())
+FIVE = named("naive", "meancache", "sleeptime", "percache", "pkb")  # by quotes there are no tensors to tell others by
+FOUR = named("naive", "ragcache-meancache", "percache", "pkb")
+SIX = [*FOUR, *named("ragcache-sleeptime"), BLOCKS]
 WHOLE = (
-    Experiment("words", "quote", ("synthetic", *PUBLIC, "paraphrase"), EIGHT, 2, 150),
-    Experiment("time", "135M", ("synthetic",), at(TOP, [*EIGHT, BLOCKS]), 1, 20),
-    Experiment("public", "135M", PUBLIC, at(TOP, [*EIGHT, BLOCKS]), 1, 6),
-    Experiment("ablation", "135M", ("synthetic",), at(TOP, list(ablated())), 1, 20),
-    Experiment("budget", "135M", ("synthetic",), at(TOP, budgets()), 1, 20),
-    Experiment("shape", "0.5B", ("synthetic",), at(TOP, FOUR), 1, 6),
-    Experiment("sensitivity", "quote", ("synthetic", "paraphrase"), sensitive(), 1, 120),
-    Experiment("nano", "nano", ("synthetic",), EIGHT, 1, 60),
+    Experiment("time", "135M", ("synthetic",), at(TOP, [*EIGHT, BLOCKS]), 1, 10),
+    Experiment("public", "135M", PUBLIC, at(TOP, SIX), 1, 3),
+    Experiment("ablation", "135M", ("synthetic",), at(TOP, list(ablated(0.85))), 1, 10),
+    Experiment("budget", "135M", ("synthetic",), at(TOP, budgets()), 1, 6),
+    Experiment("shape", "0.5B", ("synthetic",), at(TOP, FOUR), 1, 3),
+    Experiment("nano", "nano", ("synthetic",), FOUR, 1, 40),
+    Experiment("words", "quote", ("synthetic", *PUBLIC, "paraphrase"), FIVE, 1, 60),
+    Experiment("parts", "quote", ("synthetic",), [*ablated(0.85), *ablated(0.80)], 1, 70),
+    Experiment("taus", "quote", ("synthetic",), taus(), 1, 70),
+    Experiment("strides", "quote", ("synthetic",), strides(), 1, 70),
 )
 QUICK = (
-    Experiment("words", "quote", ("synthetic",), EIGHT, 1, 60),
-    Experiment("nano", "nano", ("synthetic",), EIGHT, 1, 30),
-    Experiment("time", "135M", ("synthetic",), at(TOP, FOUR), 1, 6),
+    Experiment("words", "quote", ("synthetic",), FIVE, 1, 40),
+    Experiment("nano", "nano", ("synthetic",), FOUR, 1, 20),
+    Experiment("time", "135M", ("synthetic",), at(TOP, FOUR), 1, 3),
 )
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE}
 

@@ -1,6 +1,7 @@
 """The sections that other measurements leave beside the lines, and those that say what is not there. Knows no file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean, median
 
 from tests.bench.material import Machine, Material, Motive
@@ -18,6 +19,10 @@ are missing here, and `pkb bench --model NAME` makes them on a machine that has 
 - how well a capable model foresees questions: here templates do, for all policies alike;
 - how often its one word on a like question's answer is right;
 - latency on the machine of whoever asks: it scales with the model and the machine, tiers and tokens do not."""
+ARTICLE = (
+    "It reports a first token 4.2 times as soon with 180 tokens of a prompt kept, and 71 % of that saving where 71 % "
+    "of the tokens are shared."
+)
 
 
 def machine(material: Material) -> Section:
@@ -85,6 +90,12 @@ def showcases(material: Material) -> Section:
 def cases(material: Material) -> Section:
     """Show what the scheduler did when a setting changed."""
     return _shown("The scheduler's cases", material.cases, "cases.txt")
+
+
+def article(material: Material) -> Section:
+    """Set kept tensors beside the article on prefix caching."""
+    shown = _shown("The prefix-caching article", material.article, "article.txt")
+    return replace(shown, text=f"{ARTICLE}\n\n{shown.text}")
 
 
 def peers(material: Material) -> Section:

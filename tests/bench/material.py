@@ -64,6 +64,7 @@ class Material:
     unmade: tuple[str, ...] = ()  # of peers, in words
     showcase: str = ""
     cases: str = ""
+    article: str = ""
 
 
 def gathered(folder: Path) -> Material:
@@ -81,6 +82,7 @@ def gathered(folder: Path) -> Material:
         peers.texts("missing") if peers and "missing" in peers.values else (),
         _text(folder / "showcase.txt"),
         _text(folder / "cases.txt"),
+        _text(folder / "article.txt"),
     )
 
 

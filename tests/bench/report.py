@@ -79,6 +79,7 @@ def sections(material: Material) -> list[Section]:
         extras.motivation(material),
         extras.showcases(material),
         extras.cases(material),
+        extras.article(material),
         extras.peers(material),
         extras.missing(material),
     ]

@@ -94,6 +94,13 @@ def test_asking_with_a_full_disk_is_one_line(fresh: Pkb, small_disk: Path) -> No
     assert FULL.fullmatch(ran.err)
 
 
+def test_a_missing_folder_of_temporary_files_is_no_damage(tmp_path: Path) -> None:
+    environ = {**environment(tmp_path), "TMPDIR": str(tmp_path / "gone")}
+    command = [sys.executable, "-m", "cli.app", "ingest", str(DATA / "mail" / "mh")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, "damaged" in done.stderr) == (0, False)
+
+
 def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_read(tmp_path: Path, closed: list[Path]) -> None:
     folder = tmp_path / "mail" / "private"
     folder.mkdir(parents=True)
