@@ -85,7 +85,7 @@ def idle(
         from cli.daemon import shift
 
         report = shift.work(opened, asked, partial(work, opened, asked, quiet=as_json))
-    seconds = time.monotonic() - asked.began
+        seconds = time.monotonic() - asked.began  # but for the closing of files
     if as_json:
         out.data(ahead.row(report, seconds, dry_run=dry_run))
         return

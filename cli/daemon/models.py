@@ -82,12 +82,16 @@ class Models:
 
     def forget(self) -> None:
         """Have no model in memory any more; the right to have one stays."""
-        self.close()
-        if self._model is not None:
+        if self.drop():
             from engine.models.memory import release
 
-            self._model, self._key = None, None
             release()
+
+    def drop(self) -> bool:
+        """Hold on to no model any more, and tell whether there was one; its memory goes when nobody else does."""
+        self.close()
+        there, self._model, self._key = self._model is not None, None, None
+        return there
 
     def free(self) -> None:
         """Let go of the right to have a model, which must be forgotten, or end with the process."""
