@@ -92,7 +92,7 @@ def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_abou
 
 def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(night: Pkb) -> None:
     without = night("ask", NEW, "--json", "--no-cache").row
-    night("idle", "--force")
+    night("idle", "--force", "--max-predictions", "0")
     found = night("ask", NEW, "--json").row
     assert (found["answer"], found["sources"]) == (without["answer"], without["sources"])
     assert found["tokens"]["reused"] > 0 == without["tokens"]["reused"]
@@ -102,7 +102,7 @@ def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(night: Pk
     before = night("stats", "--json").row
     history = rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked")
     answers = rows(night, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key")
-    assert night("idle", "--force", "--json").row["done"]
+    assert night("idle", "--force", "--max-predictions", "0", "--json").row["done"]
     after = night("stats", "--json").row
     assert rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
     assert rows(night, "SELECT * FROM kv_counts") == []

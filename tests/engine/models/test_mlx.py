@@ -36,7 +36,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     cache, before = tmp_path_factory.mktemp("cache"), os.environ.get("TMPDIR")
     load_blas(cache)  # before `make` imports MLX, whose own multiplies any number of rows alike
     yield lambda folder: load(folder, name=folder.name, cache=cache, memory_share=0.9)
-    os.environ.pop("TMPDIR")
+    os.environ.pop("TMPDIR", None)
     os.environ.update({"TMPDIR": before} if before else {})
 
 
