@@ -131,6 +131,7 @@ def test_what_it_says_fits_a_screen(asked: Pkb, model: tuple[str, ...]) -> None:
     assert max(map(len, ran.out.splitlines())) <= 120
 
 
+@pytest.mark.soak
 def test_answers_in_blocks_are_compared_where_that_is_wanted(words: Pkb) -> None:
     row = words("bench", "--blocks", "--json").row["blocks"]
     assert row["tokens"] > row["questions"] == 2

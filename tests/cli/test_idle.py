@@ -90,6 +90,7 @@ def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_abou
     assert tokens(pkb, "Who has the spare key to the workshop?")["reused"] == system
 
 
+@pytest.mark.soak
 def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(night: Pkb) -> None:
     without = night("ask", NEW, "--json", "--no-cache").row
     night("idle", "--force", "--max-predictions", "0")

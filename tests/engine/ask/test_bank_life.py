@@ -204,7 +204,7 @@ class BankLife(RuleBasedStateMachine):
 
 TestBankLife = BankLife.TestCase
 TestBankLife.settings = settings(
-    max_examples=12, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=5, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

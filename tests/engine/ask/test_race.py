@@ -86,8 +86,8 @@ class Way:
 
 WAYS = {
     "new": Way(None, QUESTION, "full", 1.0),
-    "again": Way(QUESTION, QUESTION, "exact", 0.6),
-    "alike": Way(QUESTION, LIKE, "semantic", 0.4),
+    "again": Way(QUESTION, QUESTION, "exact", 0.3),
+    "alike": Way(QUESTION, LIKE, "semantic", 0.2),
 }
 
 
