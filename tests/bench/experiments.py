@@ -50,6 +50,10 @@ class Experiment:
 def main() -> int:
     """Do the experiments of a scope; gives the number of other measurements that failed."""
     options = arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
+    only = ["--only", *options.only] if options.only else []
+    command = " ".join(("python -m tests.bench.experiments", options.scope, *only))
+    machine.note(options.out, options.out / "models", command)  # before MLX is imported, which would take its own BLAS
     chosen = [one for one in SCOPES[options.scope] if not options.only or one.name in options.only]
     for experiment in chosen:
         begun, units = perf_counter(), 0
@@ -57,8 +61,6 @@ def main() -> int:
             replay(work, options.out)
             units += 1
         print(f"{experiment.name}: {units} units, {perf_counter() - begun:.0f} s", flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    machine.note(options.out, options.out / "models", " ".join(("python -m tests.bench.experiments", *sys.argv[1:])))
     failed = 0 if options.only else sum(run(words, file) for words, file in others(options))
     report.write(options.out, options.to)
     return failed
