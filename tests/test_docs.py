@@ -46,8 +46,8 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 def test_every_make_target_in_the_documentation_is_there() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (PROJECT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = {name for page in PAGES for name in re.findall(r"^make ([a-z]+)", page.read_text("utf-8"), re.MULTILINE)}
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = {name for page in PAGES for name in re.findall(r"^make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)}
     assert named - targets == set()
 
 

@@ -90,15 +90,16 @@ def works(experiment: Experiment, options: Namespace) -> Iterator[Work]:
 
 def others(options: Namespace) -> Iterator[tuple[list[str], Path | None]]:
     """Give the measurements that are no replays, each a module of its own, and where what it prints is kept."""
+    if options.scope == "quick":
+        return
     where = ["--to", str(options.out)]
     yield ["operations", *where], None
-    if options.scope == "whole":
-        yield ["motivation", *where, "--data", str(options.data), "--users", "1"], None
-        yield ["peers", *where], None
-        yield ["reuse", "135M", "--rounds", "3", "--lengths", "650"], options.out / "article.txt"
-        if options.data.is_dir():
-            yield ["showcase", "--users", "locomo", "--writers", "nano"], options.out / "showcase.txt"
-            yield ["cases", "a", "b", "c"], options.out / "cases.txt"
+    yield ["motivation", *where, "--data", str(options.data), "--users", "1"], None
+    yield ["peers", *where], None
+    yield ["reuse", "135M", "--rounds", "3", "--lengths", "650"], options.out / "article.txt"
+    if options.data.is_dir():
+        yield ["showcase", "--users", "locomo", "--writers", "nano"], options.out / "showcase.txt"
+        yield ["cases", "a", "b", "c"], options.out / "cases.txt"
 
 
 def run(words: Sequence[str], file: Path | None) -> bool:
@@ -170,9 +171,9 @@ WHOLE = (
     Experiment("strides", "quote", ("synthetic",), strides(), 1, 70),
 )
 QUICK = (
-    Experiment("words", "quote", ("synthetic",), FIVE, 1, 40),
-    Experiment("nano", "nano", ("synthetic",), FOUR, 1, 20),
-    Experiment("time", "135M", ("synthetic",), at(TOP, FOUR), 1, 3),
+    Experiment("words", "quote", ("synthetic",), FIVE, 1, 30),
+    Experiment("nano", "nano", ("synthetic",), FOUR, 1, 15),
+    Experiment("time", "135M", ("synthetic",), at(TOP, FOUR), 1, 2),
 )
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE}
 
