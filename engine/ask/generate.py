@@ -100,7 +100,7 @@ def read_ahead(
     reading = load()
     segments = segments_of(reading, question, evidence, now, most, order)
     with ExitStack() as held:
-        read(reading, segments.ids[:-1], trace, held).keep()
+        _done(read(reading, segments.ids[:-1], trace, held))
 
 
 def segments_of(
@@ -141,13 +141,21 @@ def read(reading: Reading, before: Sequence[Ids], trace: Trace, held: ExitStack)
     if reading.ropes:
         return blocks.read(reading, before, trace, held)
     found, kept = prefill(reading, before, trace, held), reading.kept
-    return Read(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.asked) if kept else lambda: 0)
+    if kept is None:
+        return Read(found.cache, found.reused, lambda: 0)
+    release = partial(kept.model.release, found.cache)
+    return Read(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.asked), release)
 
 
 def _keep(read: Read, held: ExitStack) -> None:
     """Keep what was computed, and let go of what was used; nobody waits for an answer any more."""
     with held:
-        read.keep()
+        _done(read)
+
+
+def _done(read: Read) -> None:
+    read.keep()
+    read.release()
 
 
 def _tell(shown: str, said: str, say: Say | None) -> str:

@@ -152,4 +152,5 @@ def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
             return Outcome("changed")  # what the bank no longer holds must not be read
         read = prefill(ahead.reading, path, Trace(asked=False), held)
         whole = len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
+        kept.model.release(read.cache)
     return DONE if whole else Outcome("room")

@@ -38,11 +38,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A cache that has read all segments but the last; `reused` tokens by segment; `keep` keeps what was computed."""
+    """A cache that has read all segments but the last; `reused` tokens by segment.
+
+    `keep` keeps what was computed, `release` lets go of the cache when nobody reads it any more.
+    """
 
     cache: Any
     reused: tuple[int, ...]
     keep: Callable[[], int]
+    release: Callable[[], None] = lambda: None
 
 
 def read(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Read:

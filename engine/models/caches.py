@@ -5,7 +5,7 @@ It knows no prompts and no files but safetensors. MLX is imported inside functio
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,19 @@ from store.kv_files import Tensor
 
 Cache = list[Any]  # one of mlx-lm's caches a layer
 Fleeting = Mapping[str, Any]  # arrays of a segment that its cache does not hold on to
+_MOST_SPARE = 256 << 20  # bytes that lie idle between two questions, at most
+
+
+@dataclass(slots=True)
+class Spare:
+    """The memory of a cache that nobody needs any more, for the next one; mutable. One thread's."""
+
+    arrays: Arrays = field(default_factory=dict)
+
+    def take(self) -> Arrays:
+        """Give what there is, which is the taker's from then on."""
+        taken, self.arrays = self.arrays, {}
+        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +116,15 @@ def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, *, direct: bool = True) -> Cache:
+def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare: Spare | None = None) -> Cache:
     """Have an empty cache read what the files hold, one behind the other, of the last `lent` tokens.
 
-    Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks. With `direct` no
+    Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks. With `spare` no
     array stands between a file and the cache, which works for tensors that are kept as they are.
     """
     try:
-        if direct and sliceable(cache):
-            return _hold(cache, *straight.read(paths, lent))
+        if spare is not None and sliceable(cache):
+            return _hold(cache, *straight.read(paths, lent, spare.take()))
         opened = files(paths)
         for name, part in _parts(cache):
             parts.put(part, name, opened, lent)
@@ -119,6 +132,20 @@ def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, *, dir
     except (RuntimeError, ValueError, LookupError) as error:
         raise Unreadable(type(error).__name__) from error
     return cache
+
+
+def release(cache: Cache, spare: Spare) -> None:
+    """Empty a cache that nobody reads any more; its memory is spare where it is keys and values of every token."""
+    import mlx.core as mx
+
+    if not cache or not sliceable(cache) or any(layer.empty() for layer in cache):
+        return
+    both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
+    arrays = {f"{number}.{kv}": array for number, pair in both for kv, array in pair}
+    cache.clear()
+    mx.eval(list(arrays.values()))
+    if sum(array.nbytes for array in arrays.values()) <= _MOST_SPARE:
+        spare.arrays = arrays
 
 
 def _hold(cache: Cache, found: Arrays, count: int) -> Cache:

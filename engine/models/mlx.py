@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import caches
-from engine.models.caches import Cache, Fleeting, Form
+from engine.models.caches import Cache, Fleeting, Form, Spare
 from engine.models.meter import Meter, Size
 from engine.models.protocols import Frame
 from engine.models.runtime import Device, device
@@ -49,6 +49,7 @@ class Mlx:
     model: Any = field(repr=False)
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
+    spare: Spare = field(default_factory=Spare, repr=False)
     breathe: Callable[[], None] = field(default=_nothing, repr=False)
 
     def tokens(self, text: str) -> list[int]:
@@ -116,7 +117,12 @@ class Mlx:
         Arrays are read in the thread that asks.
         """
         # Whether MLX's memory is written to by writing to its buffer was not tried where that is another device's.
-        return caches.restore(self.begin(), paths, lent, direct=not self.bits and device() != "cuda")
+        direct = not self.bits and device() != "cuda"
+        return caches.restore(self.begin(), paths, lent, self.spare if direct else None)
+
+    def release(self, cache: Cache) -> None:
+        """Empty a cache that nobody reads any more: the next one may be read into its memory."""
+        caches.release(cache, self.spare)
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Read the last segment and give the logits of what follows: (vocabulary,)."""

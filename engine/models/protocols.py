@@ -103,3 +103,7 @@ class Sliceable(Protocol):
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Any:
         """Give a cache that has read what these files hold in turn, of the last one only `lent` tokens; Unreadable."""
         ...
+
+    def release(self, cache: Any) -> None:
+        """Empty a cache that nobody reads any more: the next one may be read into its memory."""
+        ...

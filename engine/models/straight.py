@@ -1,7 +1,8 @@
 """Reads keys and values of one file behind the other straight to where a cache holds them, each byte copied once.
 
-`mx.load` and a join copy each byte twice. Knows the safetensors format and no caches. MLX is imported inside functions,
-since BLAS must be there before it.
+`mx.load` and a join copy each byte twice. Memory that is new to MLX is cleared first, which takes longer than reading;
+so that of a cache that is no longer needed is read into where there is one. Knows the safetensors format and no caches.
+MLX is imported inside functions, since BLAS must be there before it.
 """
 
 import json
@@ -49,10 +50,11 @@ class _File:
     kinds: Mapping[str, _Kind]
 
 
-def read(paths: Sequence[Path], lent: int | None = None) -> tuple[Arrays, int]:
+def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = None) -> tuple[Arrays, int]:
     """Give the tensors of the files, joined, of the last file `lent` tokens; and how many tokens that is; Unreadable.
 
-    Behind them there is room for more: (1, heads, at least so many tokens, width).
+    Behind them there is room for more: (1, heads, at least so many tokens, width). They may lie in `spare` afterwards,
+    which nobody else may read then.
     """
     with ExitStack() as held:
         try:
@@ -62,26 +64,45 @@ def read(paths: Sequence[Path], lent: int | None = None) -> tuple[Arrays, int]:
             counts = [file.tokens for file in files]
             if lent is not None:
                 counts[-1] = min(lent, counts[-1])
-            return _joined(files, counts), sum(counts)
+            return _joined(files, counts, spare or {}), sum(counts)
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             raise Unreadable(type(error).__name__) from error
 
 
-def _joined(files: Sequence[_File], counts: Sequence[int]) -> Arrays:
+def _joined(files: Sequence[_File], counts: Sequence[int], spare: Arrays) -> Arrays:
     import mlx.core as mx
 
-    kinds, room = files[0].kinds, -(-(sum(counts) + _SPARE) // _GROWS) * _GROWS
-    raw: dict[str, Any] = {
-        name: mx.zeros((1, one.heads, room, one.width), getattr(mx, _WORDS[one.dtype][1]))
-        for name, one in kinds.items()
-    }
-    mx.eval(list(raw.values()))
+    kinds = files[0].kinds
+    raw, room = _room(kinds, sum(counts) + _SPARE, spare)
     into = {name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in raw.items()}
     for file, at, count in zip(files, accumulate(counts, initial=0), counts, strict=False):
         pieces = list(_pieces(file, into, room, at, count))
         for first in range(0, len(pieces), _AT_ONCE):
             _fill(file.descriptor, pieces[first : first + _AT_ONCE])
     return {name: array.view(getattr(mx, _WORDS[kinds[name].dtype][0])) for name, array in raw.items()}
+
+
+def _room(kinds: Mapping[str, _Kind], tokens: int, spare: Arrays) -> tuple[dict[str, Any], int]:
+    """Give arrays of integers for so many tokens or more, and for how many: what is spare, or new ones."""
+    import mlx.core as mx
+
+    rooms = {array.shape[2] for array in spare.values()}
+    room = rooms.pop() if len(rooms) == 1 else 0
+    fits = room >= tokens and {name: _kind(array) for name, array in spare.items()} == kinds
+    room = room if fits else -(-tokens // _GROWS) * _GROWS
+    raw: dict[str, Any] = {}
+    for name, one in kinds.items():
+        words = getattr(mx, _WORDS[one.dtype][1])
+        raw[name] = spare[name].view(words) if fits else mx.zeros((1, one.heads, room, one.width), words)
+    mx.eval(list(raw.values()))
+    return raw, room
+
+
+def _kind(array: Any) -> _Kind | None:
+    words = {name: dtype for dtype, (name, _) in _WORDS.items()}
+    one, heads, _, width = array.shape
+    dtype = words.get(str(array.dtype).removeprefix("mlx.core."))
+    return _Kind(dtype, heads, width) if dtype and one == 1 else None
 
 
 def _pieces(file: _File, into: Mapping[str, memoryview], room: int, at: int, count: int) -> Iterator[memoryview]:

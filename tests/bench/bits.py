@@ -55,7 +55,7 @@ def _round(shape: Shape, dtype: Any, bits: int, folder: Path) -> tuple[float, fl
         write(paths[-1], Header(KEY, KEY, KEY, KEY, (1,) * count), tensors)
         keeping += perf_counter() - begun
     empty, begun = Noise(shape, dtype).cache, perf_counter()
-    caches.restore(empty, paths, direct=False)
+    caches.restore(empty, paths)
     return float(sum(path.stat().st_size for path in paths)), keeping, perf_counter() - begun
 
 

@@ -96,7 +96,11 @@ class Desk:
 
     def restored(self) -> First:
         """Put the nodes' files into a cache, and read no question."""
-        return timed(lambda: self.model.restore(self.paths))
+        begun = perf_counter()
+        cache = self.model.restore(self.paths)
+        found = First(perf_counter() - begun)
+        self.model.release(cache)  # as behind every answer
+        return found
 
     def read(self, paths: Iterable[Path]) -> First:
         """Read the bytes of files."""
@@ -120,4 +124,6 @@ class Desk:
             if then_keep and reading.kept:
                 keep(reading.kept, context, read)
             spent = perf_counter() - begun
+            if reading.kept:
+                self.model.release(read.cache)
         return First(total, ms.get("match", 0.0) / 1e3, ms.get("load", 0.0) / 1e3, sum(read.reused), spent)

@@ -144,10 +144,26 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
     from mlx_lm.models.cache import KVCache
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
-    loaded = caches.restore([KVCache() for _ in cache], [kept(cache, 0, 9, tmp_path / "a.safetensors")])
+    path = kept(cache, 0, 9, tmp_path / "a.safetensors")
+    loaded = caches.restore([KVCache() for _ in cache], [path], spare=caches.Spare())
     layers = caches.fill([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]
+
+
+def test_the_memory_of_a_released_cache_is_given_to_one_taker() -> None:
+    cache, spare = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), caches.Spare()
+    caches.release(cache, spare)
+    assert cache == []
+    assert sorted(spare.take()) == ["0.k", "0.v", "1.k", "1.v", "2.k", "2.v"]
+    assert spare.take() == {}
+
+
+def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
+    cache, spare = other.begin(), caches.Spare()
+    other.prefill(cache, [5] * 10)
+    caches.release(cache, spare)
+    assert spare.take() == {}
 
 
 @pytest.mark.parametrize("length", [1, 40, 300])

@@ -36,6 +36,14 @@ def kept(path: Path, tokens: int, dtype: str = "float32", heads: int = 2, width:
     return path
 
 
+def address(array: Any) -> int:
+    """Give where an array lies in memory."""
+    import mlx.core as mx
+    import numpy as np
+
+    return int(np.array(array.view(mx.uint16), copy=False).ctypes.data)
+
+
 def joined(paths: Sequence[Path], lent: int | None) -> dict[str, Any]:
     """Load files and join what they hold."""
     import mlx.core as mx
@@ -70,6 +78,31 @@ def test_what_is_read_is_what_the_files_hold(
         assert found[name].dtype == wanted[name].dtype
         assert mx.array_equal(found[name][..., :count, :], wanted[name])
         assert found[name].shape[2] > count  # room for a question
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 300), st.sampled_from(["float32", "float16", "bfloat16"]))
+def test_spare_memory_is_read_into_where_it_is_large_enough(
+    tmp_path_factory: pytest.TempPathFactory, spare: int, count: int, dtype: str
+) -> None:
+    import mlx.core as mx
+
+    folder = tmp_path_factory.mktemp("files")
+    former, _ = read([kept(folder / "a.safetensors", spare, dtype)])
+    there, room = {name: address(array) for name, array in former.items()}, former[NAMES[0]].shape[2]
+    path = kept(folder / "b.safetensors", count, dtype, seed=1)
+    found, _ = read([path], spare=former)
+    assert ({name: address(array) for name, array in found.items()} == there) == (room >= count + 64)
+    wanted = joined([path], None)
+    assert all(mx.array_equal(found[name][..., :count, :], wanted[name]) for name in NAMES)
+    assert all(found[name].dtype == wanted[name].dtype for name in NAMES)
+
+
+@pytest.mark.parametrize("other", [{"heads": 1}, {"width": 4}, {"dtype": "float16"}])
+def test_spare_memory_of_other_tensors_is_left(tmp_path: Path, other: dict[str, Any]) -> None:
+    former, _ = read([kept(tmp_path / "a.safetensors", 300, **other)])
+    found, _ = read([kept(tmp_path / "b.safetensors", 5)], spare=former)
+    assert {address(array) for array in found.values()}.isdisjoint(address(array) for array in former.values())
 
 
 @pytest.mark.parametrize("other", [{"heads": 1}, {"width": 4}, {"dtype": "float16"}])
