@@ -128,4 +128,17 @@ def _compute(
             # What a part of a segment took stands for the whole of it.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
-    return Prefilled(cache, nodes, tuple(reused), tuple(seconds), tuple(fleeting))
+    taken = evened(seconds, list(map(len, segments)), reused)
+    return Prefilled(cache, nodes, tuple(reused), tuple(taken), tuple(fleeting))
+
+
+def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:
+    """Give the seconds of each segment, the first that was computed no more a token than the next.
+
+    Else what a process makes ready when it first computes would count as saved again at every hit.
+    """
+    taken, computed = list(seconds), [number for number, there in enumerate(reused) if there < lengths[number]]
+    if len(computed) > 1:
+        first, second = computed[:2]
+        taken[first] = min(taken[first], taken[second] * lengths[first] / lengths[second])
+    return taken
