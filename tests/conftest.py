@@ -1,18 +1,29 @@
 """Fixtures every test may use."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
 os.environ["PKB_DAEMON"] = "off"
+# Neither of these says anything about pkb on a machine that others use too.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 TMPDIR = os.environ.get("TMPDIR")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the collector's rounds, each of which would walk 300,000 objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,12 @@ pytestmark = pytest.mark.soak
 
 _KILLS, _SEED, _LONGEST_S = 100, 2026, 3.0
 
-TestLongBankLife = BankLife.TestCase
+
+class LongBankLife(BankLife):
+    """A machine of its own: hypothesis makes one test of a class, whose settings would be those of the short form."""
+
+
+TestLongBankLife = LongBankLife.TestCase
 TestLongBankLife.settings = settings(
     max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

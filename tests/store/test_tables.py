@@ -186,7 +186,7 @@ from store.records import Scope
 from tests.store.kit import HashEmbedder, Opened, home_in
 opened = Opened(home_in(Path(sys.argv[1])))
 vector = HashEmbedder().embed(["red"])[0]
-for _ in range(60):
+for _ in range(30):
     assert opened.reader.by_words(["red"], Scope(), 10)
     assert opened.reader.by_vector(vector, Scope(), 10)
 print("done")

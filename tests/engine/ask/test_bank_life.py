@@ -204,8 +204,14 @@ class BankLife(RuleBasedStateMachine):
 
 TestBankLife = BankLife.TestCase
 TestBankLife.settings = settings(
-    max_examples=5, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=8, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_lives_are_no_longer_here_than_they_are_said_to_be() -> None:
+    from tests.soak.test_bank_life import TestLongBankLife
+
+    assert TestBankLife.settings.stateful_step_count < TestLongBankLife.settings.stateful_step_count
 
 
 def test_in_an_ordinary_life_most_is_served_from_the_bank(tmp_path: Path) -> None:

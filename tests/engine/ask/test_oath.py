@@ -79,12 +79,15 @@ def test_a_segment_that_begins_alike_lends_whole_sub_steps(box: Box, common: int
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
 def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
-    """Random prompts over few segments, some alike at the beginning; between them anything may happen to the store."""
+    """Random prompts over few segments, some alike at the beginning; between them anything may happen to the store.
+
+    Models that were trained are larger, and read fewer of them.
+    """
     rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))  # another one when a failure is looked at again
     box = Box(folder, model)
     pool = [some(model, rng.randrange(99), rng.choice((5, *BORDERS, 120))) for _ in range(4)]
     pool += [pool[0][: rng.choice(BORDERS)] + some(model, rng.randrange(99), 40) for _ in range(2)]
-    for _ in range(6):
+    for _ in range(6 if model.name in KINDS else 3):
         segments = [*rng.sample(pool, rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
         _, found = box.read(segments, kept=rng.random() < 0.8)
         assert np.array_equal(found, cold(model, segments))

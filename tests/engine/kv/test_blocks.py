@@ -71,7 +71,7 @@ def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_p
     box = Box(folder, model)
     system = some(model, 1000, rng.choice((5, 64, 70)))
     pool = [some(model, number, rng.choice((1, 3, 31, 64, 100))) for number in range(5)]
-    for _ in range(5):
+    for _ in range(2 if model.name == "nano" else 5):  # it is the largest
         chosen = [rng.choice(pool) for _ in range(rng.randint(0, 4))]  # the same one twice, too
         segments = [system, *chosen, some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
         _, found = through(box, segments, kept=rng.random() < 0.8)
