@@ -1,6 +1,5 @@
 """`pkb bench`: one's own machine, data and model on one screen: what each tier costs here, and what idle would save."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,18 +21,16 @@ def bench(
 
     Example: pkb bench --questions 5
     """
-    import tempfile
-
+    from cli.aside import room
     from cli.tiers import Wanted, gather
 
-    # Made before the model is loaded, for that moves the place of temporary files into the cache and its budget.
-    with session() as opened, tempfile.TemporaryDirectory(prefix="pkb-bench-") as folder:
+    with session() as opened, room(opened) as place:
         if model is not None:
             opened.override("model.name", model)
             opened.override("model.revision", "")
         if blocks and opened.settings.model.name in ("", "quote"):
             raise UsageError("there is no language model to try", "pkb model pull")
-        row = gather(opened, Path(folder), Wanted(questions, model, blocks, quiet=as_json))
+        row = gather(opened, place, Wanted(questions, model, blocks, quiet=as_json))
     if as_json:
         out.data(row)
         return

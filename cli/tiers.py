@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli import deeds, medians, out, promised
-from cli.aside import aside, example
+from cli.aside import Room, aside, example
 from cli.plain import count
 from cli.progress import bars
 from cli.session import Session
@@ -43,17 +43,17 @@ class Wanted:
     quiet: bool
 
 
-def gather(opened: Session, folder: Path, wanted: Wanted) -> dict[str, Any]:
-    """Try the latest questions, or those of an example; what is kept meanwhile is kept in the folder."""
+def gather(opened: Session, place: Room, wanted: Wanted) -> dict[str, Any]:
+    """Try the latest questions, or those of an example; what is kept meanwhile is kept in the room."""
     began = time.perf_counter()
     with ExitStack() as held:
-        own = held.enter_context(aside(opened, folder / "own")) if opened.there else None
+        own = held.enter_context(aside(opened, place)) if opened.there else None
         asked = _latest(own, wanted.questions) if own else []
-        home = own if own and asked else held.enter_context(example(opened, folder / "example"))
+        home = own if own and asked else held.enter_context(example(opened, place.links / "example"))
         open_ms = _open_ms(home, asked[0]) if asked else None  # else reading the example has opened all
         reading, model_s = _load(home)
         about = promised.gather(own)  # before anything is asked of the copy
-        tried = _try(home, reading, folder / "tried", asked or _example(wanted.questions), wanted)
+        tried = _try(home, reading, place.private / "tried", asked or _example(wanted.questions), wanted)
         command = _commands(home, next(iter(tried)), wanted.model) if tried else []
         return {
             "schema": out.SCHEMA,
@@ -64,7 +64,7 @@ def gather(opened: Session, folder: Path, wanted: Wanted) -> dict[str, Any]:
             **medians.row(list(tried.values()), "blocks" if home.settings.kv.reuse == "blocks" else "prefix"),
             "cold": {"command_ms": medians.spread(command), "open_ms": open_ms, "model_s": model_s},
             **about,
-            "blocks": _blocks(home, folder / "blocks", asked, wanted) if wanted.blocks else None,
+            "blocks": _blocks(home, place.private / "blocks", asked, wanted) if wanted.blocks else None,
             "seconds": round(time.perf_counter() - began, 3),
         }
 
@@ -146,7 +146,7 @@ def _box(home: Session, reading: "Reading | None", folder: Path) -> "Iterator[Bo
     if reading is None:
         yield Box(*parts)
         return
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, parents=True)
     ledger = open_ledger(folder / "ledger.db", create=True)
     model = _model(home, reading, folder, ledger)
     yield Box(*parts, model)
@@ -188,5 +188,5 @@ def _commands(home: Session, question: str, model: str | None) -> list[float]:
 def _blocks(home: Session, folder: Path, asked: Sequence[str], wanted: Wanted) -> dict[str, Any]:
     from cli.trials import gather
 
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, parents=True)
     return gather(home, folder, asked, quiet=wanted.quiet)

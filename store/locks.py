@@ -65,6 +65,12 @@ class Locks:
             yield held
 
     @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Be the only one that tries things in a home, since two would measure each other; Locked at once."""
+        with self._mutex("trying", "bench is running", 0):
+            yield
+
+    @contextmanager
     def _at_once(self, name: str) -> Iterator[bool]:
         lock = FileLock(self._folder / f"{name}.lock", mode=0o600)
         with suppress(Timeout):

@@ -1,69 +1,62 @@
-"""PerCache's experiments as lists of units: overall, two shapes, ablation, sensitivity; `make bench` does them all.
+"""`make bench`: all experiments of a scope, two lanes side by side, and the page that is written from their lines.
 
-Run `python -m tests.bench.experiments quick|whole [--out FOLDER] [--data DATA] [--only NAME...] [--to DOCS]`. A unit
-that is done is not done again, so that what was cut short goes on; at the end the page is written from the lines. With
-weights of a real shape every policy reads two chunks, as PerCache has it (5.1): five would take twice as long.
+Run `python -m tests.bench.experiments quick|whole [--out FOLDER] [--data DATA] [--only NAME...] [--to DOCS] [--minutes
+N] [--gptcache PYTHON]`. A unit that is done is not done again, so that what was cut short goes on. With --minutes no
+question is asked after so many: policies then have been asked equally few, and the page says what is missing.
 """
 
-import subprocess
+import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from subprocess import PIPE
-from time import perf_counter
-from typing import Any
+from time import monotonic, time
 
-from tests.bench import machine, report
+from tests.bench import machine, report, runs
 from tests.bench.corpora import users
-from tests.bench.harness import replay
+from tests.bench.energy import joules, taken
+from tests.bench.harness import together, unit_file
+from tests.bench.lanes import QUIET, Done, Job, lanes, left, ordered, work
 from tests.bench.lines import Work
 from tests.bench.living import SHARED
-from tests.bench.policies import POLICIES, TAU, Policy
+from tests.bench.plan import SCOPES, Experiment
 
 OUT = Path("build/bench")
-TOP = 2  # chunks (PerCache 5.1)
-TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
-STRIDES = (1, 2, 3, 4, 5)
-BUDGETS = (25, 100)  # MB of tensors; a prompt of two chunks takes about 15 at the 135M shape
-PUBLIC = ("locomo", "qmsum", "enron-annotated", "clinton-foia")
-PARTS: Mapping[str, Mapping[str, Any]] = {
-    "bank": {"bank": False, "settings": {"bank.semantic": "off"}},
-    "kv": {"settings": {"kv.reuse": "off"}},
-    "prediction": {"foresee": 0},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """Units that belong together: every policy for the first users of each corpus, and their first questions."""
-
-    name: str
-    writer: str
-    corpora: Sequence[str]
-    policies: Sequence[Policy]
-    users: int
-    questions: int
+NEVER = float("inf")
 
 
 def main() -> int:
-    """Do the experiments of a scope; gives the number of other measurements that failed."""
+    """Do what is left of a scope, or one corpus of an experiment; gives the number of jobs that failed."""
+    os.environ.update(QUIET)
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
-    only = ["--only", *options.only] if options.only else []
-    command = " ".join(("python -m tests.bench.experiments", options.scope, *only))
-    machine.note(options.out, options.out / "models", command)  # before MLX is imported, which would take its own BLAS
-    chosen = [one for one in SCOPES[options.scope] if not options.only or one.name in options.only]
-    for experiment in chosen:
-        begun, units = perf_counter(), 0
-        for work in works(experiment, options):
-            replay(work, options.out)
-            units += 1
-        print(f"{experiment.name}: {units} units, {perf_counter() - begun:.0f} s", flush=True)
-    failed = 0 if options.only else sum(run(words, file) for words, file in others(options))
+    if options.group:
+        name, corpus = options.group
+        replay(name, corpus, options)
+        return 0
+    machine.note(options.out, options.out / "models", command(options))  # before MLX is imported
+    failed = all_of_it(options)
     report.write(options.out, options.to)
+    print(options.to / "benchmarks.md")
     return failed
+
+
+def all_of_it(options: Namespace) -> int:
+    """Do what is left of a scope, and note what it took and what is left then; gives the number of jobs that failed."""
+    begun, before, cores = monotonic(), joules(), lanes()
+    found, absent = jobs(options)
+    print(f"{len(found)} jobs in {len(cores)} lanes, about {left(found, {}, len(cores)) / 60:.0f} min", flush=True)
+    waiting = ordered(found, limited=options.minutes < NEVER)
+    ended = work(waiting, cores, lambda: monotonic() > begun + 60 * options.minutes)
+    done = {one.job.name: one for one in told(found, ended, len(cores))}
+    seconds = {name: one.seconds for name, one in done.items() if not one.failed}
+    whys = {job.name: "it failed" if job.name in done else "time was up" for job in found if job.name not in seconds}
+    short = shortened(options, SCOPES[options.scope], seconds)
+    energy = taken(before, joules())
+    run = runs.Run(command(options), len(cores), round(monotonic() - begun, 1), len(seconds), energy)
+    runs.note(options.out, options.scope, run, seconds, short | absent | whys)
+    print(f"{run.jobs} jobs in {run.seconds / 60:.1f} min", flush=True)
+    return len(done) - len(seconds)
 
 
 def arguments() -> Namespace:
@@ -72,110 +65,106 @@ def arguments() -> Namespace:
     parser.add_argument("scope", choices=tuple(SCOPES))
     parser.add_argument("--out", type=Path, help="where lines and homes lie; build/bench/SCOPE by default")
     parser.add_argument("--data", type=Path, default=SHARED / "data")
-    parser.add_argument("--only", nargs="+", default=[], help="experiments, by name; and nothing beside them")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="experiments and other measurements")
     parser.add_argument("--to", type=Path, help="where the page is written; FOLDER of the lines by default")
+    parser.add_argument("--minutes", type=float, default=NEVER)
+    parser.add_argument("--gptcache", default=sys.executable, metavar="PYTHON", help="of an environment that has it")
+    parser.add_argument("--questions", type=int, default=sys.maxsize, help="of a unit at most, to try that all runs")
+    parser.add_argument("--group", nargs=2, metavar=("NAME", "CORPUS"), help="this alone, and no page")
+    parser.add_argument("--until", type=float, default=NEVER, help="seconds since the epoch, of a group")
     options = parser.parse_args()
     options.out = options.out or OUT / options.scope
     options.to = options.to or options.out
     return options
 
 
-def works(experiment: Experiment, options: Namespace) -> Iterator[Work]:
-    """Give the units of an experiment, each user's beside each other: what else the machine does meets all policies."""
-    for corpus in experiment.corpora:
-        for user in users(corpus, options.data, options.out / "scratch")[: experiment.users]:
-            for policy in experiment.policies:
-                yield Work(user, policy, experiment.writer, experiment.questions)
+def command(options: Namespace) -> str:
+    """Give what was typed, but for paths."""
+    only = ["--only", *options.only] if options.only else []
+    limit = ["--minutes", f"{options.minutes:g}"] if options.minutes < NEVER else []
+    return " ".join(("python -m tests.bench.experiments", options.scope, *only, *limit))
 
 
-def others(options: Namespace) -> Iterator[tuple[list[str], Path | None]]:
-    """Give the measurements that are no replays, each a module of its own, and where what it prints is kept."""
-    if options.scope == "quick":
-        return
-    where = ["--to", str(options.out)]
-    yield ["operations", *where], None
-    yield ["motivation", *where, "--data", str(options.data), "--users", "1"], None
-    yield ["peers", *where], None
-    yield ["reuse", "135M", "--rounds", "3", "--lengths", "650"], options.out / "article.txt"
-    if options.data.is_dir():
-        yield ["showcase", "--users", "locomo", "--writers", "nano"], options.out / "showcase.txt"
-        yield ["cases", "a", "b", "c"], options.out / "cases.txt"
+def replay(name: str, corpus: str, options: Namespace) -> None:
+    """Do the units of one corpus of an experiment, user by user, the policies in turns."""
+    experiment = next(one for one in SCOPES[options.scope] if one.name == name)
+    for works in groups(experiment, corpus, options):
+        together(works, options.out, lambda: time() > options.until)
 
 
-def run(words: Sequence[str], file: Path | None) -> bool:
-    """Run a module of measurements; tells whether it failed."""
-    print(f"python -m tests.bench.{' '.join(words)}", flush=True)
-    done = subprocess.run([sys.executable, "-m", f"tests.bench.{words[0]}", *words[1:]], stdout=PIPE, check=False)
-    if file:
-        file.write_bytes(done.stdout)
-    return done.returncode != 0
+def groups(experiment: Experiment, corpus: str, options: Namespace) -> Iterator[list[Work]]:
+    """Give the units of each user of a corpus."""
+    most = min(experiment.questions, options.questions)
+    for user in users(corpus, options.data, options.out / "scratch")[: experiment.users]:
+        yield [Work(user, policy, experiment.writer, most) for policy in experiment.policies]
 
 
-def varied(name: str, suffix: str, settings: Mapping[str, Any], **changes: Any) -> Policy:
-    """Give a policy with some settings changed."""
-    policy = POLICIES[name]
-    titled = f"{policy.title}, {suffix.replace('-', ' ')}"
-    return replace(policy, name=f"{name}-{suffix}", title=titled, settings={**policy.settings, **settings}, **changes)
+def jobs(options: Namespace) -> tuple[list[Job], dict[str, str]]:
+    """Give what is left to do, and by name why what else there is cannot be done."""
+    found, absent = list[Job](), dict[str, str]()
+    until = ["--until", str(time() + 60 * options.minutes)]
+    about = ["--out", str(options.out), "--data", str(options.data), "--questions", str(options.questions), *until]
+    for experiment in SCOPES[options.scope]:
+        for corpus in experiment.corpora:
+            name, works = f"{experiment.name} {corpus}", list(groups(experiment, corpus, options))
+            if not works:
+                absent[name] = "its documents are not here"
+            elif not all(unit_file(one, options.out).exists() for own in works for one in own):
+                words = ["experiments", options.scope, "--group", experiment.name, corpus, *about]
+                found.append(Job(name, words, experiment.seconds(corpus)))
+    found += others(options) if options.scope == "whole" else []
+    return [job for job in found if not options.only or job.name.split()[0] in options.only], absent
 
 
-def at(top: int, policies: Sequence[Policy]) -> list[Policy]:
-    """Have policies read so many chunks."""
-    return [replace(one, settings={**one.settings, "ask.k": top}) for one in policies]
+def shortened(options: Namespace, experiments: Sequence[Experiment], done: Container[str]) -> dict[str, str]:
+    """Tell by job of units that were asked fewer questions than there are, none where the job is done without lines."""
+    found = dict[str, str]()
+    for experiment in experiments:
+        for corpus in experiment.corpora:
+            name = f"{experiment.name} {corpus}"
+            for unit in (unit for works in groups(experiment, corpus, options) for unit in works):
+                file, most = unit_file(unit, options.out), min(experiment.questions, len(unit.user.queries))
+                without = 0 if name in done else most
+                asked = len(file.read_bytes().splitlines()) if file.exists() else without
+                if asked < most:
+                    found[name] = f"time was up: {asked} of {most} questions"
+    return found
 
 
-def ablated(tau: float) -> Iterator[Policy]:
-    """Give pkb without each of its parts, and whole where its threshold is not the usual one (PerCache 5.4)."""
-    end = "" if tau == TAU else f"-tau{round(100 * tau)}"
-    if end:
-        yield varied("pkb", end[1:], {"bank.tau": tau})
-    for part, changes in PARTS.items():
-        rest = dict(changes)
-        yield varied("pkb", f"no-{part}{end}", {**rest.pop("settings", {}), "bank.tau": tau}, **rest)
+def others(options: Namespace) -> Iterator[Job]:
+    """Give the measurements that are no replays and are not done, each a module of its own."""
+    out, data = options.out, ["--data", str(options.data)]
+    where = ["--to", str(out)]
+    given = options.data.is_dir()
+    corpora = ["--corpora", "synthetic", *(("locomo", "enron-annotated") if given else ())]
+    made: Mapping[str, Job] = {
+        "operations.json": Job("operations", ["operations", *where, "--rounds", "7"], 90),
+        "motivation.json": Job("motivation", ["motivation", *where, *data, "--users", "1", *corpora], 60),
+        "peers.json": Job("peers", ["peers", *where, *data, "--rounds", "3", "--gptcache", options.gptcache], 270),
+        "article.txt": _printed(out, "article", ["reuse", "135M", "--rounds", "3", "--lengths", "650"], 60),
+        "shares.txt": _printed(out, "shares", ["reuse", "135M", "--rounds", "3", "--shares"], 60),
+    }
+    if given:
+        cases = {f"cases-{one}.txt": _printed(out, f"cases-{one}", ["cases", one], 60) for one in "abc"}
+        lived = ["showcase", "--users", "locomo", "--writers", "nano"]
+        made = {**made, "showcase.txt": _printed(out, "showcase", lived, 60), **cases}
+    yield from (job for file, job in made.items() if not (out / file).exists())
 
 
-def taus() -> list[Policy]:
-    """Give thresholds, with the guards and without (PerCache 5.6)."""
-    return [varied(name, f"tau{round(100 * tau)}", {"bank.tau": tau}) for name in ("pkb", "percache") for tau in TAUS]
+def told(found: Sequence[Job], done: Iterator[Done], count: int) -> Iterator[Done]:
+    """Say of each job what it took, and what is left."""
+    seconds = dict[str, float]()
+    for one in done:
+        seconds[one.job.name] = one.seconds
+        rest = left(found, seconds, count)
+        ended = "FAILED after" if one.failed else "done in"
+        print(f"{one.job.name}: {ended} {one.seconds:.0f} s; about {rest / 60:.0f} min left", flush=True)
+        yield one
 
 
-def strides() -> list[Policy]:
-    """Give numbers of questions that are foreseen at a time (PerCache 5.6)."""
-    return [varied("pkb", f"stride{number}", {}, foresee=number) for number in STRIDES]
+def _printed(out: Path, name: str, words: list[str], seconds: float) -> Job:
+    return Job(name, words, seconds, out / f"{name}.txt")
 
-
-def budgets() -> list[Policy]:
-    """Give room for tensors."""
-    return [varied("pkb", f"kv{size}MB", {"kv.bytes": size * 1_000_000}) for size in BUDGETS]
-
-
-def named(*names: str) -> list[Policy]:
-    """Give policies by name."""
-    return [POLICIES[name] for name in names]
-
-
-BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks", "kv.bytes": 1_000_000_000})
-EIGHT = tuple(POLICIES.values())
-FIVE = named("naive", "meancache", "sleeptime", "percache", "pkb")  # by quotes there are no tensors to tell others by
-FOUR = named("naive", "ragcache-meancache", "percache", "pkb")
-SIX = [*FOUR, *named("ragcache-sleeptime"), BLOCKS]
-WHOLE = (
-    Experiment("time", "135M", ("synthetic",), at(TOP, [*EIGHT, BLOCKS]), 1, 10),
-    Experiment("public", "135M", PUBLIC, at(TOP, SIX), 1, 3),
-    Experiment("ablation", "135M", ("synthetic",), at(TOP, list(ablated(0.85))), 1, 10),
-    Experiment("budget", "135M", ("synthetic",), at(TOP, budgets()), 1, 6),
-    Experiment("shape", "0.5B", ("synthetic",), at(TOP, FOUR), 1, 3),
-    Experiment("nano", "nano", ("synthetic",), FOUR, 1, 40),
-    Experiment("words", "quote", ("synthetic", *PUBLIC, "paraphrase"), FIVE, 1, 60),
-    Experiment("parts", "quote", ("synthetic",), [*ablated(0.85), *ablated(0.80)], 1, 70),
-    Experiment("taus", "quote", ("synthetic",), taus(), 1, 70),
-    Experiment("strides", "quote", ("synthetic",), strides(), 1, 70),
-)
-QUICK = (
-    Experiment("words", "quote", ("synthetic",), FIVE, 1, 30),
-    Experiment("nano", "nano", ("synthetic",), FOUR, 1, 15),
-    Experiment("time", "135M", ("synthetic",), at(TOP, FOUR), 1, 2),
-)
-SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,6 @@
 """The sections that other measurements leave beside the lines, and those that say what is not there. Knows no file."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean, median
 
 from tests.bench.material import Machine, Material, Motive
@@ -11,14 +10,10 @@ from tests.bench.policies import POLICIES
 
 SHORT = 500  # numbers, beyond which a curve is thinned
 SEVERAL = "Made on several machines: times of different users or writers may be of different ones."
-MISSING = """\
-Weights of a real shape are random: they take the time of a real model, and the words are the data set's own. So these
-are missing here, and `pkb bench --model NAME` makes them on a machine that has the model:
-
-- how good a capable model's answers are, and what a hit on an earlier answer costs in quality;
-- how well a capable model foresees questions: here templates do, for all policies alike;
-- how often its one word on a like question's answer is right;
-- latency on the machine of whoever asks: it scales with the model and the machine, tiers and tokens do not."""
+LANES = (
+    "Each lane is a core of its own with one BLAS thread; lanes share memory and its bandwidth, which slows alike what "
+    "is compared. Policies take turns, question by question, each time another one first."
+)
 ARTICLE = (
     "It reports a first token 4.2 times as soon with 180 tokens of a prompt kept, and 71 % of that saving where 71 % "
     "of the tokens are shared."
@@ -30,10 +25,12 @@ def machine(material: Material) -> Section:
     title = "Machine and commands"
     lines, units = material.lines, {(line.corpus, line.user, line.policy, line.writer) for line in material.lines}
     counts = f"{len(lines):,} lines of {len(units):,} units; {material.unfinished} units are not finished and not read."
-    energy = "Energy: not reported by this machine; FLOPs instead."
+    told = any(one.joules is not None for one in material.ran)
+    energy = "Energy is of the processor, in all." if told else "Energy: not reported by this machine; FLOPs instead."
     if not material.machines:
         return Section(title, f"Left out: nobody noted the machine beside the lines.\n\n{counts} {energy}")
-    parts = [SEVERAL if material.machines[1:] else "", *map(_machine, material.machines), f"{counts} {energy}"]
+    said = [SEVERAL if material.machines[1:] else "", *map(_machine, material.machines), *_ran(material)]
+    parts = [*said, f"{counts} {energy}"]
     return Section(title, "\n\n".join(part for part in parts if part))
 
 
@@ -89,13 +86,14 @@ def showcases(material: Material) -> Section:
 
 def cases(material: Material) -> Section:
     """Show what the scheduler did when a setting changed."""
-    return _shown("The scheduler's cases", material.cases, "cases.txt")
+    return _shown("The scheduler's cases", material.cases, "cases-a.txt, cases-b.txt or cases-c.txt")
 
 
 def article(material: Material) -> Section:
     """Set kept tensors beside the article on prefix caching."""
-    shown = _shown("The prefix-caching article", material.article, "article.txt")
-    return replace(shown, text=f"{ARTICLE}\n\n{shown.text}")
+    title = "The prefix-caching article"
+    parts = [_shown(title, material.article, "article.txt"), _shown(title, material.shares, "shares.txt")]
+    return Section(title, "\n\n".join((ARTICLE, *(one.text for one in parts))))
 
 
 def peers(material: Material) -> Section:
@@ -112,10 +110,19 @@ def peers(material: Material) -> Section:
     return Section(title, "\n\n".join((table(heads, rows, left=2), unmade)).strip())
 
 
-def missing(material: Material) -> Section:
-    """Say what needs a capable model."""
-    writers = ", ".join(sorted({line.writer for line in material.lines})) or "nobody"
-    return Section("What is missing", f"Written here by: {writers}.\n\n{MISSING}")
+def _ran(material: Material) -> list[str]:
+    """Say how long each run took, and all jobs together."""
+    if not material.ran:
+        return []
+    rows = [
+        (one.command, str(one.jobs), str(one.lanes), plain(one.seconds / 60), _kilo(one.joules)) for one in material.ran
+    ]
+    whole = f"All jobs, each in its lane: {plain(material.lanes_s / 60)} minutes."
+    return [table(("run", "jobs", "lanes", "minutes", "kJ"), rows), prose(f"{LANES} {whole}")]
+
+
+def _kilo(joules: float | None) -> str:
+    return plain(None if joules is None else joules / 1000)
 
 
 def _machine(one: Machine) -> str:

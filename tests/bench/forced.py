@@ -9,7 +9,7 @@ a hit, and counts as false where it is. A word from the set would be a judge tha
 
 import subprocess
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
@@ -31,6 +31,7 @@ from engine.ask.trace import Trace
 from engine.ask.words import words
 from engine.ask.write import quotable
 from engine.models import caches
+from engine.models.meter import Meter
 from engine.models.mlx import Mlx
 from engine.models.tokens import Spelling
 
@@ -81,16 +82,22 @@ class Forced(Mlx):
             mx.eval(waited)
 
 
-class _Models(Models):
-    """Models that follow a script."""
+class Following(Models):
+    """Models that follow a script; their weights are taken from those that are in memory, or left there."""
 
-    def __init__(self, locks: Path, script: Script) -> None:
+    def __init__(self, locks: Path, script: Script, loaded: dict[Hashable, Mlx]) -> None:
         super().__init__(locks)
-        self._script = script
+        self._script, self._loaded = script, loaded
 
-    def get(self, key: Any, load: "Callable[[], Mlx]") -> Mlx:
-        """Give the model of this key, loaded in place of another one."""
-        return super().get(key, lambda: follow(load(), self._script))
+    def get(self, key: Hashable, load: "Callable[[], Mlx]") -> Mlx:
+        """Give the model of this key, which counts its own work, in place of another one."""
+
+        def own() -> Mlx:
+            if key not in self._loaded:
+                self._loaded[key] = load()
+            return follow(replace(self._loaded[key], meter=Meter()), self._script)
+
+        return super().get(key, own)
 
 
 def follow(model: Mlx, script: Script) -> Forced:
@@ -99,10 +106,13 @@ def follow(model: Mlx, script: Script) -> Forced:
     return Forced(**parts, script=script)
 
 
-def force(session: Session, golds: Mapping[str, str]) -> None:
-    """Have the session's model write these answers, by normalised question; it is loaded and keeps as ever."""
+def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx] | None = None) -> None:
+    """Have the session's model write these answers, by normalised question; it is loaded and keeps as ever.
+
+    Sessions that are given the same `loaded` have its weights in memory once.
+    """
     script = Script()
-    session.__dict__["models"] = _Models(session.home.locks, script)
+    session.__dict__["models"] = Following(session.home.locks, script, {} if loaded is None else loaded)
     writer, least, order = session.writer, session.settings.ask.decline_below, session.settings.kv.order
 
     def write(question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
@@ -154,7 +164,7 @@ def model(size: str, folder: Path, texts: Iterable[str]) -> Path:
     there = folder / size
     if there.is_dir():
         return there
-    making = folder / "making"
+    making = folder / f"making.{size}"
     rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     command = [sys.executable, "-m", "tests.bench.reuse", size, "--part", "weights", "--home", str(making)]

@@ -1,11 +1,12 @@
 """One unit of a replay: a user's questions asked one after the other under a policy, nights between, a line for each.
 
-Knows a home that is open, and neither how it was made nor where the lines go.
+A night and the question after it are two steps, so that others may have theirs between. Knows a home that is open, and
+neither how it was made nor where the lines go.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -60,19 +61,29 @@ class Match:
 
 @dataclass(slots=True)
 class Replay:
-    """A unit at work: the life of its home, how many questions were asked, and the engine that PerCache prints."""
+    """A unit at work: the life of its home, the engine that PerCache prints, what was asked, and the last night."""
 
     work: Work
     life: Life
     engine: Engine | None = None
     asked: list[Query] = field(default_factory=list)
+    slept: dict[str, Any] | None = None
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Ask one question after the other, nights between them."""
-        for query in self.work.user.queries[: self.work.questions]:
-            night = self.night()
-            yield self.line(query, night)
-            self.asked.append(query)
+    @property
+    def over(self) -> bool:
+        """Tell whether all questions were asked."""
+        return len(self.asked) == min(self.work.questions, len(self.work.user.queries))
+
+    def sleep(self) -> None:
+        """Have the night before the next question."""
+        self.slept = self.night()
+
+    def next(self) -> dict[str, Any]:
+        """Ask the next question."""
+        query = self.work.user.queries[len(self.asked)]
+        line = self.line(query, self.slept)
+        self.asked.append(query)
+        return line
 
     def night(self) -> dict[str, Any] | None:
         """Foresee, and do a night's work; None where the policy has none."""

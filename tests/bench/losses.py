@@ -53,10 +53,23 @@ def losses(lines: Sequence[Line]) -> Section:
     if not judged:
         return Section(title, "Left out: there are no lines of pkb and of a baseline over the same questions.")
     goal = f"The aim of {change(TARGET)} against the best baseline is missed on: {'; '.join(missed) or 'none'}."
+    goal = " ".join((goal, *_looking(lines)))
     said = "Every figure in which a baseline, or PerCache as printed, is ahead, the furthest ahead named first:"
     heads = ("corpus", "writer", "figure", "n", "pkb", "theirs", "ahead")
     body = f"{said}\n\n{table(heads, rows, left=3)}" if rows else "In no figure is a baseline ahead."
     return Section(title, f"{prose(goal)}\n\n{body}")
+
+
+def _looking(lines: Sequence[Line]) -> Iterator[str]:
+    """Say what of the time no answer that is lent can save: embedding and retrieval come before it is looked for."""
+    quoted = [line for line in lines if (line.policy, line.writer) == ("naive", "quote")]
+    if quoted:
+        before = sum(line.ms.get(stage, 0.0) for line in quoted for stage in ("embed", "retrieve"))
+        part = before / sum(line.ms["total"] for line in quoted)
+        yield (
+            f"Where answers are quoted, {percent(part)} of Naive's time goes by before a like question is looked for, "
+            "by every policy alike: no hit can save that but an exact one, and no tensors are read."
+        )
 
 
 def _behind(corpus: str, writer: str, sums: Mapping[str, Sum]) -> Iterator[Sequence[str]]:

@@ -1,11 +1,14 @@
 """All that a report is made of: the lines of the units, and the files that other measurements leave beside them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.bench.reading import Line, read, unfinished
 from tests.bench.typed import Row, beside
+
+CASES = ("cases.txt", "cases-a.txt", "cases-b.txt", "cases-c.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +17,17 @@ class Machine:
 
     facts: Mapping[str, str]
     commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run of the evaluation: its command, how many jobs it did in how many lanes, its seconds and joules."""
+
+    command: str
+    lanes: int
+    seconds: float
+    jobs: int
+    joules: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +79,18 @@ class Material:
     showcase: str = ""
     cases: str = ""
     article: str = ""
+    shares: str = ""  # of what part of a saving a part of the tokens gets
+    scope: str = "whole"
+    ran: tuple[Ran, ...] = ()
+    lanes_s: float = 0.0  # of all jobs, each in its lane
+    left: Mapping[str, str] = field(default_factory=dict)  # why, by job
 
 
 def gathered(folder: Path) -> Material:
     """Read a folder of measurements, whose units may lie in `lines` below it."""
     units = folder / "lines" if (folder / "lines").is_dir() else folder
-    rows = {name: beside(folder, f"{name}.json") for name in ("machine", "operations", "motivation", "peers")}
-    machine, operations, motivation, peers = rows.values()
+    rows = {name: beside(folder, f"{name}.json") for name in ("machine", "operations", "motivation", "peers", "runs")}
+    machine, operations, motivation, peers, runs = rows.values()
     return Material(
         tuple(read(units)),
         unfinished(units),
@@ -81,8 +100,26 @@ def gathered(folder: Path) -> Material:
         tuple(map(_peer, peers.rows("rows"))) if peers else (),
         peers.texts("missing") if peers and "missing" in peers.values else (),
         _text(folder / "showcase.txt"),
-        _text(folder / "cases.txt"),
+        "\n".join(filter(None, (_text(folder / name) for name in CASES))),
         _text(folder / "article.txt"),
+        _text(folder / "shares.txt"),
+        **(_runs(runs) if runs else {}),
+    )
+
+
+def _runs(row: Row) -> dict[str, Any]:
+    left, seconds = row.row("left"), row.row("seconds")
+    return {
+        "scope": row.text("scope"),
+        "ran": tuple(map(_ran, row.rows("runs"))),
+        "lanes_s": sum(seconds.number(name) for name in seconds.values),
+        "left": {name: left.text(name) for name in left.values},
+    }
+
+
+def _ran(row: Row) -> Ran:
+    return Ran(
+        row.text("command"), row.whole("lanes"), row.number("seconds"), row.whole("jobs"), row.number_or_none("joules")
     )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tests.bench import extras
 from tests.bench.ablation import ablation
+from tests.bench.claims import claims
+from tests.bench.gaps import missing
 from tests.bench.headline import overall
 from tests.bench.losses import losses
 from tests.bench.material import Material, gathered
@@ -69,6 +71,7 @@ def sections(material: Material) -> list[Section]:
     return [
         extras.machine(material),
         extras.legend(),
+        claims(material),
         overall(lines),
         losses(lines),
         ablation(lines),
@@ -81,7 +84,7 @@ def sections(material: Material) -> list[Section]:
         extras.cases(material),
         extras.article(material),
         extras.peers(material),
-        extras.missing(material),
+        missing(material),
     ]
 
 

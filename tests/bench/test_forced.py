@@ -1,6 +1,6 @@
 """A forced model writes what it is told, token by token, and computes all that writing takes."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from engine.models.caches import length
 from engine.models.loading import load
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
-from tests.bench.forced import NOT_FOUND, Script, follow, learnt, reply
+from tests.bench.forced import NOT_FOUND, Following, Script, follow, learnt, reply
 from tests.engine.models.shapes import KINDS, TEXT, bpe, make
 from tests.engine.models.traced import traced
 
@@ -107,3 +107,17 @@ def test_a_tokenizer_learnt_from_the_documents_takes_few_tokens_for_their_words(
     found, usual = learnt([TEXT] * 3).encode(TEXT), bpe(300).encode(TEXT)
     assert len(found.ids) < len(usual.ids) / 2
     assert learnt([TEXT]).decode(found.ids, skip_special_tokens=False) != ""
+
+
+def test_weights_that_are_in_memory_serve_others_and_each_counts_its_own_work(plain: Mlx, tmp_path: Path) -> None:
+    loads, loaded = list[Mlx](), dict[Hashable, Mlx]()
+
+    def load() -> Mlx:
+        loads.append(plain)
+        return plain
+
+    one, two = (Following(tmp_path / name, Script(), loaded).get("small", load) for name in ("one", "two"))
+    one.prefill(one.begin(), BEFORE)
+    assert len(loads) == 1
+    assert one.model is two.model
+    assert (one.meter.read, two.meter.read) == (len(BEFORE), 0)

@@ -168,10 +168,18 @@ def test_where_pkb_is_behind_is_found_from_the_lines(folder: Path) -> None:
     assert "missed on: made-up with 0.5B (" in text
 
 
+def test_where_answers_are_quoted_it_is_said_what_no_hit_can_save(folder: Path) -> None:
+    assert "Where answers are quoted" not in losses(read(folder)).text
+    for policy in ("naive", "pkb"):
+        half = {"embed": 30.0, "retrieve": 20.0, "total": 100.0}
+        kit.write(folder, [one | {"writer": "quote", "ms": half} for one in kit.unit(policy, "ann", "135M")])
+    assert "Where answers are quoted, 50.0 % of Naive's time goes by" in " ".join(losses(read(folder)).text.split())
+
+
 def test_what_has_no_lines_is_said_to_be_left_out(tmp_path: Path) -> None:
     parts = sections(gathered(tmp_path))
     left = [section.title for section in parts if "Left out: " not in section.text]
-    assert (len(parts), left) == (17, ["Policies", "What is missing"])
+    assert (len(parts), left) == (18, ["Policies", "What others report, and what is here", "What is missing"])
     kit.write_all(tmp_path, {"pkb": 1.0, "naive": 1.0})
     few = {section.title for section in sections(gathered(tmp_path)) if section.text.startswith("Left out: ")}
     assert {"Latency and hits", "Where the time goes"} & few == set()

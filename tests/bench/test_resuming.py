@@ -21,6 +21,18 @@ def both(folder: Path) -> None:
         harness.replay(Work(user(folder, MANY), POLICIES[name], "quote", len(MANY)), folder)
 
 
+def group(folder: Path) -> None:
+    """Replay the two in turns; run in a process of its own."""
+    works = [Work(user(folder, MANY), POLICIES[name], "quote", len(MANY)) for name in ("naive", "meancache")]
+    harness.together(works, folder, lambda: False)
+
+
+def killed_group(folder: Path) -> None:
+    """Replay the two in turns until the kill; run in a process of its own."""
+    sys.stderr = Deadly()
+    group(folder)
+
+
 class Deadly(io.StringIO):
     """Kills its process when the third question of the second unit is told of."""
 
@@ -37,7 +49,7 @@ def killed(folder: Path) -> None:
 
 
 def run(name: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Call one of the two in a process of its own."""
+    """Call one of these in a process of its own."""
     code = f"from pathlib import Path; from tests.bench.test_resuming import {name}; {name}(Path({str(folder)!r}))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
@@ -56,4 +68,14 @@ def test_one_that_is_killed_repeats_no_unit_that_is_done_and_begins_the_other_an
     assert (done.stat().st_ino, done.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert [line["number"] for line in read(undone)] == list(range(1, 7))
     assert not undone.with_suffix(".part").exists()
+    assert list((tmp_path / "homes").iterdir()) == []
+
+
+def test_units_that_take_turns_are_killed_together_and_begin_anew_together(tmp_path: Path) -> None:
+    assert run("killed_group", tmp_path).returncode == -signal.SIGKILL
+    files = [tmp_path / "lines" / f"made-up.ann.{name}.quote.jsonl" for name in ("naive", "meancache")]
+    assert [file.exists() for file in files] == [False, False]
+    second = run("group", tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert [[line["number"] for line in read(file)] for file in files] == [list(range(1, 7))] * 2
     assert list((tmp_path / "homes").iterdir()) == []

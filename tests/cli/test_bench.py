@@ -1,12 +1,19 @@
 """`pkb bench`: what each tier costs, over a copy of a home, with quotes and with the small model."""
 
 import hashlib
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+from cli.aside import NAME
 from cli.prices import show
 from engine.ask.tiers import in_other_words
 from engine.idle.repeats import Repeats, repeats
@@ -97,6 +104,32 @@ def test_no_row_of_the_ledger_and_no_file_is_another_one_afterwards(words: Pkb, 
     assert rows(words) == before
     assert files(words.folder / "home") == data
     assert files(words.folder / "cache" / "kv") == tensors
+
+
+def test_a_copy_that_one_who_was_killed_left_is_private_harms_nothing_and_goes_at_the_next_start(
+    words: Pkb, tmp_path: Path
+) -> None:
+    left, elsewhere = words.folder / "home" / NAME, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    command = [sys.executable, "-m", "cli.app", "bench", "--model", "quote"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(elsewhere)}) as running:
+        while not (left / "home" / "ledger.db").exists():
+            assert running.poll() is None, "it ended before anything was copied"
+            time.sleep(0.01)
+        running.send_signal(signal.SIGKILL)
+    assert (left / "home" / "ledger.db").exists()
+    assert not [path for path in elsewhere.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert left.stat().st_mode & 0o077 == 0
+    assert words("check").code == 0
+    assert words("bench", "--questions", "1", "--model", "quote").code == 0
+    assert not left.exists()
+
+
+def test_two_do_not_measure_each_other(asked: Pkb) -> None:
+    with FileLock(asked.folder / "home" / "locks" / f"{NAME}.lock"):
+        ran = asked("bench", "--json")
+    assert ran.code == 11
+    assert ran.row["error"]["message"] == "another pkb bench is running"
 
 
 def test_what_idle_would_do_is_what_its_dry_run_says(words: Pkb) -> None:

@@ -1,0 +1,118 @@
+"""Commands, two at a time, each on a core of its own with one BLAS thread. Knows no measurement.
+
+What is measured so shares the memory and its bandwidth with a neighbour; where there is one core, or a GPU that both
+would wait for, there is one lane.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+from engine.models.runtime import THREADS, device
+
+MOST, POLL_S = 2, 0.1
+QUIET = {**dict.fromkeys(THREADS, "1"), "TOKENIZERS_PARALLELISM": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A module and its words, the seconds that it may take on one core, and where what it prints is kept."""
+
+    name: str
+    words: Sequence[str]
+    seconds: float
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a job."""
+
+    job: Job
+    seconds: float
+    failed: bool
+
+
+@dataclass(slots=True)
+class Running:
+    """A job at work."""
+
+    job: Job
+    process: "subprocess.Popen[bytes]"
+    lane: int
+    begun: float
+
+
+def lanes() -> list[int | None]:
+    """Give the core of each lane; None where it is left to the system."""
+    if device() != "cpu":
+        return [None]
+    if sys.platform == "linux":
+        return [*sorted(os.sched_getaffinity(0))[:MOST]]
+    return [None] * min(MOST, os.cpu_count() or 1)
+
+
+def ordered(jobs: Sequence[Job], *, limited: bool) -> list[Job]:
+    """Put the longest first, so that all lanes end together; where time is limited only that one, then the shortest."""
+    found = sorted(jobs, key=lambda job: -job.seconds)
+    return [*found[:1], *reversed(found[1:])] if limited else found
+
+
+def work(jobs: Sequence[Job], cores: Sequence[int | None], late: Callable[[], bool]) -> Generator[Done, None, None]:
+    """Do the jobs in their order, and yield each when it ends; one that has not begun when it is late is left."""
+    waiting, running = list(jobs), list[Running]()
+    with ExitStack() as held:
+        held.callback(_stop, running)
+        while waiting or running:
+            for lane in sorted(set(range(len(cores))) - {one.lane for one in running}):
+                if waiting and not late():
+                    running.append(_begin(waiting.pop(0), lane, cores[lane]))
+            if not running:
+                return
+            sleep(POLL_S)
+            for one in [one for one in running if one.process.poll() is not None]:
+                running.remove(one)
+                yield _ended(one)
+
+
+def left(jobs: Sequence[Job], done: Mapping[str, float], count: int) -> float:
+    """Estimate the seconds that are left, by what the jobs that are done took of what they were thought to take."""
+    known = [job for job in jobs if job.name in done]
+    thought, rest = sum(job.seconds for job in known), sum(job.seconds for job in jobs if job.name not in done)
+    pace = sum(done[job.name] for job in known) / thought if thought else 1.0
+    return rest * pace / count
+
+
+def _begin(job: Job, lane: int, core: int | None) -> Running:
+    command = [sys.executable, "-m", f"tests.bench.{job.words[0]}", *job.words[1:]]
+    with ExitStack() as held:
+        out = held.enter_context(_part(job.file).open("wb")) if job.file else subprocess.DEVNULL
+        process = subprocess.Popen(command, env={**os.environ, **QUIET}, stdout=out)
+    if core is not None and sys.platform == "linux":
+        with suppress(ProcessLookupError):  # it has ended already
+            os.sched_setaffinity(process.pid, {core})
+    return Running(job, process, lane, monotonic())
+
+
+def _ended(one: Running) -> Done:
+    """Sum up a job that has ended; its file has its name only where it did not fail."""
+    failed = one.process.returncode != 0
+    if one.job.file and not failed:
+        _part(one.job.file).replace(one.job.file)
+    return Done(one.job, monotonic() - one.begun, failed)
+
+
+def _part(file: Path) -> Path:
+    return file.with_name(f"{file.name}.part")
+
+
+def _stop(running: Sequence[Running]) -> None:
+    """End what still runs when nobody waits for it any more."""
+    for one in running:
+        one.process.terminate()
+        one.process.wait()
