@@ -24,9 +24,9 @@ _SHOWN = 4  # one part in so many of a model's context shows it abstracts
 
 
 def quiet(opened: Session) -> bool:
-    """Tell whether nothing was asked for a while."""
+    """Tell whether nothing was asked for a while; what was asked in the future was before the clock was put back."""
     last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
-    return last is None or opened.now.timestamp() - last >= opened.settings.idle.quiet_s
+    return last is None or abs(opened.now.timestamp() - last) >= opened.settings.idle.quiet_s
 
 
 def abstracts(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[Unit]":

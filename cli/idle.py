@@ -12,7 +12,7 @@ from cli import ahead, out
 from cli.given import duration
 from cli.progress import bars
 from cli.session import Session, session
-from store.errors import Locked
+from store.errors import Locked, NoModel, NoStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.idle.units import Kind
     from store.spent import Paid, Spent
 
-_PLANNED = 4  # one part in so many of the time, at most, goes into planning what is read ahead
+_PLANNED = 4  # one part in so many of the time, at most, goes into planning each kind that is read ahead
 _MANY = 1_000_000
 _ENDS_IT = ("done", "there", "room", "failed", "given up")  # what comes of a unit that another night would not change
 
@@ -84,15 +84,20 @@ def idle(
     with session() as opened:
         from cli.daemon import shift
 
-        report = shift.work(opened, asked, partial(work, opened, asked, quiet=as_json))
+        try:
+            report = shift.work(opened, asked, partial(work, opened, asked, quiet=as_json))
+        except (NoStore, NoModel) as error:
+            if dry_run or sys.stderr.isatty():
+                raise
+            report = Report(reason=error.message)  # cron would send a message of it every hour
         seconds = time.monotonic() - asked.began  # but for the closing of files
     if as_json:
         out.data(ahead.row(report, seconds, dry_run=dry_run))
         return
     if verbose or dry_run:
         ahead.show(report.done)
-    if verbose and report.reason:
-        out.say(f"pkb: {'the rest' if report.done else 'nothing'} is done: {report.reason}")
+    if report.reason and (verbose or (dry_run and not report.done)):
+        out.say(f"pkb: {'the rest is left' if report.done else 'nothing is done'}: {report.reason}")
     ahead.sum_up(report.done, seconds)
 
 
@@ -157,27 +162,33 @@ def _may_go_on(opened: Session, asked: Asked, machine: "Machine") -> "Callable[[
 
 def _plan_and_work(opened: Session, asked: Asked, report: Report, *, quiet: bool) -> None:
     """Do what there is to do; where all of it is done, the next night need not look before something changes."""
+    from cli.ending import Planning
     from cli.night import Nightly
     from engine.idle.machine import Machine
 
-    planned, machine = asked.began + asked.seconds / _PLANNED, Machine()
+    def over() -> bool:
+        return time.monotonic() > asked.until
+
+    planning, machine = Planning(asked.seconds / _PLANNED, over), Machine()
     may_go_on = _may_go_on(opened, asked, machine)
     nightly = Nightly(
         opened,
         machine=machine,
         force=asked.force,
         predictions=asked.predictions,
-        late=lambda: time.monotonic() > planned,
-        over=lambda: time.monotonic() > asked.until,
+        late=planning.begin,
+        over=over,
     )
     if asked.dry_run:
         report.done = _only_planned(nightly)
+        if not report.done:
+            report.reason = "the time is up" if over() else "nothing that was asked or read wants work ahead"
         return
     report.reason = may_go_on()
     if report.reason is not None:
         return
     _work(opened, asked, nightly, may_go_on, report, quiet=quiet)
-    if {one.state for one in report.done} <= set(_ENDS_IT) and not nightly.late():
+    if {one.state for one in report.done} <= set(_ENDS_IT) and not planning.cut and not over():
         from store.rest import rest
 
         rest(opened.ledger, *_about(opened, asked))
@@ -199,7 +210,9 @@ def _work(
     quiet: bool,
 ) -> None:
     """Do units, and note what became of each: of one that was planned again, the last."""
+    from cli.ending import ending
     from engine.idle.night import Limits, Night, World
+    from engine.idle.units import NoTime
     from store.jobs import Jobs
     from store.spent import Account
 
@@ -215,7 +228,7 @@ def _work(
     night = Night(Jobs(ledger), Account(ledger), world, Limits(asked.until, asked.units))
     report.spent, found = night.spent, dict[tuple[str, str], "Done"]()
     try:
-        with bars(quiet=quiet) as tick:
+        with bars(quiet=quiet) as tick, ending(opened.models, nightly.over):
             for one in night.work(nightly.plans()):
                 name = (one.unit.kind, one.unit.subject)
                 known = found.get(name)
@@ -223,7 +236,11 @@ def _work(
                     found[name] = one
                 report.reason = one.reason if one.state == "stopped" else report.reason
                 tick(one.unit.kind, sum(other.unit.kind == one.unit.kind for other in found.values()), None)
+    except NoTime:
+        pass  # while a plan waited for the model
     finally:
         report.done = list(found.values())
-    if not report.done:
+    if report.reason is None and nightly.over():
+        report.reason = "the time is up"
+    elif report.reason is None and not report.done:
         report.reason = "there is nothing to do"

@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -34,7 +35,7 @@ def arrange(deed: Deed, *, as_json: bool, system: str = sys.platform) -> None:
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     way = choose(os.environ, system)
     found = _WAYS[way](deed, timetable.Command(words(), carried(locate(os.environ))))
-    installed = any(one.text is not None for one in found)
+    installed = all(one.text is not None for one in found) and (deed == "install" or _knows(way))
     if as_json:
         files = [{"where": one.where, "text": one.text, "changed": one.changed} for one in found]
         out.data({"schema": out.SCHEMA, "by": way, "installed": installed, "files": files})
@@ -79,10 +80,11 @@ def _launchd(deed: Deed, command: timetable.Command) -> list[Written]:
     if deed == "uninstall":
         _run("launchctl", "bootout", f"{domain}/{timetable.LABEL}")  # it may not be loaded
         return [_removed(agent)]
-    written = _put(agent, timetable.launchd(command))
+    written = [_put(agent, timetable.launchd(command))]
     _run("launchctl", "bootout", f"{domain}/{timetable.LABEL}")
-    _must("launchctl", "bootstrap", domain, str(agent))
-    return [written]
+    with _or_undone(written):
+        _must("launchctl", "bootstrap", domain, str(agent))
+    return written
 
 
 def _systemd(deed: Deed, command: timetable.Command) -> list[Written]:
@@ -98,8 +100,9 @@ def _systemd(deed: Deed, command: timetable.Command) -> list[Written]:
         _must("systemctl", "--user", "daemon-reload")
         return removed
     written = [_put(folder / name, text) for name, text in units.items()]
-    _must("systemctl", "--user", "daemon-reload")
-    _must("systemctl", "--user", "enable", "--now", timer)
+    with _or_undone(written):
+        _must("systemctl", "--user", "daemon-reload")
+        _must("systemctl", "--user", "enable", "--now", timer)
     return written
 
 
@@ -122,6 +125,27 @@ _WAYS: dict[Way, Callable[[Deed, timetable.Command], list[Written]]] = {
     "systemd": _systemd,
     "cron": _cron,
 }
+
+
+def _knows(way: Way) -> bool:
+    """Ask who is to run it whether it will: a file that it was not told of is nothing to it."""
+    if way == "launchd":
+        return _run("launchctl", "print", f"gui/{os.getuid()}/{timetable.LABEL}").returncode == 0
+    if way == "systemd":
+        return _run("systemctl", "--user", "is-enabled", f"{timetable.UNIT}.timer").returncode == 0
+    return True  # its table is all that cron has
+
+
+@contextmanager
+def _or_undone(written: Sequence[Written]) -> Iterator[None]:
+    """Remove what was written just now, where whom it was written for does not take it."""
+    try:
+        yield
+    except PkbError:
+        for one in written:
+            if one.changed:
+                Path(one.where).unlink(missing_ok=True)
+        raise
 
 
 def _state(deed: Deed, one: Written) -> str:

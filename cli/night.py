@@ -41,7 +41,7 @@ class Nightly:
     force: bool  # not only after a quiet time, and for what was retrieved but once
     predictions: int  # foreseen questions that are readied
     machine: "Machine"
-    late: Callable[[], bool]  # planning has taken long enough
+    late: Callable[[], Callable[[], bool]]  # gives, as planning begins, what tells that it has taken long enough
     over: Callable[[], bool]  # the night is
     reading: "Reading | None" = field(default=None, init=False)
 
@@ -171,7 +171,7 @@ class Nightly:
         if reading.kept is None:
             return None
         parts = (settings.kv.order, settings.model.max_tokens, settings.ask.k)
-        return Ahead(reading, self._asking, *parts, self.opened.locks.reader, self.late)
+        return Ahead(reading, self._asking, *parts, self.opened.locks.reader, self.late())
 
     def _upkeep(self) -> "list[Unit]":
         from engine.idle.upkeep import plan

@@ -78,7 +78,7 @@ def why_not(facts: Facts, limits: Limits) -> str | None:
         return "the machine is on battery"
     if facts.away_s is not None and facts.away_s < limits.away_s:
         return "somebody is at the machine"
-    if facts.asked_s is not None and facts.asked_s < limits.away_s:
+    if facts.asked_s is not None and abs(facts.asked_s) < limits.away_s:  # far below 0: the clock was put back
         return "a question was asked just now"
     if facts.load > limits.load:
         return f"the machine is busy: a load of {facts.load:.1f} a core"

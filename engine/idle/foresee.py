@@ -14,7 +14,6 @@ from engine.idle.asking import Asking
 from engine.idle.learn import WEEKS, Yield, shares
 from engine.idle.predict import Prediction, pick
 from engine.idle.units import Outcome, Unit
-from engine.idle.writing import NoTime
 from store.foreseen import Foresights
 from store.jobs import Jobs
 
@@ -49,10 +48,7 @@ def plan(asking: Asking, views: Sequence[View], usual: int, near: Callable[[str]
 def _do(asking: Asking, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
     yields, now = _yields(asking), asking.now.timestamp()
     given = shares(view.sources, yields, usual, now, WEEKS)
-    try:
-        found = view.predict(usual) if sum(given.values()) else ()
-    except NoTime:
-        return Outcome("time")
+    found = view.predict(usual) if sum(given.values()) else ()
     chosen = pick(found, given, _known(asking), near)
     populate.offer(asking, chosen)
     Foresights(asking.ledger).predicted(Counter(one.source for one in chosen), now)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.idle.learn import SPARED
-from engine.idle.units import Kind, Outcome, State, Unit
+from engine.idle.units import Kind, NoTime, Outcome, State, Unit
 from store.errors import Locked, PkbError
 from store.jobs import Job, Jobs
 from store.spent import Account, Spent
@@ -60,12 +60,17 @@ class Night:
         self._counted = world.began  # on the clock: until then all seconds are counted
 
     def work(self, plans: Mapping[Kind, Plan]) -> Iterator[Done]:
-        """Do what there is to do, yielding each unit with what became of it; all over again where mail came in."""
+        """Do what there is to do, yielding each unit with what became of it; all over again where mail came in.
+
+        Nothing more is planned once the time is up.
+        """
         left = set[State]()
         self._count("start", Spent())
         while "changed" not in left:
             generation = self._world.generation()
             for kind, plan in plans.items():
+                if self._world.clock() > self._limits.until:
+                    return  # planning takes its time too
                 for done in self._each(kind, plan, generation):
                     left.add(done.state)
                     yield done
@@ -87,11 +92,13 @@ class Night:
         self._count(kind, Spent())
 
     def _planned(self, kind: Kind, plan: Plan) -> Sequence[Unit]:
-        """Make rows of a plan; planning takes its time too."""
-        units = plan()
-        rows = [Job(u.kind, u.subject, u.seconds, u.gain, self._world.now, u.source) for u in units]
-        self._jobs.replace(kind, rows)
-        self._count(kind, Spent())
+        """Make rows of a plan; planning takes its time too, whatever comes of it."""
+        try:
+            units = plan()
+            rows = [Job(u.kind, u.subject, u.seconds, u.gain, self._world.now, u.source) for u in units]
+            self._jobs.replace(kind, rows)
+        finally:
+            self._count(kind, Spent())
         return units
 
     def _look(self, unit: Unit, generation: int, given_up: set[str], behind: Mapping[str, State]) -> Done | None:
@@ -112,7 +119,10 @@ class Night:
         return Done(unit, "time") if late else None
 
     def _do(self, unit: Unit) -> Done:
-        """Do a unit, so that one who is killed over it takes it up again, and one who is told to stop has not tried."""
+        """Do a unit, so that one who is killed over it takes it up again, and one who is told to stop has not tried.
+
+        One that was begun because it was thought to be shorter has been tried: it may always be too long.
+        """
         before, node = self._world.measure(), self._account.newest()
         reason, (kind, subject) = "", (unit.kind, unit.subject)
         self._jobs.begin(kind, subject)
@@ -121,6 +131,8 @@ class Night:
         except (SystemExit, KeyboardInterrupt, Locked):
             self._jobs.put_back(kind, subject)
             raise
+        except NoTime:
+            outcome = Outcome("time")
         except PkbError as error:
             outcome, reason = Outcome("failed"), error.message
         self._settle(unit, outcome)
@@ -135,7 +147,7 @@ class Night:
     def _settle(self, unit: Unit, outcome: Outcome) -> None:
         if outcome.state in ("done", "there"):
             self._jobs.end(unit.kind, unit.subject)
-        elif outcome.state == "failed":
+        elif outcome.state in ("failed", "time"):
             self._jobs.fail(unit.kind, unit.subject)
         else:
             self._jobs.put_back(unit.kind, unit.subject)

@@ -10,7 +10,6 @@ from functools import partial
 
 from engine.idle.abstracts import batches, by_quotes
 from engine.idle.units import Outcome, Unit
-from engine.idle.writing import NoTime
 from store.abstracts import Abstract
 from store.hits import Hit
 
@@ -45,10 +44,7 @@ def _do(bank: Bank, ids: Sequence[str]) -> Outcome:
     batch = [hits[name] for name in ids if name in hits]
     if not batch:
         return Outcome("there")
-    try:
-        text = bank.sum_up(batch) or by_quotes(batch)
-    except NoTime:
-        return Outcome("time")
+    text = bank.sum_up(batch) or by_quotes(batch)
     dates = [hit.date for hit in batch if hit.date]
     chunks = tuple(hit.chunk.id for hit in batch)
     bank.keep([Abstract(text, chunks, max(dates, default=None), bank.now, bank.writer)])

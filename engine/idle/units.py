@@ -4,6 +4,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+
+class NoTime(Exception):
+    """The night was over before a piece of work was."""
+
+
 Kind = Literal[
     "start", "refresh", "owed", "abstract", "predict", "populate", "convert", "first", "blocks", "refill", "upkeep"
 ]  # fmt: skip

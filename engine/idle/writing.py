@@ -6,11 +6,8 @@ Knows the model by its protocol; keeps nothing of what was read.
 from collections.abc import Callable, Sequence
 
 from engine.idle.abstracts import Write
+from engine.idle.units import NoTime
 from engine.models.protocols import LanguageModel
-
-
-class NoTime(Exception):
-    """Writing was broken off: somebody waits, or the night is over."""
 
 
 def writer(model: LanguageModel, most: int, late: Callable[[], bool]) -> Write:

@@ -1,37 +1,46 @@
 """PerCache's three scheduler cases on the first questions of one user: what a changed setting changes from then on.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.cases CASE... [--model nano|135M] [--user NAME]`. After every question
-5 more are foreseen and readied. a: tau from .85 to .90 after question 2, so that foreseen questions are read and not
-answered: operations saved. b: tau from .90 to .85 after question 5: what was only read is answered at night, and the
-later questions. c: a small budget of tensors that grows after question 6: nodes matched by questions asked anew. Each
-case is run beside the same life without the change. Weights of 135M are random: for operations and time, not words.
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.cases CASE... [--model nano|135M] [--user NAME] [--questions N]
+[--foreseen N] [--counted]`. After every question some are foreseen and readied. a: tau from .85 to .90 after question
+2, so that foreseen questions are read and not answered: operations saved. b: .90 to .85 after question 5: what was
+only read is answered. c: a small budget of tensors grows after question 6: nodes matched by questions asked anew.
+Each beside the same life without the change. Weights of 135M are random, answers forced and as long as the set's own:
+for operations and time. Counted, layers note tokens and compute nothing: the same operations, and no times.
 """
 
 import shutil
-import subprocess
-import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+import pytest
+
+from cli.session import Session
 from engine.ask.means import Answered
 from engine.idle.units import Kind
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
 from store.kv_counts import KvCounts
 from store.spent import Spent
-from tests.bench.living import NANO, USERS, Life, prepared
+from tests.bench.corpus import User
+from tests.bench.forced import force
+from tests.bench.forced import model as random_model
+from tests.bench.harness import texts
+from tests.bench.living import NANO, USERS, Answers, Life, as_it_is, folders, prepared
 from tests.engine.models.traced import traced
 
 QUESTIONS, FORESEEN = 10, 5
 SMALL = {"nano": 40_000_000, "135M": 105_000_000}  # bytes of tensors, before there are more
 LARGE = 4_000_000_000
-SIZES: dict[str, dict[str, Any]] = {"nano": {}, "135M": {"ask.k": 2, "model.max_tokens": 16}}
+SIZES: dict[str, dict[str, Any]] = {"nano": {}, "135M": {"ask.k": 2}}  # settings: PerCache reads two chunks
+USUAL = {"nano": "locomo", "135M": "qmsum"}  # whose answers are sentences
 READY: tuple[Kind, ...] = ("populate", "convert", "refill")
 
 
@@ -52,12 +61,14 @@ class Lived:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Where a case is lived: a home to copy, what holds from its beginning, the questions, and how many foreseen."""
+    """Where a case is lived: a home to copy, what holds from its beginning, and what is asked in it."""
 
     made: Path
     settings: Mapping[str, Any]
     questions: Sequence[str]
     foreseen: int  # after each answer
+    dress: Callable[[Session], None]
+    counted: bool
 
     def live(self, name: str, phases: Mapping[int, Mapping[str, Any]], *, again: bool = False) -> Lived:
         """Ask all questions, `phases` saying what changes before which; `again`, and those before the last change."""
@@ -65,7 +76,7 @@ class Case:
         shutil.copytree(self.made, home)
         starts = sorted(phases)
         for start, end in zip(starts, [*starts[1:], len(self.questions)], strict=True):
-            with Life(home, {**self.settings, **phases[start]}) as life:
+            with Life(home, {**self.settings, **phases[start]}, self.dress) as life:
                 if start:
                     _add(lived.spent, life.night(READY))
                 if again and start:
@@ -80,20 +91,27 @@ class Case:
 def main() -> None:
     """Run the cases, each on a home of its own."""
     options = arguments()
-    for name in options.cases:
-        run(name, options)
+    with uncomputed() if options.counted else nullcontext():
+        for name in options.cases:
+            run(name, options)
 
 
 def run(name: str, options: Namespace) -> None:
     """Run one case."""
+    user, nano = options.user or USUAL[options.model], options.model == "nano"
     with TemporaryDirectory() as folder:
         home = Path(folder, "made")
-        questions = prepared(options.user, home)[: options.questions]
-        settings = {"model.name": str(model(options.model, Path(folder))), **SIZES[options.model]}
-        print(f"case {name}, {options.model}, {options.user}, {len(questions)} questions")
+        answers = Answers(prepared(user, home))
+        questions = list(answers)[: options.questions]
+        model = NANO if nano else _random(options.model, Path(folder), user)
+        settings = {"model.name": str(model), **SIZES[options.model]}
+        dress = as_it_is if nano else partial(force, golds=answers)
+        about = f"{len(questions)} questions, {options.foreseen} foreseen after each"
+        print(f"case {name}, {options.model}, {user}, {about}{', counted' if options.counted else ''}", flush=True)
         with Life(home, settings):
             pass  # a BLAS that MLX needs lies in the cache from now on, and counts in every life
-        {"a": a, "b": b, "c": c}[name](Case(home, settings, questions, options.foreseen), options.model)
+        case = Case(home, settings, questions, options.foreseen, dress, options.counted)
+        {"a": a, "b": b, "c": c}[name](case, options.model)
 
 
 def arguments() -> Namespace:
@@ -101,7 +119,10 @@ def arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="+", choices=("a", "b", "c"))
     parser.add_argument("--model", choices=tuple(SIZES), default="nano")
-    parser.add_argument("--user", choices=tuple(USERS), default="locomo")
+    parser.add_argument(
+        "--user", choices=tuple(USERS), help="locomo with nano, else qmsum, whose answers are sentences"
+    )
+    parser.add_argument("--counted", action="store_true", help="with random weights: compute nothing, count alone")
     parser.add_argument("--questions", type=int, default=QUESTIONS)
     parser.add_argument("--foreseen", type=int, default=FORESEEN, help="questions readied after each answer")
     return parser.parse_args()
@@ -112,13 +133,16 @@ def a(case: Case, name: str) -> None:
     usual = case.live("usual", {0: {"bank.tau": 0.85}})
     raised = case.live("raised", {0: {"bank.tau": 0.85}, 2: {"bank.tau": 0.90}})
     for title, one in (("tau .85 throughout", usual), ("tau .90 from question 3 on", raised)):
-        did = {kind: f"{spent.units} in {spent.seconds:.1f} s" for kind, spent in one.spent.items() if spent.units}
-        print(f"  {title}: {one.nights / 1e9:.2f} GFLOP at night, {one.asking / 1e9:.2f} for the questions; {did}")
+        print(f"  {title}: {one.nights / 1e9:.2f} GFLOP at night, {one.asking / 1e9:.2f} for the questions")
+        for kind, did in one.spent.items():
+            if did.units:
+                print(f"    {kind}: {did.units} in {did.seconds:.1f} s, {did.read} tokens read, {did.written} written")
     night = 1 - raised.nights / usual.nights
     whole = 1 - (raised.nights + raised.asking) / (usual.nights + usual.asking)
     print(f"  saved: {night:.2%} of the nights' operations, {whole:.2%} of all (the paper: 14.12 %)")
-    with Life(case.made, case.settings) as life:
-        check(cast("Mlx", life.nightly.load().model))
+    if not case.counted:
+        with Life(case.made, case.settings, case.dress) as life:
+            check(cast("Mlx", life.nightly.load().model))
 
 
 def b(case: Case, name: str) -> None:
@@ -127,7 +151,7 @@ def b(case: Case, name: str) -> None:
         folder = title.replace(" ", "-")
         lived = case.live(folder, {0: {"bank.tau": 0.90}, 5: after})
         later = [one.reply for one in lived.answers[5:]]
-        with Life(case.made.parent / folder, {}) as life:
+        with Life(case.made.parent / folder, {}, case.dress) as life:
             foreseen = [*life.foreseen("answered"), *life.foreseen("undecoded")][:FORESEEN]
             asked = [life.ask(text).reply for text in foreseen]
         for whom, found in (("later questions", later), ("foreseen ones, asked", asked)):
@@ -152,6 +176,23 @@ def c(case: Case, name: str) -> None:
         print(f"    read again: {did.units} segments, {did.read} tokens in {did.seconds:.1f} s")
 
 
+@contextmanager
+def uncomputed() -> Iterator[None]:
+    """Have the layers of llamas keep as many tokens as they are given, all of them naught, and compute nothing."""
+    import mlx.core as mx
+    from mlx_lm.models import llama
+
+    def passed(layer: Any, rows: Any, mask: Any = None, cache: Any = None) -> Any:
+        heads, width = layer.self_attn.n_kv_heads, layer.args.head_dim or layer.hidden_size // layer.num_attention_heads
+        naught = mx.zeros((1, heads, rows.shape[1], width), rows.dtype)
+        cache.update_and_fetch(naught, naught)
+        return rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llama.TransformerBlock, "__call__", passed)
+        yield
+
+
 def check(model: Mlx) -> None:
     """Hold the formula against the products of the layers themselves, over a prompt of 200 tokens and 8 more."""
     metered, cache = replace(model, meter=Meter()), model.begin()
@@ -165,13 +206,8 @@ def check(model: Mlx) -> None:
     print(f"  of what the layers compute, traced, the formula gives {layers / counted[0]:.4f}")
 
 
-def model(name: str, folder: Path) -> Path:
-    """Give a model's folder; random weights are made in a process of their own."""
-    if name == "nano":
-        return NANO
-    words = [name, "--part", "weights", "--home", str(folder)]
-    subprocess.run([sys.executable, "-m", "tests.bench.reuse", *words], check=True)
-    return folder / name
+def _random(size: str, folder: Path, user: str) -> Path:
+    return random_model(size, folder, texts(User(user, user, tuple(folders(user)), ())))
 
 
 def _ask(life: Life, lived: Lived, questions: Sequence[str], *, fresh: bool = False) -> None:

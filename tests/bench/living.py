@@ -4,16 +4,18 @@ A phase is one session, as a process has one: settings are read when it begins. 
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from zlib import crc32
 
 from cli.foresight import asked_before, little_asked
 from cli.night import Nightly
 from cli.session import Session
+from engine.ask.exact import normalise
 from engine.ask.means import Answered, Manner
 from engine.idle.asking import Asking
 from engine.idle.machine import Machine
@@ -31,18 +33,47 @@ from tests.bench.nights import rows
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 NANO = Path(__file__).resolve().parents[1] / "data" / "nano"
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-USERS = {"locomo": "locomo/conv-26", "enron-annotated": "enron-annotated"}
+USERS = {"locomo": "locomo/conv-26", "enron-annotated": "enron-annotated", "qmsum": "qmsum/ami-IS1000"}
 
 
-def prepared(user: str, home: Path) -> list[str]:
-    """Ingest a user's documents; gives their questions, each once, in the order of the set."""
-    folder = SHARED / "data" / USERS[user]
-    done = pkb(home, "ingest", *(str(folder / name) for name in ("docs", "mail") if (folder / name).is_dir()))
+class Answers(Mapping[str, str]):
+    """A set's answers by question, as it words them or normalised.
+
+    One that is none of the set's has another one's answer, always the same: so that it is as long.
+    """
+
+    def __init__(self, golds: Mapping[str, str]) -> None:
+        self._golds, self._pool = golds, list(golds.values())
+        self._known = {normalise(question): gold for question, gold in golds.items()}
+
+    def __getitem__(self, question: str) -> str:
+        """Give the answer to a question."""
+        text = normalise(question)
+        return self._known[text] if text in self._known else self._pool[crc32(text.encode()) % len(self._pool)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the set's questions."""
+        return iter(self._golds)
+
+    def __len__(self) -> int:
+        """Count the set's questions."""
+        return len(self._golds)
+
+
+def prepared(user: str, home: Path) -> dict[str, str]:
+    """Ingest a user's documents; gives the answers by question, each once, in the order of the set."""
+    done = pkb(home, "ingest", *map(str, folders(user)))
     assert done.returncode in (0, 3), done.stderr
-    return list(dict.fromkeys(row["question"] for row in rows(folder / "questions.jsonl")))
+    return {row["question"]: row["answer"] for row in rows(SHARED / "data" / USERS[user] / "questions.jsonl")}
 
 
-def _as_it_is(session: Session) -> None:
+def folders(user: str) -> list[Path]:
+    """Give the folders of a user's documents."""
+    folder = SHARED / "data" / USERS[user]
+    return [folder / name for name in ("docs", "mail") if (folder / name).is_dir()]
+
+
+def as_it_is(session: Session) -> None:
     """Change nothing."""
 
 
@@ -52,7 +83,7 @@ class Life:
 
     home: Path
     settings: Mapping[str, Any]
-    dress: Callable[[Session], None] = _as_it_is
+    dress: Callable[[Session], None] = as_it_is
     session: Session = field(init=False)
     nightly: Nightly = field(init=False)
 
@@ -62,8 +93,9 @@ class Life:
         self.session = opened(self.home)
         self.session.now = NOW
         self.dress(self.session)
-        never = self._never
-        self.nightly = Nightly(self.session, force=True, predictions=10**6, machine=Machine(), late=never, over=never)
+        never, machine = self._never, Machine()
+        parts = (self.session, True, 10**6, machine, lambda: never, never)
+        self.nightly = Nightly(*parts)
         if self.session.writer.load:
             self.nightly.load()
         return self

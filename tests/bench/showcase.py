@@ -22,7 +22,7 @@ TOKENS = ("prompt", "reused", "generated")
 def main() -> None:
     """Print a table for each user and writer."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--users", nargs="+", default=list(USERS), choices=USERS)
+    parser.add_argument("--users", nargs="+", default=["locomo", "enron-annotated"], choices=USERS)
     parser.add_argument("--writers", nargs="+", default=["quote", "nano"], choices=("quote", "nano"))
     parser.add_argument("--questions", type=int, default=QUESTIONS)
     options = parser.parse_args()
@@ -34,7 +34,7 @@ def main() -> None:
 
 def show(user: str, writer: str, home: Path, count: int) -> None:
     """Live through one user's first questions."""
-    questions = prepared(user, home)[:count]
+    questions = list(prepared(user, home))[:count]
     name = str(NANO) if writer == "nano" else "quote"
     with Life(home, {"model.name": name}) as life:
         foresee(life, writer, 2 * FORESEEN)

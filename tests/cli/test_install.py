@@ -32,6 +32,7 @@ test -f "$TABLE" && exec cat "$TABLE"
 echo "no crontab for me" >&2; exit 1
 """
 LOGGED = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\nexit ${CODE:-0}\n'
+REFUSING = '#!/bin/sh\ncase "$*" in *show-env*|*reload) exit 0;; *) echo "no bus" >&2; exit 1;; esac\n'
 AT_HOME = ("PKB_HOME", "PKB_CACHE", "PKB_CONFIG")
 
 
@@ -200,6 +201,24 @@ def test_systemd_is_given_two_units_and_told_of_them(
     assert list(folder.iterdir()) == []
     assert run("uninstall", capsys)["installed"] is False
     assert not (tmp_path / "table").exists()
+
+
+def test_units_that_systemd_was_never_told_of_do_not_count(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "systemctl", LOGGED)
+    run("install", capsys)
+    tool(tools, "systemctl", REFUSING)
+    found = run("status", capsys)
+    assert (found["by"], found["installed"]) == ("systemd", False)
+
+
+@pytest.mark.parametrize(("system", "name"), [("linux", "systemctl"), ("darwin", "launchctl")])
+def test_what_nobody_takes_is_not_left_lying_about(system: str, name: str, tools: Path, tmp_path: Path) -> None:
+    tool(tools, name, REFUSING)
+    with pytest.raises(PkbError, match="no bus"):
+        arrange("install", as_json=True, system=system)
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.parent != tools] == []
 
 
 def test_launchd_is_given_an_agent_and_told_of_it(

@@ -53,6 +53,10 @@ def test_what_nobody_can_tell_stands_in_nobodys_way() -> None:
     assert why_not(Facts(Power(), 0), Limits()) is None
 
 
+def test_a_question_of_tomorrow_stands_in_nobodys_way() -> None:
+    assert why_not(Facts(Power(), 0, asked_s=-86_400.0), Limits()) is None
+
+
 def test_limits_are_those_that_were_set() -> None:
     assert why_not(Facts(Power(), 0.9, 20), Limits(load=1, away_s=10)) is None
 

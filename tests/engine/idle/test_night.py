@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.night import Limits
-from engine.idle.units import DONE, Kind, Outcome, Unit
+from engine.idle.night import Limits, Plan
+from engine.idle.units import DONE, Kind, NoTime, Outcome, Unit
 from store.errors import Locked, PkbError
 from store.jobs import MOST_ATTEMPTS, Jobs
 from store.ledger import Ledger, open_ledger
@@ -55,6 +55,10 @@ def die() -> Outcome:
 
 def stop() -> Outcome:
     sys.exit(143)
+
+
+def too_long() -> Outcome:
+    raise NoTime
 
 
 def fail() -> Outcome:
@@ -171,6 +175,36 @@ def test_a_unit_that_fails_says_why_and_the_rest_goes_on(ledger: Ledger) -> None
     done = list(night(ledger).work({"populate": lambda: [unit("a", fail), unit("b")]}))
     assert [(one.state, one.reason) for one in done] == [("failed", "the model holds too little"), ("done", "")]
     assert [job.attempts for job in Jobs(ledger).waiting("populate")] == [1]
+
+
+def test_a_unit_that_the_end_of_the_night_breaks_off_has_been_tried(ledger: Ledger) -> None:
+    for _ in range(MOST_ATTEMPTS):
+        assert run(ledger, unit("a", too_long), unit("b")) == ["time", "done"]
+    assert run(ledger, unit("a", too_long), unit("b")) == ["given up", "done"]
+
+
+def test_once_the_time_is_up_nothing_more_is_planned(ledger: Ledger) -> None:
+    clock, planned = Clock(), list[str]()
+
+    def second() -> list[Unit]:
+        planned.append("second")
+        return []
+
+    plans: dict[Kind, Plan] = {"refresh": lambda: [unit("a", clock.works(11), kind="refresh")], "owed": second}
+    done = list(night(ledger, limits=Limits(10, 9), clock=clock).work(plans))
+    assert (states(done), planned) == (["done"], [])
+
+
+def test_a_plan_that_finds_no_time_is_counted(ledger: Ledger) -> None:
+    clock = Clock()
+
+    def plan() -> list[Unit]:
+        clock.at += 3.0
+        raise NoTime
+
+    with pytest.raises(NoTime):
+        list(night(ledger, clock=clock).work({"first": plan}))
+    assert Account(ledger).by_kind()["first"].spent.seconds == 3.0
 
 
 def test_what_another_process_holds_ends_the_night_and_is_no_attempt(ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.idle.summing import Bank, plan
-from engine.idle.writing import NoTime
+from engine.idle.units import NoTime
 from store.abstracts import Abstract
 from store.hits import Hit
 from tests.engine.idle.kit import DAY, hit
@@ -60,5 +60,6 @@ def test_a_batch_that_there_was_no_time_for_waits(kept: list[Abstract]) -> None:
     def late(batch: Sequence[Hit]) -> str:
         raise NoTime
 
-    assert plan(replace(bank(kept), sum_up=late), WANTED)[0].do().state == "time"
+    with pytest.raises(NoTime):
+        plan(replace(bank(kept), sum_up=late), WANTED)[0].do()
     assert kept == []

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.idle.writing import NoTime, writer
+from engine.idle.units import NoTime
+from engine.idle.writing import writer
 from engine.models.protocols import Frame
 from tests.engine.ask.parrot import Parrot
 

@@ -1,0 +1,118 @@
+"""A night's budget of time holds within a unit too: the language model stops between two of its steps."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from cli.daemon.models import Models
+from cli.ending import Planning, ending
+from cli.night import Nightly
+from cli.session import Session
+from engine.idle.machine import Machine
+from engine.idle.night import Limits, Night, World
+from engine.idle.units import NoTime
+from engine.models.loading import load
+from engine.models.mlx import Mlx
+from store.bank import Bank
+from store.jobs import Job, Jobs
+from store.ledger import Ledger
+from store.spent import Account
+from tests.demo import NANO, environment
+
+QUESTION = "How much is a ticket for the summer concert?"
+
+
+@pytest.fixture(scope="module")
+def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Load the bundled language model."""
+    return load(NANO, name="nano", cache=tmp_path_factory.mktemp("cache"), memory_share=0.7)
+
+
+@pytest.fixture
+def session(made: Path, tmp_path: Path) -> Iterator[Session]:
+    """Open a home in which a language model answers."""
+    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    Path(environment(folder)["PKB_CONFIG"]).write_text(f'[model]\nname = "{NANO}"\n', "utf-8")
+    found = Session(environment(folder))
+    found.make()
+    with closing(found.ledger):
+        yield found
+
+
+def after(steps: int) -> Callable[[], bool]:
+    """Give what tells, from its next call but so many on, that it is over."""
+    calls = count(1)
+    return lambda: next(calls) > steps
+
+
+def populate(session: Session, over: Callable[[], bool]) -> list[str]:
+    """Ready what was foreseen until it is over; gives what became of it."""
+    nightly = Nightly(session, force=True, predictions=9, machine=Machine(), late=lambda: over, over=over)
+    began, ledger = time.monotonic(), session.ledger
+    generation = ledger.generation
+    world = World(time.monotonic, began, lambda: None, lambda: generation, nightly.measure, session.now.timestamp())
+    night = Night(Jobs(ledger), Account(ledger), world, Limits(began + 1e6, 9))
+    with ending(session.models, over):
+        return [one.state for one in night.work({"populate": nightly.plans()["populate"]})]
+
+
+def waiting(ledger: Ledger) -> list[tuple[str, int]]:
+    """Give the foreseen questions that wait, and how often each was tried."""
+    return [(job.subject, job.attempts) for job in Jobs(ledger).waiting("populate")]
+
+
+def test_a_unit_that_takes_too_long_ends_with_the_night_and_is_done_in_another(session: Session) -> None:
+    Jobs(session.ledger).offer([Job("populate", QUESTION, 1.0, 1.0, 0.0, "history/model")])
+    assert populate(session, after(2)) == ["time"]
+    assert waiting(session.ledger) == [(QUESTION, 1)]
+    assert Bank(session.ledger).size()[0] == 0
+    assert populate(session, lambda: False) == ["done"]
+    assert waiting(session.ledger) == []
+
+
+def test_planning_has_its_time_from_when_it_begins_however_late_that_is() -> None:
+    now = [100.0]
+    planning = Planning(5.0, lambda: False, lambda: now[0])
+    now[0] = 200.0
+    late = planning.begin()
+    now[0] = 204.0
+    assert (late(), planning.cut) == (False, False)
+    now[0] = 206.0
+    assert (late(), planning.cut) == (True, True)
+
+
+def test_planning_ends_with_the_night() -> None:
+    planning = Planning(5.0, lambda: True, lambda: 0.0)
+    assert (planning.begin()(), planning.cut) == (True, True)
+
+
+def test_the_model_stops_at_the_first_step_after_the_end_and_works_on_when_the_night_is_closed(
+    nano: Mlx, tmp_path: Path
+) -> None:
+    models = Models(tmp_path)
+    model = models.get("a", lambda: nano)
+    ids = [5] * (3 * model.sub_step)
+    with ending(models, after(1)), pytest.raises(NoTime):
+        model.prefill(model.begin(), ids)
+    model.prefill(model.begin(), ids)
+
+
+def test_a_question_that_is_answered_between_two_steps_goes_on_to_its_end(nano: Mlx, tmp_path: Path) -> None:
+    answered = list[str]()
+
+    def ask() -> None:
+        if not answered:
+            answered.append("begun")
+            answered.extend(model.decode(model.begin(), [5, 6], 4))
+            answered.append("ended")
+
+    models = Models(tmp_path, ask)
+    model = models.get("a", lambda: nano)
+    with ending(models, lambda: True), pytest.raises(NoTime):
+        model.prefill(model.begin(), [5])
+    assert (answered[0], answered[-1]) == ("begun", "ended")
