@@ -5,11 +5,14 @@ Two objects are two holders, in one process too. Knows nothing of what is leased
 
 import fcntl
 import os
+import time
 from pathlib import Path
+
+_TRIES, _NAP_S = 500, 0.002  # until those are done who only look whether it is taken
 
 
 class Lease:
-    """The right to something that a home has once; nothing is waited for."""
+    """The right to something that a home has once; no holder is waited for."""
 
     def __init__(self, path: Path, descriptor: int = -1) -> None:
         """`descriptor` is that of a holder who hands it on, such as a process to its child."""
@@ -26,9 +29,7 @@ class Lease:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._path, flags, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _held(descriptor):
                 os.close(descriptor)
                 return False
             self._descriptor = descriptor
@@ -57,12 +58,9 @@ class Lease:
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two may ask at once
-        except BlockingIOError:
-            return True
+            return not _locked(descriptor, fcntl.LOCK_SH)  # shared: two may ask at once
         finally:
             os.close(descriptor)
-        return False
 
     @property
     def lost(self) -> bool:
@@ -72,3 +70,24 @@ class Lease:
         except OSError:
             return True
         return (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino)
+
+
+def _held(descriptor: int) -> bool:
+    """Lock a file for one holder; tells whether it is."""
+    for _ in range(_TRIES):
+        if _locked(descriptor, fcntl.LOCK_EX):
+            return True
+        if not _locked(descriptor, fcntl.LOCK_SH):
+            return False  # it has a holder, and not only somebody who looks
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(_NAP_S)
+    return False
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    """Lock a file in a way; tells whether that could be."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

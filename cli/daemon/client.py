@@ -78,27 +78,28 @@ def _is_kept(opened: Session, text: str, manner: "Manner") -> bool:
 def _elsewhere(opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
     """Have the resident process answer; None where this one must, which then has the right to load a model."""
     from cli.daemon.link import Lost
+    from cli.daemon.starting import TRIES, start
 
-    until = time.monotonic() + _PATIENCE_S
+    until, started = time.monotonic() + _PATIENCE_S, 0
     while (link := reach(opened)) is None:
-        if _stand_in(opened) or time.monotonic() > until:
+        free = _may_load(opened)
+        if started < TRIES:
+            started += start(opened)
+        if free or time.monotonic() > until:
             return None
         time.sleep(_NAP_S)
     try:
         with closing(link):
             return _follow(link, opened, text, manner, said)
     except Lost:
-        _stand_in(opened)
+        _may_load(opened)
+        start(opened)
         return None
 
 
-def _stand_in(opened: Session) -> bool:
-    """Start the process for the next question; tells whether this one may be answered here."""
-    from cli.daemon.starting import start
-
-    free = opened.writer.load is None or opened.models.claim()  # before it starts, for it would load one
-    start(opened)
-    return free
+def _may_load(opened: Session) -> bool:
+    """Tell whether a question may be answered here; to be asked before the process is started, which would load one."""
+    return opened.writer.load is None or opened.models.claim()
 
 
 def reach(opened: Session) -> "Link | None":

@@ -18,6 +18,7 @@ from store.errors import NoModel
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
+    from engine.models.protocols import LanguageModel
     from store.tables import Tables
 
 _Folders = tuple[tuple[str, int], ...]
@@ -33,6 +34,7 @@ class Desk:
         self._tables: Tables | None = None
         self._folders: _Folders = ()
         self._tried = False  # to load the model that the settings name
+        self._readies = False  # a model that is in memory, and that nobody has to wait for yet
 
     @contextmanager
     def session(self, asked: Request) -> Iterator[Session]:
@@ -69,12 +71,18 @@ class Desk:
         """Do what the next question is likely to need, but with no model."""
         from engine.ask.begin import begin, look
         from engine.ask.means import Manner
+        from engine.ask.write import write
 
         opened = self.own()
         ask = begin(opened.means, opened.ledger, "what", Manner(), opened.now)
         asked = look(opened.means, ask)
-        if opened.writer.load is None:
-            opened.means.write(asked.question, asked.evidence, ask.trace, None)
+        write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below)
+        _ = opened.asker, opened.rules()  # which import what they are made of
+
+    @property
+    def model(self) -> str | None:
+        """Name the model that is ready to answer."""
+        return None if self._readies else self.models.loaded
 
     @property
     def lacks_model(self) -> bool:
@@ -84,12 +92,12 @@ class Desk:
     def load(self) -> None:
         """Load the model that the settings name, as soon as no other process has one in memory."""
         if self.lacks_model and self.models.claim():
-            self._tried = True  # what fails is tried again by a question, which hears why
-            if load := self.own().writer.load:
-                from engine.ask import generate
-
-                model = load().model
-                model.prefill(model.begin(), model.tokens(generate.__name__))  # some devices compile at the first step
+            self._tried = self._readies = True  # what fails is tried again by a question, which hears why
+            try:
+                if load := self.own().writer.load:
+                    _first_step(load().model)
+            finally:
+                self._readies = False
 
     def let_go(self) -> None:
         """Close all that is open of the home; a loaded model stays."""
@@ -137,3 +145,12 @@ class Desk:
 
             self._tables, self._folders = Tables(self._base.home.tables), folders
         return self._tables
+
+
+def _first_step(model: "LanguageModel") -> None:
+    """Have a model read and write, for what its steps are made of is compiled at the first, longer than an answer."""
+    from engine.ask import generate
+
+    cache, ids = model.begin(), model.tokens(generate.__name__)
+    model.prefill(cache, ids)
+    next(model.decode(cache, ids, 1), None)

@@ -70,10 +70,14 @@ class Resident:
 
     def _is_done(self) -> bool:
         late = self._quit_at is not None and time.monotonic() - self._quit_at > _GRACE_S
-        return late or (self._leaving and not self._busy())
+        return late or (self._leaving and not self._busy() and not self._owes())
 
     def _busy(self) -> bool:
         return bool(self._callers.waiting()) or not self._mail.empty()
+
+    def _owes(self) -> bool:
+        """Tell whether a caller has yet to take what was sent to it, and is not too slow."""
+        return time.monotonic() - self._last < _GRACE_S and any(caller.out for caller in self._callers)
 
     def _quit(self, *_: object) -> None:
         """Leave as soon as what is being done can be broken off."""
@@ -82,7 +86,7 @@ class Resident:
         self._nudge()
 
     def _step(self) -> None:
-        for key, events in self._selector.select(_BEAT_S if self._busy() else _NAP_S):
+        for key, events in self._selector.select(_BEAT_S if self._busy() or self._owes() else _NAP_S):
             if key.fileobj is self._listener:
                 if caller := self._callers.accept(self._listener):
                     self._callers.send(caller, "hello", self._hello())
@@ -156,7 +160,7 @@ class Resident:
 
     def _leave(self) -> None:
         """Take no more questions: whoever asks from now on starts another process."""
-        self._leaving = True
+        self._leaving, self._last = True, time.monotonic()
         for caller in self._callers.waiting():
             if caller.job and caller.job.is_idle:
                 caller.job.cancelled = True

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cli.session import Session
     from store.home import Home
 
+TRIES = 3  # of a process that is gone again before it can be reached: more of them would be gone too
 LOCK = 3  # the descriptor by which a process hands the lock to the one that it starts
 _ROOT = Path(__file__).parents[2]
 _NAP_S = 0.02

@@ -54,8 +54,8 @@ class Turns(Thread):
 
     @property
     def model(self) -> str | None:
-        """Name the model that is in memory."""
-        return self._desk.models.loaded
+        """Name the model that is ready to answer."""
+        return self._desk.model
 
     @property
     def works(self) -> bool:

@@ -1,0 +1,130 @@
+"""The resident process comes up ready, or is given up; it leaves when all that it said was taken."""
+
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from cli.daemon.desk import Desk
+from cli.daemon.link import Lost
+from cli.daemon.starting import TRIES
+from store.lease import Lease
+from tests.cli.serving import Served, served, wait
+from tests.demo import NANO, environment
+
+KEY = "Who has the spare key to the workshop?"
+FIRST = """
+import os, sys
+from cli.daemon.desk import Desk
+from cli.daemon.request import answer, request, requested
+from cli.session import Session
+from engine.ask.means import Manner
+
+desk, opened = Desk(os.environ, lambda: None), Session(os.environ)
+desk.warm()
+desk.load()
+ready = set(sys.modules)
+for model in ("quote", opened.settings.model.name):
+    opened.override("model.name", model)
+    asked = requested(request(opened, sys.argv[1], Manner(), streams=False))
+    with desk.session(asked) as made:
+        answered = made.asker.ask(asked.text, asked.manner, asked.now, None)
+        answer(answered)
+        answered.keep()
+own = ("cli", "engine", "store", "prompts")
+print(sorted(name for name in set(sys.modules) - ready if name.split(".")[0] in own))
+"""
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Iterator[Served]:
+    """Give a home in which a resident process is wanted."""
+    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    with served(folder, environment(folder)) as own:
+        yield own
+
+
+@pytest.fixture
+def failing(home: Served, tmp_path: Path) -> Path:
+    """Have every resident process end at once; gives the file in which each leaves a line."""
+    folder, starts = tmp_path / "site", tmp_path / "starts"
+    folder.mkdir()
+    lines = ("import os, sys", "if '--lock' in sys.orig_argv:", f"    open({str(starts)!r}, 'a').write('.')")
+    (folder / "sitecustomize.py").write_text("\n".join((*lines, "    os._exit(1)", "")))
+    starts.touch()
+    home.environ["PYTHONPATH"] = str(folder)
+    return starts
+
+
+def test_what_answers_questions_was_imported_before_the_first_is_asked(home: Served) -> None:
+    home.run("config", "set", "model.name", str(NANO))
+    ran = subprocess.run([sys.executable, "-c", FIRST, KEY], env=home.environ, capture_output=True, check=True)
+    assert ran.stdout == b"[]\n"
+
+
+def test_a_model_is_named_when_its_first_step_is_done(home: Served) -> None:
+    home.run("config", "set", "model.name", str(NANO))
+    seen = list[tuple[str | None, str | None]]()
+
+    def see() -> None:
+        seen.append((desk.model, desk.models.loaded))
+
+    desk: Desk = Desk(home.environ, see)
+    desk.load()
+    assert set(seen) == {(None, str(NANO))}
+    assert desk.model == str(NANO)
+    desk.let_go()
+    desk.models.forget()
+    desk.models.free()
+
+
+def test_one_that_does_not_come_up_is_given_up_after_a_few_tries(home: Served, failing: Path) -> None:
+    ran = home.run("serve", "--json")
+    assert ran.returncode == 1
+    assert json.loads(ran.stdout)["error"]["next"] == "pkb serve --foreground"
+    assert len(failing.read_text()) == TRIES
+
+
+def test_a_question_that_waits_for_the_model_does_not_start_one_for_ever(home: Served, failing: Path) -> None:
+    home.run("config", "set", "model.name", str(NANO))
+    elsewhere = Lease(home.home.locks / "model.lock")
+    assert elsewhere.take()
+    asking = home.start("ask", KEY)
+    wait(lambda: len(failing.read_text()) == TRIES)
+    time.sleep(1)
+    elsewhere.free()
+    asking.communicate()
+    assert (asking.returncode, len(failing.read_text())) == (0, TRIES)
+
+
+def test_it_leaves_when_what_it_said_was_taken(home: Served) -> None:
+    assert home.run("serve").returncode == 0
+    asked = 5000  # more than a socket holds of what is said to them
+    with closing(home.link()) as link:
+        for _ in range(asked):
+            link.send("status", {})
+        link.send("stop", {})
+        assert [link.receive()["kind"] for _ in range(asked)] == ["status"] * asked
+        with pytest.raises(Lost):
+            link.receive()
+    wait(lambda: not home.is_there)
+
+
+def test_who_takes_a_lease_waits_for_those_who_only_look_at_it(tmp_path: Path) -> None:
+    path = tmp_path / "model.lock"
+    path.touch()
+    with path.open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        done = Timer(0.05, fcntl.flock, (look, fcntl.LOCK_UN))
+        done.start()
+        taken = Lease(path).take()
+        done.join()
+        assert taken
