@@ -6,13 +6,14 @@ relative date means, and who said it. Declines where nothing supports an answer.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.ask.choose import choose
 from engine.ask.moments import day_in_words, in_words
+from engine.ask.occasion import occasion
 from engine.ask.question import Question
-from engine.ask.spans import Found, Kind, find
-from engine.ask.support import Candidate, Evidence, Read, Weights, candidates, content, support
+from engine.ask.spans import Found, Kind, find, time_of
+from engine.ask.support import Candidate, Evidence, Read, Weights, candidates, support
 from engine.ask.words import words
 
 __all__ = ["Quote", "QuoteSettings", "Read", "quote", "wanted"]
@@ -25,6 +26,7 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
         r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)",
     ),
     ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
+    ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
     ("link", r"url|web ?site|web page|web address|hyperlink"),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
@@ -38,6 +40,12 @@ _HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
+# Mail is not counted in mail.
+_MAILS = re.compile(
+    r"\bhow many (?:\w+ ){0,2}(?:(?:e-?)?mails?|messages?)\b.{0,100}\b(?:send|sends|sent|wr[io]te|written"
+    r"|forward(?:ed)?|get|got|receive[ds]?|exchanged?|have|there|from|mention)\b",
+    re.IGNORECASE,
+)
 _HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
 # After these a day is where something begins or ends, not when it is.
 _BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instead of)\s+$", re.IGNORECASE)
@@ -84,10 +92,12 @@ class _Said:
 def quote(question: Question, reads: Sequence[Read], settings: QuoteSettings | None = None) -> Quote:
     """Answer a question from what was read for it, or decline."""
     settings, kind = settings or QuoteSettings(), wanted(question)
-    found = candidates(question, reads, kind, settings.weights)
-    supported = support(question, reads, found, settings.evidence)
+    when = occasion(question, kind, [read.date for read in reads])
+    found = candidates(question, reads, kind, when, settings.weights)
+    supported = support(question, reads, found, when, settings.evidence)
     quotes = _quotes(found, len(reads))
-    said = _say(question, reads, found, kind, settings) if found and supported >= settings.least else None
+    answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
+    said = _say(question, reads, found, kind, settings) if answers else None
     if said is None:
         return Quote(None, None, None, quotes, supported)
     return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved)
@@ -117,7 +127,8 @@ def _say(
     question: Question, reads: Sequence[Read], found: Sequence[Candidate], kind: Kind | None, settings: QuoteSettings
 ) -> _Said | None:
     """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
-    best = choose(question, reads, found, settings.near, settings.sign)
+    right = [one for one in found if one.day is not False] or found
+    best = choose(_as_it_is(question), reads, right, settings.near, settings.sign)
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
     if _SENT.match(question.text) and reads[0].sender:
@@ -127,6 +138,11 @@ def _say(
     if kind is None and _BROAD.search(question.text):
         return _Said(_several(found, best, settings.most), best.read)
     return _sentence(question, reads[best.read], found, best, kind)
+
+
+def _as_it_is(question: Question) -> Question:
+    """Give a question without the days that it asks to be confirmed: it asks how things are, and the newest holds."""
+    return replace(question, dates=()) if question.asked == "yes/no" else question
 
 
 def _sentence(question: Question, read: Read, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> _Said:
@@ -148,9 +164,9 @@ def _span(question: Question, read: Read, found: Sequence[Candidate], best: Cand
     if not _stands_alone(question, found, best, span, kind):
         start = len(_flat(best.text[: span.start] + "|")) - 1
         return _Said(_flat(best.text), best.read, (start, start + len(text)))
-    clocks = find(best.text, "time") if kind == "date" and not past else []
-    clock = "".join(f", {_flat(best.text[one.start : one.end])}" for one in clocks[:1])
-    return _alone((resolved or text) + clock, best.read, resolved)
+    clock = time_of(best.text, span) if kind == "date" and not past else None
+    said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
+    return _alone(said, best.read, resolved)
 
 
 def _alone(answer: str, source: int, resolved: str | None = None) -> _Said:
@@ -159,7 +175,7 @@ def _alone(answer: str, source: int, resolved: str | None = None) -> _Said:
 
 def _nearest(question: Question, best: Candidate) -> Found:
     """Take the span that stands nearest to the words of the question."""
-    asked = set(content(question))
+    asked = set(question.content)
     places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
 
     def apart(one: Found) -> tuple[bool, int, int]:

@@ -101,6 +101,12 @@ _NO_NAME = (
     "attached first last next good email mr mrs ms"
 )
 _NO_NAMES = frozenset(_NO_NAME.split())
+# Between a day and a time: another clause. A comma may stand before the time itself, or before a place on the way.
+_CLAUSE = re.compile(
+    r";|[.!?]\s+(?-i:[A-Z])|[,:–—-]\s+(?!(?:at|from|in|around|about|any|after|before|until|starting|on)\b)\w"
+    r"|\b(?:because|since|but|so|while|when|where|who|which)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,20 @@ def find(text: str, kind: Kind) -> list[Found]:
     if kind == "phone":
         spans = [span for span in spans if _may_dial(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
+
+
+def time_of(text: str, day: Found) -> Found | None:
+    """Find the time of a day: the nearest to it that stands in its clause, with no other day nearer."""
+    days, near = find(text, "date"), list[Found]()
+    for one in find(text, "time"):
+        between = text[min(one.end, day.end) : max(one.start, day.start)]
+        if not _CLAUSE.search(between) and all(_apart(one, day) <= _apart(one, other) for other in days):
+            near.append(one)
+    return min(near, key=lambda one: _apart(one, day), default=None)
+
+
+def _apart(one: Found, other: Found) -> int:
+    return max(one.start - other.end, other.start - one.end)
 
 
 def _may_dial(number: str) -> bool:

@@ -7,9 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import exp, log
+from math import exp
 
+from engine.ask.about import about, named
 from engine.ask.moments import resolve
+from engine.ask.occasion import Occasion
+from engine.ask.overlap import coverage, idf_of, share
 from engine.ask.question import Question
 from engine.ask.sentences import Span, sentences
 from engine.ask.spans import Found, Kind, find
@@ -20,12 +23,10 @@ _TASK = (
     "thought opinion attitude view conclude conclusion decide decision reason according regarding group team meeting "
     "email mail message subject sent wrote person people phone telephone number address want now currently"
 )
-_ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
-_YOU = frozenset(["you", "your", "yours", "yourself"])
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
-_TITLE = re.compile(r"[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
+_TITLE = re.compile(r"(?:#{1,6} )?[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
 _WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
 _FIELDS = frozenset(["what", "event", "subject", "title", "invitation"])  # of an invitation: they name what follows
@@ -74,6 +75,7 @@ class Evidence:
     names: float = 3.2  # share of the question's names in the source that holds most, 1 where it names none
     absent: float = -5.0  # share of the question's words that its source lacks, where a name or a number is asked for
     rival: float = -8.0  # that more of it is said about another person than about whom it names, in full from 0.3 more
+    elsewhen: float = -4.0  # that the best sentence speaks of other days than the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Candidate:
     words: frozenset[str]
     speaker: str | None
     spans: tuple[Found, ...]
+    day: bool | None = None  # of a day that the question names (True), of another (False), unknown (None)
     about: bool | None = None  # whom the question names (True), somebody else (False), unknown (None)
     fit: float = 3.0  # share, by idf, of the question's words in it, and half of those before it
     score: float = 0.0
@@ -97,41 +100,47 @@ def content(question: Question) -> tuple[str, ...]:
     return tuple(word for word in question.content if word not in TASK_WORDS) or question.content
 
 
-def candidates(question: Question, reads: Sequence[Read], kind: Kind | None, weights: Weights) -> list[Candidate]:
+def candidates(
+    question: Question, reads: Sequence[Read], kind: Kind | None, when: Occasion, weights: Weights
+) -> list[Candidate]:
     """Give every sentence of the sources, scored, in their order."""
     best = max((read.score for read in reads), default=0.0)
     of_kind = weights.capital if kind in ("place", "person") else weights.kind
-    found = [_read(question, read, index, kind) for index, read in enumerate(reads)]
-    names = _names(question)
+    found = [_read(question, read, index, kind, when) for index, read in enumerate(reads)]
+    names = named(question)
     speaking = _speaking(names, [one for each in found for one in each])
     found = [[_attributed(one, names, speaking or names) for one in each] for each in found]
     if kind:
         found = [
             [replace(one, words=one.words | _title(question, each, i)) for i, one in enumerate(each)] for each in found
         ]
-    idf = _idf(content(question), [one.words for each in found for one in each])
+    idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), _WISH.search(question.text) is not None
     for read, each in zip(reads, found, strict=True):
-        start = weights.source * (read.score / best if best > 0 else 0.0) + weights.day * _of_day(question, read)
+        start, of_day = weights.source * (read.score / best if best > 0 else 0.0), _of_day(question, read)
         for place, one in enumerate(each):
             before = each[place - 1] if place else None
             fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
             asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
-            score = start + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
+            day = weights.day * (of_day or one.day is True)
+            score = start + day + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
     return scored
 
 
-def _read(question: Question, read: Read, index: int, kind: Kind | None) -> list[Candidate]:
-    found = list[Candidate]()
+def _read(question: Question, read: Read, index: int, kind: Kind | None, when: Occasion) -> list[Candidate]:
+    found, of_day = list[Candidate](), _of_day(question, read)
     for place, span in enumerate(sentences(read.text)):
         text = read.text[span.start : span.end]
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
-        spans = tuple(one for one in parts if kind and _may_answer(text[one.start : one.end], question, read, kind))
+        spans = tuple(
+            one for one in parts if kind and _may_answer(text[one.start : one.end], question, read, kind, when)
+        )
         speaker = span.speaker or read.sender or None
-        found.append(Candidate(index, place, span, text, frozenset(words(text)), speaker, spans))
+        day = None if of_day else when.spoken(text, read.date)  # of that day is all that a source of it says
+        found.append(Candidate(index, place, span, text, when.told(text, day), speaker, spans, day))
     return found
 
 
@@ -143,8 +152,8 @@ def _speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[st
 
 def _attributed(one: Candidate, names: frozenset[str], persons: frozenset[str]) -> Candidate:
     who = frozenset(words(one.speaker or ""))
-    about = _about(one.text, one.words, who, persons) if persons and who else None
-    return replace(one, words=one.words | (who & names), about=about)
+    whom = about(one.text, one.words, who, persons) if persons and who else None
+    return replace(one, words=one.words | (who & names), about=whom)
 
 
 def _title(question: Question, each: Sequence[Candidate], place: int) -> frozenset[str]:
@@ -159,24 +168,19 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
-def _may_answer(span: str, question: Question, read: Read, kind: Kind) -> bool:
+def _may_answer(span: str, question: Question, read: Read, kind: Kind, when: Occasion) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
         return False
-    if kind != "date" or not question.current or read.date is None or any(map(str.isdigit, span)):
+    if kind != "date" or read.date is None:
+        return True
+    if when.words and not _of_day(question, read) and when.meets(span, read.date) is False:
+        return False
+    if not question.current or any(map(str.isdigit, span)):
         return True
     days = resolve(span, read.date)
     return days is None or days.last >= read.date.date()
-
-
-def _about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset[str]) -> bool | None:
-    """Judge by names, "I" and "you" whether a sentence is about one of the names or about another person."""
-    persons = frozenset(text.lower().replace("’", "'").replace("'", " ").split())
-    me, you = bool(persons & _ME), bool(persons & _YOU)
-    if said & names or (who & names and not you) or (you and not who & names and not me):
-        return True
-    return False if me or you else None
 
 
 def _of_day(question: Question, read: Read) -> bool:
@@ -195,50 +199,45 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
     return sum(weight * clue for weight, clue in clues)
 
 
-def support(question: Question, reads: Sequence[Read], found: Sequence[Candidate], evidence: Evidence) -> float:
+def support(
+    question: Question, reads: Sequence[Read], found: Sequence[Candidate], when: Occasion, evidence: Evidence
+) -> float:
     """Estimate, from 0 to 1, how likely the sources hold an answer."""
     if not found:
         return 0.0
-    wanted, names = content(question), _names(question)
-    held = [frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}")) for read in reads]
+    wanted, names = content(question), named(question)
+    held = [
+        _held(question, read, [one for one in found if one.read == index], when) for index, read in enumerate(reads)
+    ]
     best = max(found, key=lambda one: one.score)
     signs = (
-        (evidence.source, max(_share(wanted, each) for each in held)),
+        (evidence.source, max(share(wanted, each) for each in held)),
         (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
-        (evidence.names, max(_share(tuple(names), each) for each in held) if names else 1.0),
-        (evidence.absent, 1 - _share(wanted, held[best.read]) if question.asked in _EXACT else 0.0),
+        (evidence.names, max(share(tuple(names), each) for each in held) if names else 1.0),
+        (evidence.absent, 1 - share(wanted, held[best.read]) if question.asked in _EXACT else 0.0),
         (evidence.rival, min(1.0, _rival(question, found) / 0.3)),
+        (evidence.elsewhen, best.day is False and question.asked != "yes/no"),
     )
     return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
+
+
+def _held(question: Question, read: Read, found: Sequence[Candidate], when: Occasion) -> frozenset[str]:
+    """Give the words of a source; those that name the days of the question only where it is or speaks of them."""
+    said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
+    if not when.words or _of_day(question, read):
+        return said
+    spoken = when.words if any(one.day for one in found) else frozenset[str]()
+    return (said - when.words).union(spoken, *(one.words for one in found))
 
 
 def _rival(question: Question, found: Sequence[Candidate]) -> float:
     """Tell how much more of the question is said about somebody else, where whom it names is one of the speakers."""
     if _WISH.search(question.text):
         return 0.0  # "Could you bring" says what its speaker wants
-    persons = _speaking(_names(question), found)
+    persons = _speaking(named(question), found)
     wanted = [word for word in content(question) if word not in persons] if persons else []
-    idf = _idf(wanted, [one.words for one in found])
+    idf = idf_of(wanted, [one.words for one in found])
     own, other = (
         max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)
     )
     return max(0.0, other - own)
-
-
-def _share(wanted: Sequence[str], held: frozenset[str]) -> float:
-    return sum(word in held for word in wanted) / len(wanted) if wanted else 0.0
-
-
-def _names(question: Question) -> frozenset[str]:
-    return frozenset(word for name in question.names for word in words(name))
-
-
-def _idf(wanted: Sequence[str], said: Sequence[frozenset[str]]) -> dict[str, float]:
-    counts = {word: sum(word in each for each in said) for word in wanted}
-    return {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
-
-
-def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
-    """Give the share of the wanted words, by idf, that were said."""
-    total = sum(idf.values())
-    return sum(value for word, value in idf.items() if word in said) / total if total > 0 else 0.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.spans import LONGEST, Kind, find
+from engine.ask.spans import LONGEST, Found, Kind, find, time_of
 
 PIECES = [
     "5 May ",
@@ -162,6 +162,28 @@ def test_spans_have_no_blanks_around_them(text: str, kind: Kind) -> None:
 )
 def test_a_weekday_and_its_date_are_one_span(date: str) -> None:
     assert texts(f"We meet on {date} at the pier.", "date") == [date]
+
+
+@pytest.mark.parametrize(
+    ("text", "day", "time"),
+    [
+        ("on Friday at 18:30 in the hall", "Friday", "18:30"),
+        ("on Friday 21 June, after 14:00", "Friday 21 June", "14:00"),
+        ("Monday 8 July, 19:45, in the staff room", "Monday 8 July", "19:45"),
+        ("we start at 19:45 on Mondays", "Mondays", "19:45"),
+        ("on Friday at 18:00 and on Sunday at 11:00", "Sunday", "11:00"),
+        ("on Tuesdays, the club meets at 19:45", "Tuesdays", None),
+        ("on Tuesdays because it rains at 19:45", "Tuesdays", None),
+        ("Friday's (05/04/00) call of the north at 18:30", "05/04/00", "18:30"),
+        ("Friday: 18:30", "Friday", "18:30"),
+        ("on Fri. at 18:30", "Fri", "18:30"),
+        ("on Friday; 18:30 is too late", "Friday", None),
+    ],
+)
+def test_the_time_of_a_day_stands_in_its_clause(text: str, day: str, time: str | None) -> None:
+    start = text.index(day)
+    found = time_of(text, Found(start, start + len(day)))
+    assert (text[found.start : found.end] if found else None) == time
 
 
 def test_a_month_is_no_place() -> None:

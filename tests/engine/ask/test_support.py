@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from engine.ask.occasion import occasion
+from engine.ask.overlap import coverage
 from engine.ask.question import understand
 from engine.ask.spans import Kind
-from engine.ask.support import Candidate, Evidence, Read, Weights, candidates, content, coverage, support
+from engine.ask.support import Candidate, Evidence, Read, Weights, candidates, content, support
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 CHAT = Read(
@@ -22,7 +24,8 @@ CHAT = Read(
 
 
 def scored(question: str, *reads: Read, kind: Kind | None = None) -> list[Candidate]:
-    return candidates(understand(question, NOW), reads or (CHAT,), kind, Weights())
+    asked, given = understand(question, NOW), reads or (CHAT,)
+    return candidates(asked, given, kind, occasion(asked, kind, [read.date for read in given]), Weights())
 
 
 def best(question: str, *reads: Read, kind: Kind | None = None) -> str:
@@ -31,7 +34,8 @@ def best(question: str, *reads: Read, kind: Kind | None = None) -> str:
 
 def supported(question: str, *reads: Read) -> float:
     asked = understand(question, NOW)
-    return support(asked, reads, candidates(asked, reads, None, Weights()), Evidence())
+    when = occasion(asked, None, [read.date for read in reads])
+    return support(asked, reads, candidates(asked, reads, None, when, Weights()), when, Evidence())
 
 
 def test_a_statement_is_preferred_to_the_question_it_answers() -> None:

@@ -1,0 +1,149 @@
+"""Which days a question is about, and whether a sentence speaks of them or of others.
+
+"Tomorrow" in an old mail was another day; "Saturday 22 June" may be the tomorrow of a question. Knows no scores.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from engine.ask.dates import WEEKDAYS, Days
+from engine.ask.moments import resolve
+from engine.ask.question import Question
+from engine.ask.spans import MONTH, WEEKDAY, WHICH, Found, Kind, find
+from engine.ask.words import FUNCTION_WORDS, words
+
+_SOME_DAY = rf"(?:\d|{MONTH}|{WEEKDAY}|{WHICH}\b|today|tonight|tomorrow|yesterday)"
+_NEXT = re.compile(r"\b(?:next|upcoming|coming)\b", re.IGNORECASE)
+_COMING = ("date", "time", "place")  # what is asked for of an occasion that is the next
+# From Monday to Friday, Monday-Friday: days of every week.
+_WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}", re.IGNORECASE)
+# What is asked about lies on one side of the day that the question names.
+_BOUNDED = re.compile(
+    rf"\b(?:after|before|since|until|till)\s+(?:\w+\s+){{0,4}}?{_SOME_DAY}|\b(?:from|by)\s+{_SOME_DAY}", re.IGNORECASE
+)
+_WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
+_CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The days that a question is about, the words by which it names them, and what else it is about.
+
+    `claimed` are words of a date that is to be confirmed: another date tells as much about it.
+    """
+
+    days: tuple[Days, ...]
+    words: frozenset[str]
+    about: frozenset[str]
+    claimed: frozenset[str] = frozenset()
+    coming: bool = False  # the next of something: its days are those from the newest source on
+
+    def spoken(self, text: str, written: datetime | None) -> bool | None:
+        """Tell whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
+        if not self.words or written is None:
+            return None
+        met = [self.meets(text[one.start : one.end], written) for one in find(text, "date")]
+        if any(met):
+            return True
+        return None if False not in met or _WEEKLY.search(text) else False
+
+    def meets(self, span: str, written: datetime) -> bool | None:
+        """Tell whether a date in a text of that time may be of these days; None where it is wider or not clear."""
+        if days := _WEEKLY_DAY.findall(span):
+            return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
+        pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
+        if any(_within(*pair) for pair in pairs):
+            return True
+        return False if pairs and not any(_meet(*pair) for pair in pairs) else None
+
+    def _recurs(self, weekdays: Sequence[int]) -> bool | None:
+        """Tell whether one of these days, of every week, is among the days; None where they are more than a week.
+
+        What is so every week is no news of a day that is asked about as such.
+        """
+        if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
+            return None
+        return bool(self.about) and any(
+            (day - asked.first.weekday()) % 7 <= (asked.last - asked.first).days
+            for asked in self.days
+            for day in weekdays
+        )
+
+    def told(self, text: str, spoken: bool | None) -> frozenset[str]:
+        """Give the words of a text, these days named in it as the question does, or not named if it spoke of others."""
+        said = frozenset(words(text))
+        if self.claimed:
+            said = said | self.claimed if find(text, "date") else said - self.claimed
+        if spoken is False or (self.coming and not self._is_next(text)):
+            return said - self.words
+        return said | self.words if spoken and not self.coming else said
+
+    def _is_next(self, text: str) -> bool:
+        """Tell whether a text speaks of the next of what was asked: neither of the next week nor of another matter."""
+        rest = _undated(text)
+        behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
+        return any(self.about.intersection(words(" ".join(each))) for each in behind)
+
+
+NONE = Occasion((), frozenset(), frozenset())
+
+
+def occasion(question: Question, kind: Kind | None, dates: Sequence[datetime | None]) -> Occasion:
+    """Give the days that a question names; for the next of something, all days from the newest of its sources on.
+
+    `dates` are those of the sources.
+    """
+    if question.dates:
+        return NONE if _BOUNDED.search(question.text) else _named(question)
+    coming = _NEXT.search(question.text) if (kind or question.asked) in _COMING else None
+    newest = max((one.date() for one in dates if one is not None), default=None)
+    if newest is None or coming is None:
+        return NONE
+    named = frozenset(words(coming.group()))
+    return Occasion((Days(newest, date.max),), named, frozenset(question.content) - named, coming=True)
+
+
+def _named(question: Question) -> Occasion:
+    """Give the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
+    stretches = [question.text[one.start : one.end] for one in find(question.text, "date") if _is_time(question, one)]
+    claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
+    named, claimed = (
+        frozenset(word for one, each in zip(stretches, claims, strict=True) if each is claim for word in words(one))
+        - FUNCTION_WORDS
+        for claim in (False, True)
+    )
+    return Occasion(question.dates, named, frozenset(question.content) - named - claimed, claimed)
+
+
+def _is_time(question: Question, span: Found) -> bool:
+    """Tell a date from a part of a name: of a quoted title, or the number behind "Kite 2077"."""
+    text = question.text[span.start : span.end]
+    named = text.isdecimal() and _CAPITAL.search(question.text[max(0, span.start - 40) : span.start])
+    return not named and not any(text in one for one in question.quoted)
+
+
+def _undated(text: str) -> str:
+    """Leave out dates: the next week is not the next of anything else."""
+    found = find(text, "date")
+    starts, ends = [0, *(one.end for one in found)], [*(one.start for one in found), len(text)]
+    return " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _meant(span: str, written: datetime) -> Iterator[Days]:
+    """Give what a date may mean: a bare weekday may be the last or the next."""
+    for past in (False, True):
+        if days := resolve(span, written, past):
+            yield days
+
+
+def _within(asked: Days, said: Days) -> bool:
+    return asked.holds(said.first) and asked.holds(said.last)
+
+
+def _meet(asked: Days, said: Days) -> bool:
+    """Tell whether two intervals share a day."""
+    alike = replace(said, yearly=asked.yearly)
+    return asked.holds(said.first) or asked.holds(said.last) or alike.holds(asked.first)

@@ -1,0 +1,99 @@
+"""Which days a sentence speaks of, beside those that a question is about."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ask.occasion import NONE, Occasion, occasion
+from engine.ask.question import understand
+from engine.ask.spans import Kind
+from engine.ask.words import words
+
+NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
+MAY = datetime(2024, 5, 20, tzinfo=UTC)  # a Monday
+PIECES = ["tomorrow", "on Friday", "22 June", "Saturdays", "from Monday to Friday", "next", "meeting", "2024", " ", "?"]
+
+
+def asked(text: str, kind: Kind | None = None, newest: datetime | None = MAY) -> Occasion:
+    return occasion(understand(text, NOW), kind, [newest, None])
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "spoken"),
+    [
+        ("I come tomorrow.", MAY, False),
+        ("I come tomorrow.", NOW, True),
+        ("I come on 19 June.", MAY, True),
+        ("I come on 20 June.", MAY, False),
+        ("I come on 20 June or the day before, 19 June.", MAY, True),
+        ("I come on Wednesday.", NOW, True),
+        ("I come on Wednesday.", MAY, False),
+        ("I come on Wednesdays.", MAY, True),
+        ("I come on Thursdays.", MAY, False),
+        ("I come from Monday to Friday.", MAY, None),
+        ("I come in June.", MAY, None),
+        ("I come.", MAY, None),
+        ("I come tomorrow.", None, None),
+    ],
+)
+def test_a_sentence_speaks_of_the_days_that_its_words_meant_when_it_was_written(
+    text: str, written: datetime | None, spoken: bool | None
+) -> None:
+    assert asked("Who comes tomorrow?").spoken(text, written) is spoken
+
+
+def test_days_that_are_spoken_of_are_named_as_the_question_names_them() -> None:
+    assert "tomorrow" in asked("Who comes tomorrow?").told("I come on 19 June.", spoken=True)
+
+
+def test_days_of_the_same_name_are_not_those_of_the_question() -> None:
+    assert asked("Who comes tomorrow?").told("I come tomorrow.", spoken=False) == frozenset(words("I come"))
+
+
+def test_another_year_of_a_day_without_a_year_is_the_same_day() -> None:
+    assert asked("Who came on 22 June?").spoken("Ann came on 22 June 2021.", MAY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is the fair on 22 June?",
+        "Who came after the fair on 22 June?",
+        "Who wrote the mail 'Fair on 22 June'?",
+        "Who plays Kite 2077?",
+        "Who came?",
+    ],
+)
+def test_such_a_question_is_not_bound_to_a_day(text: str) -> None:
+    assert asked(text).spoken("The fair is on 15 June.", MAY) is None
+
+
+def test_the_next_is_not_before_the_newest_source() -> None:
+    when = asked("When is the next meeting?", "date")
+    assert [when.spoken(f"We meet on {day} May.", MAY) for day in (19, 20, 21)] == [False, True, True]
+
+
+@pytest.mark.parametrize("text", ["See you next week.", "The next repair day is on 3 July.", "No meeting next Friday."])
+def test_the_next_of_something_else_is_not_what_is_asked_for(text: str) -> None:
+    assert "next" not in asked("When is the next meeting?", "date").told(text, spoken=True)
+
+
+def test_the_next_of_what_is_asked_for_is_named_so() -> None:
+    assert "next" in asked("When is the next meeting?", "date").told("Our next meeting is on 3 July.", spoken=True)
+
+
+@pytest.mark.parametrize(("kind", "newest"), [("person", MAY), ("date", None)])
+def test_the_next_of_no_occasion_or_beside_no_date_is_no_day(kind: Kind, newest: datetime | None) -> None:
+    assert asked("Who is the next chair?", kind, newest) == NONE
+
+
+texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join))
+
+
+@given(texts, texts, st.one_of(st.none(), st.datetimes()))
+def test_only_the_words_of_days_are_added_or_taken_away(question: str, text: str, written: datetime | None) -> None:
+    when = asked(question, "date")
+    told = when.told(text, when.spoken(text, written))
+    assert told ^ set(words(text)) <= when.words

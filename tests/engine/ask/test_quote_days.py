@@ -1,0 +1,99 @@
+"""The quote writer and days: those of an old mail, the next of several, a weekday and its time, what is taken back."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.ask.question import understand
+from engine.ask.quote import Quote, Read, quote
+
+NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
+OLD = Read("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0, 0)
+NEW = replace(OLD, date=datetime(2024, 6, 17, tzinfo=UTC), score=0.9, number=1)
+
+
+def answered(question: str, *reads: Read) -> Quote:
+    return quote(understand(question, NOW), reads)
+
+
+def told(question: str, *texts: str) -> str | None:
+    """Answer from an older mail, then a newer."""
+    reads = [replace(read, text=text) for read, text in zip((OLD, NEW), texts, strict=False)]
+    return answered(question, *reads).answer
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What is on tomorrow?", "I can bring the skiff tomorrow before nine."),
+        ("Who comes tomorrow?", "Ann Vey comes tomorrow before nine."),
+        ("Is there rowing tomorrow?", "There is rowing tomorrow before nine."),
+    ],
+)
+def test_tomorrow_in_an_old_mail_is_no_evidence(question: str, text: str) -> None:
+    assert told(question, text) is None
+
+
+def test_tomorrow_in_a_mail_of_today_is_evidence() -> None:
+    mail = replace(NEW, text="I can bring the skiff tomorrow before nine.", date=NOW)
+    assert answered("What is on tomorrow?", mail).answer == "I can bring the skiff tomorrow before nine."
+
+
+def test_a_weekday_of_another_week_is_not_the_one_asked_about() -> None:
+    text = "The next race is on Saturday the fourteenth of September."
+    assert told("What is on this Saturday?", text) is None
+
+
+def test_the_day_that_is_asked_about_may_stand_there_as_a_date() -> None:
+    texts = "The regatta is on Saturday 14 September at the weir.", "The picnic is on 22 June at the weir."
+    assert told("What is on this Saturday?", *texts) == "The picnic is on 22 June at the weir."
+
+
+def test_a_time_of_another_day_is_not_told_for_the_day_asked_about() -> None:
+    assert told("What time is rowing practice tomorrow?", "Rowing practice is on 23 May at 19:30.") is None
+
+
+def test_days_of_every_week_are_evidence_for_each_of_them() -> None:
+    assert told("What time is rowing practice this Thursday?", "Rowing practice is on Thursdays at 19:30.") == "19:30"
+
+
+def test_what_a_mail_of_that_day_says_of_others_is_told() -> None:
+    mail = replace(OLD, text="We sold the skiff on 3 May.")
+    assert answered("What did Ben write about the skiff on 20 May 2024?", mail).answer == "We sold the skiff on 3 May."
+
+
+def test_the_next_is_not_before_what_is_known_since() -> None:
+    texts = "The next club meeting is on 3 June at 18:00.", "The club meeting is on 8 July at 19:45."
+    assert told("When is the next club meeting?", *texts) == "8 July 2024, 19:45"
+
+
+def test_what_is_the_date_of_the_next_asks_for_a_date() -> None:
+    assert told("What is the next race's date?", "Our next race is on 30 June.") == "30 June 2024"
+
+
+def test_a_title_of_a_paper_names_what_stands_below_it() -> None:
+    text = "We paid for the supper on Friday 3 May.\n\n## Supper\n\nTuesday 9 July, 18:00, in the boathouse."
+    assert told("When is the supper?", text) == "Tuesday 9 July 2024, 18:00"
+
+
+def test_a_weekday_gets_no_time_from_another_clause() -> None:
+    text = "because so many of us row on Tuesdays, the paper boat club now meets on Mondays at 19:45."
+    assert told("When do so many of us row?", text) == "Tuesdays"
+    assert told("When does the paper boat club meet?", text) == "Mondays, 19:45"
+
+
+@pytest.mark.parametrize(
+    "question", ["How many mails did Ben send?", "How many mails are there from Ben?", "How many mails did Ben get?"]
+)
+def test_mails_are_not_counted_from_mails(question: str) -> None:
+    assert told(question, "There were many who did send or get mails, and of 12 mails Ben read none.") is None
+
+
+def test_other_things_that_were_sent_are_counted() -> None:
+    assert told("How many oars did Ben send?", "Ben did send 12 oars.") == "12"
+
+
+def test_a_day_that_is_taken_back_does_not_confirm_a_question() -> None:
+    text = "In March we moved the boat fair to 22 June. So now the boat fair goes back to 15 June."
+    assert told("Is the boat fair on 22 June?", text) == "So now the boat fair goes back to 15 June."
