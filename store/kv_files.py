@@ -59,7 +59,10 @@ def size_of(header: Header, tensors: Sequence[Tensor]) -> int:
 
 
 def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
-    """Write a node's file so that it is there whole or not at all, through a temporary one beside it; OSError."""
+    """Write a node's file so that it is there whole or not at all, through a temporary one beside it; OSError.
+
+    After a power cut a name may be gone, which is a node that is missing; never is there a name without its bytes.
+    """
     temporary = path.with_suffix(PARTIAL)
     text = encode(header, _payloads(tensors, summed=True))
     with suppress(FileNotFoundError):
@@ -75,7 +78,6 @@ def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
 
 
 def read_header(path: Path) -> Header:
@@ -143,12 +145,3 @@ def _crc(file: BinaryIO, size: int) -> int | None:
             return None
         found, size = crc32(block, found), size - len(block)
     return found
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the disk know the names in a folder, so that a rename outlives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
