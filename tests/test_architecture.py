@@ -26,7 +26,12 @@ LIBRARIES = {
     "rich": ("cli/*",),
     "lancedb": ("store/tables.py",),
     "pyarrow": ("store/tables.py",),
-    "mlx_lm": ("engine/models/mlx.py", "engine/models/caches.py", "engine/kv/adapters.py"),
+    "mlx_lm": (
+        "engine/models/mlx.py",
+        "engine/models/caches.py",
+        "engine/models/attention.py",
+        "engine/kv/adapters.py",
+    ),
     "mlx": ("engine/models/*", "engine/kv/*"),
     "tokenizers": ("engine/models/*",),
     "jinja2": ("engine/models/frames.py",),

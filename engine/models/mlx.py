@@ -1,7 +1,7 @@
 """A language model on MLX, of any architecture that mlx-lm knows: reads segments into a cache and goes on greedily.
 
-With the module of caches, the only one that imports mlx_lm. It knows no prompts, and no small file of a model's folder.
-MLX is imported inside functions, because BLAS must be there before it.
+With the modules of caches and attention, the only one that imports mlx_lm. It knows no prompts, and no small file of a
+model's folder. MLX is imported inside functions, because BLAS must be there before it.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models import caches
+from engine.models import attention, caches
 from engine.models.caches import Cache, Fleeting, Form, Spare
 from engine.models.meter import Meter, Size
 from engine.models.protocols import Frame
@@ -211,6 +211,7 @@ def _widened(model: Any, device: Device) -> Any:
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
+        attention.stand_in(model)
     for array in dict(tree_flatten(model.parameters())).values():
         mx.eval(array)  # one by one, so that only one is held in two widths
     return model

@@ -98,6 +98,7 @@ def arithmetic(cache: Path, count: int | None = None) -> dict[str, str]:
         "blas": blas.name if blas else "",
         "threads": str(blas.threads) if blas else "",
         "mlx": version("mlx"),
+        "softmax": f"numpy {version('numpy')}" if device() == "cpu" else "",
     }
 
 
