@@ -76,6 +76,7 @@ def main() -> None:
     # To LanceDB a missing folder of temporary files looks like damaged tables; without the name there is the usual one.
     if not Path(os.environ.get("TMPDIR", "/")).is_dir():
         del os.environ["TMPDIR"]
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no reason to stop
             stream.reconfigure(errors="backslashreplace")
@@ -84,6 +85,13 @@ def main() -> None:
     sys.excepthook = _bug
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(_ended(sys.argv[1:]))
+
+
+def _open_closed() -> None:
+    """Give a closed stream the null device: the next file that is opened would be taken for it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _ended(args: list[str]) -> int:
@@ -102,9 +110,13 @@ def run(args: list[str]) -> int:
     try:
         code = _run(args, as_json="--json" in args)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough; the interpreter must not complain when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough
+        out.let_go(sys.stdout)
         return 0
+    except OSError as error:
+        out.let_go(sys.stdout)
+        out.error(1, f"standard output cannot be written: {(error.strerror or '').lower()}", None, as_json=False)
+        return 1
     return code
 
 
@@ -125,6 +137,7 @@ def _run(args: list[str], *, as_json: bool) -> int:
     except _from_outside() as error:
         from cli.trouble import explain
 
+        sys.stdout.flush()  # where this fails too, it is what failed
         if (known := explain(error)) is None:
             raise
         out.error(1, *known, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import out
+from cli import deeds, out
 from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, text
 from cli.session import Session, session
@@ -70,7 +70,11 @@ def ask(
         if question == ["-"]:
             _batch(ask_one, as_json=as_json)
         else:
-            raise typer.Exit(0 if ask_one(text(" ".join(question))) else 4)
+            if ask_one(text(" ".join(question))):
+                return
+            if lost := deeds.nobody(opened, scope):
+                out.say(f"pkb: {lost}; try: a part of a name or an address")
+            raise typer.Exit(4)
 
 
 def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:

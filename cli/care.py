@@ -24,11 +24,12 @@ def check(
         findings, again = deeds.check(opened, read_data=read_data, repair=repair)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
-        rows = [{"name": finding.name, "wrong": finding.wrong or None} for finding in findings]
+        rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
         out.data({"schema": out.SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": again})
     else:
         for finding in findings:
-            print(f"{_MARKS['bad' if finding.wrong else 'ok']}  {finding.name:<10} {plain(finding.wrong) or 'sound'}")
+            mark = _MARKS["bad" if finding.wrong else "note" if finding.note else "ok"]
+            print(f"{mark}  {finding.name:<10} {plain(finding.wrong or finding.note) or 'sound'}")
         if wrong:
             out.say(f"pkb: not sound; try: pkb {'ingest' if repair else 'check --repair'}")
         elif again:

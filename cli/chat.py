@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli import out
+from cli import deeds, out
 from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits
 from cli.session import Session, session
@@ -61,6 +61,8 @@ def chat(
         scope = limits(configure(opened), sender, recipient, since, until, collection)
         manner = Manner(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
+        if lost := deeds.nobody(opened, scope):
+            out.say(f"pkb: {lost}; try: a part of a name or an address")
     _converse(Talk(manner, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 

@@ -40,9 +40,10 @@ def put(
         from engine import settings
 
         kept = settings.save(opened.home.config, key, value)
+        out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
+        _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "kv.bytes":
             _keep_within(opened)
-    out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
 
 
 @config.command("path")
@@ -80,10 +81,17 @@ def show(
 
 
 def _keep_within(opened: Session) -> None:
-    """Remove what a lowered budget has no room for, at once."""
+    """Remove what a lowered budget has no room for, at once; say so where nothing has."""
+    from cli.plain import size
+    from engine.settings import KvSettings
+
+    if opened.settings.kv.bytes <= (others := opened.home.beside_tensors()):
+        out.say(
+            f"pkb: the other files of the cache take {size(others)} by themselves: nothing that a model reads is kept;"
+            f" try: pkb config set kv.bytes {KvSettings().bytes}"
+        )
     if not opened.there:
         return
-    from cli.plain import size
     from cli.tensors import open_store
 
     store = open_store(opened.home, opened.ledger, opened.settings.kv)

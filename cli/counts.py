@@ -26,8 +26,8 @@ def gather(opened: Session) -> dict[str, Any]:
         "tensors": _tensors(opened),
         "bytes": opened.home.sizes(),
         "asked": [
-            {"tier": t.tier, "questions": t.questions, "answered": t.answered, "median_ms": round(t.median_ms, 3),
-             "saved_s": round(t.saved_ms / 1000, 3)}
+            {"tier": t.tier, "read": t.read, "questions": t.questions, "answered": t.answered,
+             "median_ms": round(t.median_ms, 3), "saved_s": round(t.saved_ms / 1000, 3)}
             for t in tiers
         ],
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
@@ -70,12 +70,13 @@ def _tensors(opened: Session) -> dict[str, Any]:
     found = store.stats()
     store.close()
     hits, partial = found.hits.values(), found.partial.values()
-    days = KvCounts(opened.ledger).written_by_day()
+    days, others = KvCounts(opened.ledger).written_by_day(), opened.home.beside_tensors()
     return {
         "reuse": settings.reuse,
         "nodes": found.nodes,
         "bytes": found.bytes,
         "budget": settings.bytes,
+        "others": others,
         "written_today": found.written_today,
         "daily_budget": settings.daily_bytes,
         "written_by_day": {day.isoformat(): size for day, size in days.items()},
@@ -90,7 +91,10 @@ def _tensors(opened: Session) -> dict[str, Any]:
         "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
         "refused": _counts(found.refused),
         "ghosts": found.ghosts,
-        "more_would_save_s": {f"{times}x": _seconds(tally.seconds) for times, tally in found.would_save.items()},
+        "more_would_save_s": {
+            f"{times}x": _seconds(tally.seconds if times * settings.bytes > others else 0)
+            for times, tally in found.would_save.items()
+        },
     }
 
 

@@ -1,10 +1,12 @@
 """What commands do with an open session, one function each. Prints nothing."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cli.session import Session
+from store.errors import PkbError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +60,20 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
         return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
 
 
+def nobody(opened: Session, scope: "Scope") -> str | None:
+    """Say which of --from and --to fits nobody at all, where one does; it opens the tables."""
+    from store.filters import within
+    from store.records import Scope
+
+    wanted = (
+        (Scope(sender=scope.sender), f"nobody like {scope.sender} wrote or said anything that was read"),
+        (Scope(recipient=scope.recipient), f"nothing that was read went to anybody like {scope.recipient}"),
+    )
+    named = [(condition, said) for alone, said in wanted if (condition := within(alone))]
+    with opened.locks.reader() if named else nullcontext():
+        return next((said for condition, said in named if not opened.tables.count("chunks", condition)), None)
+
+
 def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
     """Give the documents that a file holds, as kept, with the lines that sources name."""
     from engine.ask.shown import shown
@@ -82,11 +98,32 @@ def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Find
 
 def examine(opened: Session) -> "Iterator[Check]":
     """Look at this machine and this home."""
+    from sqlite3 import Error
+
     from engine.health import examine
     from engine.models.runtime import threads_of
+    from engine.settings import Settings
 
-    threads = threads_of(opened.ledger if opened.there else None)
-    return examine(opened.home, opened.settings, threads, opened.environ)
+    settings, threads = Settings(), threads_of(None)
+    try:
+        settings = opened.settings
+    except PkbError as error:
+        yield _bad("config", error)
+    try:
+        threads = threads_of(opened.ledger if opened.there else None)
+    except (PkbError, OSError, Error) as error:
+        yield _bad("ledger", error)
+    yield from examine(opened.home, settings, threads, opened.environ)
+
+
+def _bad(name: str, error: Exception) -> "Check":
+    """Make a finding of what keeps commands from working."""
+    from cli.trouble import explain
+    from engine.health import Check
+
+    known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
+    message, step = known or ("it cannot be opened", None)
+    return Check(name, "bad", message, None if step == "pkb doctor" else step)
 
 
 def ingest(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":

@@ -52,7 +52,10 @@ def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "answers", f"{bank['answers']:,} kept, {size(bank['bytes'])} of {size(bank['budget'])}"
     yield from (("", words) for words in _lent(bank))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
-    yield "on disk", f"{disk} of {size(row['tensors']['budget'])}"
+    cache = row["tensors"]
+    yield "on disk", f"{disk} of {size(cache['budget'])}"
+    if cache["others"] >= cache["budget"]:
+        yield "", f"nothing that a model reads is kept: other files of the cache take {size(cache['others'])}"
 
 
 def _lent(bank: dict[str, Any]) -> Iterator[str]:
@@ -96,7 +99,7 @@ def _tiers(row: dict[str, Any]) -> Table:
             f"{tier['median_ms']:.1f} ms",
             f"{tier['saved_s']:.1f} s",
         )
-        table.add_row(tier["tier"], *cells)
+        table.add_row(tier["tier"] + (", by a model" if tier["read"] and tier["tier"] == "full" else ""), *cells)
     table.add_row(Text("all", style="bold"), *_sum(row))
     return table
 

@@ -51,8 +51,13 @@ def limits(
     """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
     from store.records import Scope
 
+    for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection)):
+        if name is not None and not name.strip():  # which would limit nothing
+            raise UsageError(f"{flag} is empty", "pkb ask --help")
     first = None if since is None else _day("--since", since, opened.now)
     last = None if until is None else _day("--until", until, opened.now, end=True)
+    if first and last and first >= last:
+        raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
     who, whom, where = (None if name is None else text(name) for name in (sender, recipient, collection))
     if where is not None and where not in (known := opened.catalogue.by_collection()):
         raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")

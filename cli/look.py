@@ -39,6 +39,8 @@ def search(
 
             for number, read in enumerate(found.reads, 1):
                 show_source(number, read.sources, whole=read.text)
+        if not found.reads and (lost := deeds.nobody(opened, scope)):
+            out.say(f"pkb: {lost}; try: a part of a name or an address")
         raise typer.Exit(0 if found.reads else 4)
 
 

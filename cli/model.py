@@ -111,13 +111,20 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         print(f"{name} is gone, {size(freed)}" + ("; pkb quotes from now on" if chosen else ""))
 
 
+def _named(name: str) -> str:
+    """Give a name that names something: an empty path would be the current folder."""
+    if not name.strip():
+        raise UsageError("a name or a folder is needed", "pkb model list")
+    return name
+
+
 def _usable(name: str) -> "Local":
     """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
     from cli.choice import why_not
     from engine.models.catalog import EMBEDDER, role
     from engine.models.place import find
 
-    found = find(name, None, os.environ)
+    found = find(_named(name), None, os.environ)
     if (use := role(found.name, found.config)) is None:
         raise PkbError(why_not(found.name, found.config), "pkb model list")
     if use == "embedder":
@@ -130,7 +137,7 @@ def _removable(name: str) -> Path:
     """Give the folder of a fetched model; UsageError for what is not for pkb to remove."""
     from engine.models.place import repository, split
 
-    named = split(name)
+    named = split(_named(name))
     if named and not named[1] and (folder := repository(name, os.environ)).is_dir():
         return folder
     if name == _QUOTE:

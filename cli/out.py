@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from cli.plain import in_json, line, plain
 
@@ -64,8 +64,26 @@ def say(message: str) -> None:
 
 def error(code: int, message: str, next_step: str | None, *, as_json: bool, question: str | None = None) -> None:
     """Print one line that says what went wrong, with which question of a batch, and what to type next."""
-    if as_json:
-        about = {} if question is None else {"question": question}
-        data({"schema": SCHEMA, **about, "error": {"code": code, "message": message, "next": next_step}})
-    else:
-        say(f"pkb: {message}" + (f"; try: {next_step}" if next_step else ""))
+    about = {} if question is None else {"question": question}
+    if as_json and _takes({"schema": SCHEMA, **about, "error": {"code": code, "message": message, "next": next_step}}):
+        return
+    try:
+        say(f"pkb: {message}" + (f"; try: {next_step.removeprefix('try ')}" if next_step else ""))
+    except OSError:  # there is nowhere left to say it; the exit code does
+        let_go(sys.stderr)
+
+
+def _takes(row: dict[str, Any]) -> bool:
+    """Print one object; False where standard output takes nothing, as on a full device."""
+    try:
+        data(row)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def let_go(stream: TextIO) -> None:
+    """Point a stream to the null device, so that what could not be written is not tried again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

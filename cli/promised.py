@@ -20,8 +20,9 @@ def gather(own: Session | None) -> dict[str, Any]:
         return {"asked": dict.fromkeys(TIERS, 0), "history": None, "idle": None}
     from store.history import History
 
-    counts = {tier.tier: tier.questions for tier in History(own.ledger).by_tier()}
-    return {"asked": {tier: counts.get(tier, 0) for tier in TIERS}, "history": _history(own), "idle": _idle(own)}
+    counts = History(own.ledger).by_tier()
+    asked = {tier: sum(one.questions for one in counts if one.tier == tier) for tier in TIERS}
+    return {"asked": asked, "history": _history(own), "idle": _idle(own)}
 
 
 def _history(own: Session) -> dict[str, Any]:

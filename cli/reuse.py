@@ -39,7 +39,7 @@ def tensors(row: dict[str, Any]) -> Iterator[Line]:
         yield "", f"as far as: {_depths(kept)}"
     if kept["removed"]:
         yield "gone", _reasons(kept["removed"], _WENT, "with a file that was gone or damaged")
-    if "room" in kept["removed"]:
+    if "room" in kept["removed"] and kept["others"] < kept["budget"]:
         yield "", _more(kept["more_would_save_s"])
     if kept["refused"]:
         yield "not kept", _reasons(kept["refused"], _REFUSED, "behind another process")

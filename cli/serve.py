@@ -39,22 +39,26 @@ def serve(
             _detach(opened, lock)
         if foreground:
             _here(opened)
-        if stop:
-            _stop(opened)
-        elif not status:
+        stopped = _stop(opened) if stop else None
+        if not stop and not status:
             _start(opened)
-        row = _state(opened)
+        row = _state(opened) | {"stopped": stopped}
     if as_json:
         out.data(row)
     else:
         _show(row)
 
 
-def _stop(opened: Session) -> None:
+def _stop(opened: Session) -> int | None:
+    """Have it end; gives its process id, None where there was none to be asked."""
+    if not opened.there:
+        return None
     from cli.daemon.starting import stop
 
-    if opened.there and not stop(opened.home, _PATIENCE_S):
+    pid: int | None = _state(opened)["pid"]
+    if not stop(opened.home, _PATIENCE_S):
         raise Locked("the resident process still answers a question", "pkb serve --stop")
+    return pid
 
 
 def _start(opened: Session) -> None:
@@ -62,13 +66,15 @@ def _start(opened: Session) -> None:
     if not opened.there:
         raise NoStore
     from cli.daemon.client import reach
-    from cli.daemon.starting import start
+    from cli.daemon.starting import TRIES, lock_of, start
+    from store.lease import Lease
 
-    until = time.monotonic() + _PATIENCE_S
+    until, started, lock = time.monotonic() + _PATIENCE_S, 0, Lease(lock_of(opened.home))
     while (link := reach(opened)) is None:
-        start(opened)
-        if time.monotonic() > until:
+        if time.monotonic() > until or (started == TRIES and not lock.is_taken()):
             raise PkbError("the resident process does not come up", "pkb serve --foreground")
+        if started < TRIES:
+            started += start(opened)
         time.sleep(_NAP_S)
     link.close()
 
@@ -95,8 +101,11 @@ def _state(opened: Session) -> dict[str, Any]:
 
 
 def _show(row: dict[str, Any]) -> None:
-    if not row["running"]:
+    if row["stopped"]:
+        print(f"process {row['stopped']} ended")
+    elif not row["running"]:
         print("no resident process")
+    if not row["running"]:
         return
     from cli.plain import count, line, size
 

@@ -1,5 +1,6 @@
 """Whether this machine is fit for pkb: each check finds one thing, says so, and what to type next. Changes nothing."""
 
+import os
 import platform
 import shutil
 import sqlite3
@@ -10,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from engine.settings import ModelSettings, Settings
+from engine.settings import KvSettings, ModelSettings, Settings
 from store.errors import NoModel, UsageError
 from store.home import Home
 
@@ -43,6 +44,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _packages()
     yield _embedder(settings.embed.model, environ)
     yield _arithmetic(home, threads)
+    yield _cache(home, settings.kv)
     yield _writer(settings.model, environ)
     if settings.kv.reuse == "blocks":
         yield _blocks(settings.model, environ)
@@ -62,7 +64,11 @@ def _sqlite() -> Check:
 
 
 def _home(home: Home) -> Check:
-    if not home.data.exists():
+    place = _existing(home.data)
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        found = f"{place} is no folder that this user may read and write"
+        return Check("home", "bad", found, "make it one, or set PKB_HOME to another folder")
+    if place != home.data:
         return Check("home", "note", f"{home.data} will be made by the first ingest", "pkb ingest FOLDER")
     mode = home.data.stat().st_mode & 0o777
     private = not mode & 0o077
@@ -139,13 +145,27 @@ def _arithmetic(home: Home, threads: int) -> Check:
     """Measure MLX; on a Linux CPU a reference BLAS is fifty times slower than a fast one."""
     from engine.models import runtime
 
-    runtime.private_tmp(home.cache)
-    found = runtime.arithmetic(home.cache, threads)
+    try:
+        runtime.private_tmp(home.cache)
+        found = runtime.arithmetic(home.cache, threads)
+    except OSError as error:
+        said = f"{home.cache} cannot be written: {(error.strerror or '').lower()}"
+        return Check("arithmetic", "bad", said, "set PKB_CACHE to a folder that can be written")
     speed = runtime.gflops()
     slow = found["device"] == "cpu" and speed < 20
     with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
     said = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {speed:.0f} GFLOP/s in fp32"
     return Check("arithmetic", "note" if slow else "ok", said, "apt install libopenblas0-pthread" if slow else None)
+
+
+def _cache(home: Home, settings: KvSettings) -> Check:
+    """See whether anything is left for tensors of the room that the cache may take."""
+    others = home.beside_tensors()
+    said = f"{others / 1e6:.1f} MB beside tensors, of {settings.bytes / 1e6:.1f} MB that it may take (kv.bytes)"
+    if others < settings.bytes:
+        return Check("cache", "ok", said)
+    step = f"pkb config set kv.bytes {KvSettings().bytes}"
+    return Check("cache", "note", f"{said}: nothing that a model reads is kept", step)
 
 
 def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
@@ -200,4 +220,11 @@ def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
 
 def _existing(path: Path) -> Path:
     """Give the path, or the nearest folder above it that is there."""
-    return next(p for p in (path, *path.parents) if p.exists())
+    return next(p for p in (path, *path.parents) if _is_there(p))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that may not be entered
+        return False

@@ -4,7 +4,7 @@ Knows its own fields and a TOML file; not who reads them.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -142,14 +142,16 @@ def chosen(path: Path) -> set[str]:
 
 
 def save(path: Path, key: str, value: str) -> Any:
-    """Write one key to the config file, keeping its comments; gives the value as it was understood."""
+    """Write one key to the config file, keeping comments and other faults; gives the value as it was understood."""
     import tomlkit  # slower to import than all of this module
 
-    load(path)  # a file that cannot be read must not be written over
     kept = find(put(Settings(), key, value), key)
-    document = tomlkit.parse(_text(path))
+    _sections(text := _text(path), str(path))  # what is not TOML must not be written over
+    document = tomlkit.parse(text)
     section, name = key.split(".")
-    document.setdefault(section, tomlkit.table())[name] = kept
+    if not isinstance(part := document.setdefault(section, tomlkit.table()), MutableMapping):
+        raise UsageError(f"{path}: {section} must be a section", "pkb config path")
+    part[name] = kept
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(".part")
@@ -177,14 +179,19 @@ def _text(path: Path) -> str:
 
 def parse(text: str, source: str) -> Settings:
     """Read settings from TOML; `source` is named in errors."""
-    try:
-        sections = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}", "pkb config path") from None
-    settings = Settings()
-    for key, value in _leaves(sections):
+    settings, known = Settings(), keys(Settings())
+    for key, value in _leaves(_sections(text, source)):
+        if key not in known:
+            raise UsageError(f"{source}: no such key: {key}", "pkb config path")
         settings = put(settings, key, value, source)
     return settings
+
+
+def _sections(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not TOML: {error}", "pkb config path") from None
 
 
 def keys(settings: Settings) -> dict[str, Any]:
@@ -206,7 +213,8 @@ def put(settings: Settings, key: str, value: Any, source: str = "config") -> Set
     limits = next(one.metadata for one in fields(part) if one.name == name)
     fits = _typed(value, type(known[key]))
     if fits is None or not _within(fits, limits):
-        raise UsageError(f"{source}: {key} must be {_wanted(known[key], limits)}", f"pkb config set {key} {known[key]}")
+        usual = known[key] if known[key] != "" else "''"
+        raise UsageError(f"{source}: {key} must be {_wanted(known[key], limits)}", f"pkb config set {key} {usual}")
     return replace(settings, **{section: replace(part, **{name: fits})})
 
 

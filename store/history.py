@@ -32,9 +32,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class TierCount:
-    """How often a tier answered, and its times."""
+    """How often a tier answered, and its times; what a model `read` for takes far longer than what was quoted."""
 
     tier: str
+    read: bool
     questions: int
     answered: int
     median_ms: float
@@ -74,9 +75,11 @@ class History:
         return int(self._rows.execute("SELECT count(*) FROM asked WHERE stale").fetchone()[0])
 
     def by_tier(self) -> list[TierCount]:
-        """Count questions by tier, most frequent first."""
-        sql = "SELECT tier, count(*), sum(answered), sum(saved_ms) FROM asked GROUP BY tier ORDER BY 2 DESC, 1"
-        return [TierCount(t, n, a, self._median(t, n), s) for t, n, a, s in self._rows.execute(sql).fetchall()]
+        """Count questions by tier, those that a model read for apart, most frequent first."""
+        sql = """SELECT tier, prompt_tokens IS NOT NULL, count(*), sum(answered), sum(saved_ms) FROM asked
+                 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
+        rows = self._rows.execute(sql).fetchall()
+        return [TierCount(tier, bool(r), n, a, self._median(tier, r, n), saved) for tier, r, n, a, saved in rows]
 
     def prompts(self) -> Prompts:
         """Count the questions that a model read, and their tokens."""
@@ -84,6 +87,7 @@ class History:
                  coalesce(sum(reused_tokens), 0) FROM asked"""
         return Prompts(*self._rows.execute(sql).fetchone())
 
-    def _median(self, tier: str, count: int) -> float:
-        sql = "SELECT total_ms FROM asked WHERE tier = ? ORDER BY total_ms LIMIT 1 OFFSET ?"
-        return float(self._rows.execute(sql, (tier, (count - 1) // 2)).fetchone()[0])
+    def _median(self, tier: str, read: int, count: int) -> float:
+        sql = """SELECT total_ms FROM asked WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
+                 ORDER BY total_ms LIMIT 1 OFFSET ?"""
+        return float(self._rows.execute(sql, (tier, read, (count - 1) // 2)).fetchone()[0])

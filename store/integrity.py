@@ -3,7 +3,7 @@
 import sqlite3
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,15 @@ from store.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: its name, what is wrong (empty where nothing is), and the documents it concerns."""
+    """One thing that was looked at: its name, what is wrong (empty where nothing is), and the documents it concerns.
+
+    A `note` is of what is not wrong, and takes care of itself.
+    """
 
     name: str
     wrong: str = ""
     documents: tuple[str, ...] = ()
+    note: str = ""
 
 
 def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
@@ -34,15 +38,17 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield file
     if file.wrong:
         return  # nothing read from it can be relied on
+    begun = {document for change in journal.unfinished(ledger).values() for document in (*change.adds, *change.removes)}
     yield _journal(ledger)
     yield _privacy(home)
-    yield _documents(ledger, tables)
-    yield _chunks(ledger, tables)
+    yield _documents(ledger, tables, begun)
+    yield _chunks(ledger, tables, begun)
     yield _places(ledger)
-    yield _vectors(ledger, tables)
-    yield _abstracts(ledger, tables)
+    yield _vectors(ledger, tables, begun)
+    if not begun:
+        yield _abstracts(ledger, tables)
     yield _kv(home, ledger, read_data=read_data)
-    if read_data:
+    if read_data and not begun:
         yield _words(ledger, tables)
         yield _collections(ledger, tables)
 
@@ -78,8 +84,8 @@ def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
 
 
 def _journal(ledger: Ledger) -> Finding:
-    count = len(journal.unfinished(ledger))
-    return Finding("journal", f"{count} changes of a process that died were never finished" if count else "")
+    said = "a change was interrupted: the next pkb ingest undoes it and reads its files again"
+    return Finding("journal", note=said if journal.unfinished(ledger) else "")
 
 
 def _privacy(home: Home) -> Finding:
@@ -94,22 +100,22 @@ def _is_open(path: Path) -> bool:
         return False  # a lock or a version that another process has let go of meanwhile
 
 
-def _documents(ledger: Ledger, tables: Tables) -> Finding:
-    """Compare the documents of the ledger with those of the table."""
+def _documents(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
+    """Compare the documents of the ledger with those of the table, but for those that a change was begun for."""
     counted = {row[0] for row in ledger.rows.execute("SELECT id FROM documents")}
     found = {row["id"] for row in tables.select("documents", "true", ["id"])}
-    apart = tuple(sorted(counted ^ found))
+    apart = tuple(sorted((counted ^ found).difference(begun)))
     return Finding("documents", f"{len(apart)} are in one place only" if apart else "", apart)
 
 
-def _chunks(ledger: Ledger, tables: Tables) -> Finding:
+def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
     """Compare how many chunks each document should have with those that there are."""
     counted = dict(ledger.rows.execute("SELECT id, chunks FROM documents").fetchall())
     rows = tables.select("chunks", "true", ["id", "document"])
     found = Counter(row["document"] for row in rows)
     apart = {d for d in counted.keys() | found.keys() if counted.get(d, 0) != found[d]}
     doubled = {row["document"] for row in rows} if len({row["id"] for row in rows}) < len(rows) else set()
-    wrong = tuple(sorted(apart | doubled))
+    wrong = tuple(sorted((apart | doubled).difference(begun)))
     return Finding("chunks", f"{len(wrong)} documents have too many or too few" if wrong else "", wrong)
 
 
@@ -121,11 +127,12 @@ def _places(ledger: Ledger) -> Finding:
     return Finding("places", f"{len(found)} documents and files do not match" if found else "", found)
 
 
-def _vectors(ledger: Ledger, tables: Tables) -> Finding:
+def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
     """Find chunks that should have a vector and have none, and vectors of no chunk."""
-    chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
+    columns, name = ("id", "document"), ledger.get("vectors") or "vectors"
+    chunks = {row["id"] for row in tables.select("chunks", "true", columns) if row["document"] not in begun}
     waiting = {row[0] for row in ledger.rows.execute("SELECT chunk FROM pending")}
-    found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
+    found = [row["id"] for row in tables.select(name, "true", columns) if row["document"] not in begun]
     missing, stray = chunks - waiting - set(found), len(found) - len(chunks & set(found))
     return Finding("vectors", f"{len(missing)} are missing, {stray} are too many" if missing or stray else "")
 

@@ -77,6 +77,8 @@ def withdraw(record: Path, path: Path) -> None:
             return
     record.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
+    with suppress(OSError):  # where something else lies in it
+        path.parent.rmdir()
 
 
 def announced(record: Path) -> Path | None:

@@ -69,7 +69,9 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Local:
             raise NoModel(f"{folder} is no whole model: {lack}", "pkb model list")
         return Local(str(folder), folder, None)
     if named is None:
-        raise NoModel(f"{name} is neither a folder nor a name like org/name", "pkb model list")
+        at = name.startswith(("/", ".", "~"))
+        what = f"the model folder {name} is not there" if at else f"{name} is neither a folder nor a name like org/name"
+        raise NoModel(what, "pkb model list")
     return _cached(named[0], revision or named[1], environ)
 
 
@@ -157,6 +159,7 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> Local:
         lack = lack or wrong
     if lack:
         raise NoModel(f"the model {name} is not whole: {lack}", step)
+    step = step if "/" in name else "pkb model pull ORG/NAME"  # as the hub wants it
     raise NoModel(f"there is no model {name}{f' at {revision}' if revision else ''} here", step)
 
 

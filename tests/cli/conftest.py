@@ -92,6 +92,15 @@ def pkb(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 @pytest.fixture
+def closed() -> Iterator[list[Path]]:
+    """Collect folders and files whose modes are to be opened again."""
+    paths: list[Path] = []
+    yield paths
+    for path in paths:
+        path.chmod(0o700)
+
+
+@pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
     """Give pkb where nothing was ever ingested."""
     return Pkb(tmp_path / "fresh", monkeypatch, capsys)

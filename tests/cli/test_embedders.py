@@ -95,7 +95,7 @@ def test_without_the_embedder_questions_go_by_words_and_ingest_says_why(embedded
     assert "embed" not in steps(embedded, "who has the key?")
     ran = embedded("ingest")
     assert ran.code == 0
-    assert f"{gone} is neither a folder nor a name" in ran.err
+    assert f"the model folder {gone} is not there" in ran.err
     assert "found by their words only; try: pkb config set embed.model minilm" in ran.err
 
 

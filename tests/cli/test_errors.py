@@ -31,7 +31,17 @@ def test_asking_nothing_is_a_mistake(fresh: Pkb) -> None:
 
 
 def test_a_model_that_is_not_there_exits_12(pkb: Pkb) -> None:
-    fails(pkb("ask", "x", "--model", "llama"), 12, "there is no model llama here", "pkb model pull llama")
+    fails(pkb("ask", "x", "--model", "a/b"), 12, "there is no model a/b here", "pkb model pull a/b")
+    fails(pkb("ask", "x", "--model", "llama"), 12, "there is no model llama here", "pkb model pull ORG/NAME")
+
+
+def test_a_model_folder_that_is_gone_is_said_to_be(pkb: Pkb) -> None:
+    fails(pkb("ask", "x", "--model", "/no/model"), 12, "the model folder /no/model is not there", "pkb model list")
+
+
+@pytest.mark.parametrize("verb", ["use", "rm"])
+def test_no_name_is_not_the_current_folder(fresh: Pkb, verb: str) -> None:
+    fails(fresh("model", verb, ""), 2, "a name or a folder is needed", "pkb model list")
 
 
 def test_ingesting_nothing_is_a_mistake(fresh: Pkb) -> None:
@@ -74,13 +84,42 @@ def test_a_time_that_cannot_be_is_named(pkb: Pkb, now: str) -> None:
 def test_a_config_file_that_cannot_be_is_named_with_its_fault(pkb: Pkb, text: str, message: str) -> None:
     config = pkb.folder / "config.toml"
     config.write_text(text)
-    for words in (["ask", "x"], ["config", "show"], ["config", "set", "ask.k", "3"]):
+    for words in (["ask", "x"], ["config", "show"]):
         ran = pkb(*words)
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert ran.err.startswith(f"pkb: {config}")
         assert message in ran.err
         assert "; try: pkb config" in ran.err
     assert config.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["= 5", "[ask\nk = 5", "ask = 5", "[[ask]]\nk = 5"])
+def test_a_config_file_that_no_setting_could_mend_is_not_written_over(fresh: Pkb, text: str) -> None:
+    config = fresh.folder / "config.toml"
+    config.parent.mkdir()
+    config.write_text(text)
+    ran = fresh("config", "set", "ask.k", "3")
+    assert (ran.code, ran.out, ran.err.count("\n"), config.read_text()) == (2, "", 1, text)
+    assert ran.err.endswith("; try: pkb config path\n")
+
+
+def test_what_an_error_of_the_config_file_says_to_type_mends_it(fresh: Pkb) -> None:
+    config = fresh.folder / "config.toml"
+    config.parent.mkdir()
+    config.write_text("[ask]\nk = 99 # too many\n[embed]\nmodel = 5\n[kv]\nbits = 3\n")
+    for setting in ("ask.k 5", "embed.model minilm", "kv.bits 0"):
+        assert fresh("config", "show").err.endswith(f"; try: pkb config set {setting}\n")
+        fresh("config", "set", *setting.split())
+    assert config.read_text() == '[ask]\nk = 5 # too many\n[embed]\nmodel = "minilm"\n[kv]\nbits = 0\n'
+
+
+def test_setting_one_key_says_which_other_one_cannot_be(fresh: Pkb) -> None:
+    config = fresh.folder / "config.toml"
+    config.parent.mkdir()
+    config.write_text("[model]\nname = 5\n")
+    ran = fresh("config", "set", "ask.k", "3")
+    assert (ran.code, ran.out) == (2, "ask.k = 3\n")
+    assert ran.err == f"pkb: {config}: model.name must be text; try: pkb config set model.name ''\n"
 
 
 def test_a_config_file_that_is_no_text_is_named(pkb: Pkb) -> None:

@@ -225,10 +225,6 @@ def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(n
     assert ran.err == "pkb: nothing is done: another pkb is rewriting its tables\n"
 
 
-def test_before_anything_was_ingested_it_is_an_error(fresh: Pkb) -> None:
-    assert fresh("idle").code == 10
-
-
 def test_a_term_signal_ends_it_and_what_was_done_stays_done(night: Pkb) -> None:
     """Stop it when the first unit is there, at low priority as it runs; what is left is done the next time."""
     planned = units(night("idle", "--dry-run", "--json").row)

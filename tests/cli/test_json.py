@@ -125,6 +125,7 @@ def test_what_doctor_finds_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
 def test_what_serve_prints_is_as_documented(pkb: Pkb) -> None:
     rows = [pkb("serve", *flag, "--json").row for flag in ([], ["--status"], ["--stop"], ["--status"])]
     assert [row["running"] for row in rows] == [True, True, False, False]
+    assert [row["stopped"] for row in rows] == [None, None, rows[0]["pid"], None]
     compare("pkb serve", rows)
 
 

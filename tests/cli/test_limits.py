@@ -67,6 +67,32 @@ def test_nothing_within_the_limits_exits_4(pkb: Pkb) -> None:
     assert pkb("ask", "when is rehearsal?", "--until", "1999", "--json").row["sources"] == []
 
 
+@pytest.mark.parametrize("words", [("search", "rehearsal"), ("ask", "when is rehearsal?")])
+def test_a_person_who_is_nobody_is_named(pkb: Pkb, words: tuple[str, str]) -> None:
+    unknown = pkb(*words, "--json", "--from", "nobody.at.all")
+    assert (unknown.code, unknown.row["sources"]) == (4, [])
+    assert unknown.err == (
+        "pkb: nobody like nobody.at.all wrote or said anything that was read; try: a part of a name or an address\n"
+    )
+    said = "pkb: nothing that was read went to anybody like nobody.at.all; try: a part of a name or an address\n"
+    assert pkb(*words, "--to", "nobody.at.all", "--json").err == said
+    assert pkb("search", "zzz", "--from", "pereira").err == ""
+
+
+@pytest.mark.parametrize("flag", ["--from", "--to", "--in"])
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_limit_that_names_nothing_is_an_error_and_does_not_limit_nothing(pkb: Pkb, flag: str, name: str) -> None:
+    ran = pkb("search", "rehearsal", flag, name)
+    assert (ran.code, ran.out, ran.err) == (2, "", f"pkb: {flag} is empty; try: pkb ask --help\n")
+
+
+@pytest.mark.parametrize(("since", "until"), [("2024-06", "2024-05"), ("2024-05-02", "2024-05-01"), ("1d", "3d")])
+def test_days_the_wrong_way_round_are_an_error(pkb: Pkb, since: str, until: str) -> None:
+    ran = pkb("ask", "when is rehearsal?", "--since", since, "--until", until)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"pkb: --since {since} is after --until {until}; try: pkb ask --help\n"
+
+
 def test_a_collection_that_is_not_there_is_named_with_those_that_are(pkb: Pkb) -> None:
     ran = pkb("ask", "when is rehearsal?", "--in", "Mail")
     assert (ran.code, ran.out) == (2, "")

@@ -184,7 +184,8 @@ def test_a_folder_that_may_be_another_users_is_not_used(tmp_path: Path, trap: st
 
 
 def test_who_leaves_removes_its_own_socket_and_not_that_of_its_successor(tmp_path: Path) -> None:
-    record, path = tmp_path / "serve.json", tmp_path / "socket"
+    record, path = tmp_path / "serve.json", tmp_path / "its own" / "socket"
+    path.parent.mkdir()
     path.touch()
     announce(record, path)
     own = record.read_text("utf-8")
@@ -193,10 +194,15 @@ def test_who_leaves_removes_its_own_socket_and_not_that_of_its_successor(tmp_pat
     assert (record.exists(), path.exists()) == (True, True)
     record.write_text(own, "utf-8")
     withdraw(record, path)
-    assert (record.exists(), path.exists()) == (False, False)
+    assert (record.exists(), path.parent.exists()) == (False, False)
+    path.parent.mkdir()
     path.touch()
     withdraw(record, path)  # its home was removed
-    assert not path.exists()
+    assert not path.parent.exists()
+    path.parent.mkdir()
+    (path.parent / "something").touch()
+    withdraw(record, path)
+    assert path.parent.exists()
 
 
 def test_a_second_one_is_not_started(lasting: Served) -> None:
@@ -456,6 +462,13 @@ def test_stopped_or_never_started_it_is_none_and_that_is_no_error(pkb: Pkb) -> N
     for words in (["serve", "--status"], ["serve", "--stop"]):
         ran = pkb(*words)
         assert (ran.code, ran.out, ran.err) == (0, "no resident process\n", "")
+
+
+def test_who_stops_it_is_told_which_process_ended(up: Served) -> None:
+    pid = up.pid
+    done = up.run("serve", "--stop")
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"process {pid} ended\n", b"")
+    assert not up.is_there
 
 
 def test_before_anything_was_ingested_there_is_nothing_to_serve(fresh: Pkb) -> None:

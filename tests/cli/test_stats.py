@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from cli.reuse import common, tensors
+from store.kv_counts import KvCounts
+from store.ledger import open_ledger
 from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment
 
@@ -16,7 +19,7 @@ MB = 1_000_000
 def row(**tensors: Any) -> dict[str, Any]:
     """Make the figures of a home where a model read ten prompts."""
     usual = {
-        "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "written_today": MB,
+        "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "others": 25 * MB, "written_today": MB,
         "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB}, "hits": 0, "partial": 0, "saved_s": 0.0,
         "hits_by_depth": {}, "removed": {}, "refused": {}, "more_would_save_s": {"2x": 0.0, "4x": 0.0, "8x": 0.0},
     }  # fmt: skip
@@ -111,6 +114,18 @@ def test_evictions_go_with_what_more_room_would_have_saved() -> None:
 def test_more_room_that_would_have_saved_nothing_is_called_that() -> None:
     lines = [text for _, text in tensors(row(removed={"room": 7}))]
     assert lines[-1] == "more room would have saved next to nothing so far"
+
+
+def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> None:
+    would = {"2x": 1.25, "4x": 3.0, "8x": 3.0}
+    lines = [text for _, text in tensors(row(removed={"room": 7}, more_would_save_s=would, budget=3 * MB))]
+    assert lines[-1] == "7 for lack of room"
+    others = pkb("stats", "--json").row["tensors"]["others"]
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
+        KvCounts(ledger).add("ghost", "2", seconds=5.0)
+    pkb("config", "set", "kv.bytes", str(others // 3))
+    assert pkb("stats", "--json").row["tensors"]["more_would_save_s"] == {"2x": 0.0, "4x": 5.0, "8x": 5.0}
+    assert "nothing that a model reads is kept: other files of the cache take" in pkb("stats").out
 
 
 def test_refusals_are_named() -> None:

@@ -41,15 +41,6 @@ def as_anybody(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def closed() -> Iterator[list[Path]]:
-    """Collect folders and files whose modes are to be opened again."""
-    paths: list[Path] = []
-    yield paths
-    for path in paths:
-        path.chmod(0o700)
-
-
-@pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Give a disk of 30 MB that can be made smaller, or skip."""
     disk = tmp_path / "disk"
@@ -139,10 +130,12 @@ def test_a_home_that_cannot_be_made_is_one_line(tmp_path: Path, closed: list[Pat
 
 def test_a_second_writer_exits_11_and_asking_goes_on(pkb: Pkb) -> None:
     with Locks(pkb.folder / "home" / "locks").writer():
+        said = pkb("ingest").err
         ran = pkb("ingest", "--json")
         asked = pkb("ask", KEY)
     assert (ran.code, ran.row["error"]["code"]) == (11, 11)
     assert ran.row["error"]["message"] == "another pkb is writing"
+    assert said == "pkb: another pkb is writing; try: again when it is done\n"
     assert asked.code == 0
 
 

@@ -24,6 +24,14 @@ def test_tiers_come_with_their_counts_and_medians(ledger: Ledger) -> None:
     assert found == [("full", 3, 2, 20.0, 15.0), ("exact", 1, 1, 1.0, 5.0)]
 
 
+def test_what_a_model_read_for_is_counted_apart_from_what_was_quoted(ledger: Ledger) -> None:
+    history = History(ledger)
+    for ms, prompt in ((10.0, None), (9000.0, 700), (8000.0, 600), (20.0, None), (30.0, None)):
+        history.add(Asked(1.0, "when?", "full", True, ms, 0.0, prompt, prompt and 0))
+    found = [(t.tier, t.read, t.questions, t.median_ms) for t in history.by_tier()]
+    assert found == [("full", False, 3, 20.0), ("full", True, 2, 8000.0)]
+
+
 def test_only_the_newest_questions_are_kept(ledger: Ledger) -> None:
     history = History(ledger)
     with ledger.transaction():

@@ -6,8 +6,9 @@ import pytest
 
 from store.abstracts import Abstract, Abstracts
 from store.integrity import examine, repair
+from store.ledger import Ledger
 from tests.store.conftest import Open
-from tests.store.kit import HashEmbedder, Opened, entry
+from tests.store.kit import HashEmbedder, Killed, Opened, entry
 
 
 @pytest.fixture
@@ -90,9 +91,20 @@ def test_a_wrong_collection_is_found(sound: Opened) -> None:
     assert found(sound) == ["collections"]
 
 
-def test_a_change_that_was_never_finished_is_found(sound: Opened) -> None:
-    sound.ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (0, '[[], [], 0, 0, {}]')")
-    assert found(sound) == ["journal"]
+@pytest.mark.parametrize("steps", range(2, 10))  # of which the tenth would be the last
+def test_a_change_that_was_interrupted_is_a_note_and_nothing_of_it_is_wrong(sound: Opened, steps: int) -> None:
+    sound.fuse.length = sound.fuse.burnt + steps
+    with pytest.raises(Killed):
+        sound.keep(entry("c", "red", "new"), entry("b", "yellow"))
+    looked = examine(sound.home, Ledger(sound.ledger.rows), sound.tables, read_data=True)
+    assert [one.name for one in looked if one.note] == ["journal"]
+    assert found(sound) == []
+
+
+def test_an_interrupted_change_hides_no_other_damage(sound: Opened) -> None:
+    sound.ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (0, '[[\"b\"], [], 0, 0, {}]')")
+    sound.tables.delete("chunks", "true")
+    assert {one.name: one.documents for one in sound.wrong()} == {"chunks": ("a",), "vectors": ()}
 
 
 def test_a_file_that_others_can_read_is_found_and_closed(sound: Opened) -> None:

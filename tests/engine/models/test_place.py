@@ -88,12 +88,13 @@ def test_a_whole_commit_is_found_beside_a_part_of_main(environ: dict[str, str]) 
 @pytest.mark.parametrize(
     ("name", "message", "step"),
     [
+        ("none", "there is no model none here", "pkb model pull ORG/NAME"),
         ("org/none", "there is no model org/none here", "pkb model pull org/none"),
         (f"org/name@{NEW}", f"there is no model org/name at {NEW} here", f"pkb model pull org/name@{NEW}"),
-        ("/nowhere/at/all", "/nowhere/at/all is neither a folder nor a name like org/name", "pkb model list"),
-        ("~nobody.of.that.name/x", "~nobody.of.that.name/x is neither a folder nor", "pkb model list"),
+        ("/nowhere/at/all", "the model folder /nowhere/at/all is not there", "pkb model list"),
+        ("~nobody.of.that.name/x", "the model folder ~nobody.of.that.name/x is not there", "pkb model list"),
         ("a b", "a b is neither a folder nor", "pkb model list"),
-        ("../no/where", "../no/where is neither a folder nor", "pkb model list"),
+        ("../no/where", "the model folder ../no/where is not there", "pkb model list"),
         ("/usr", "/usr is no whole model: there is no config.json", "pkb model list"),
     ],
 )

@@ -1,0 +1,58 @@
+"""`pkb idle` as cron runs it, and as a person does: silent where nothing can be done, with a reason for who asks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Pkb
+from tests.demo import environment
+
+
+@pytest.fixture
+def empty(pkb: Pkb, tmp_path: Path) -> Pkb:
+    """Give pkb in a home into which an empty folder was read."""
+    (tmp_path / "none").mkdir()
+    pkb("ingest", str(tmp_path / "none"), env=environment(tmp_path / "empty"))
+    return pkb
+
+
+def test_a_dry_run_with_nothing_to_show_says_why(empty: Pkb) -> None:
+    first = empty("idle", "--dry-run")
+    empty("idle", "--force")
+    then = empty("idle", "--dry-run", "--force")
+    assert [(ran.code, ran.out) for ran in (first, then)] == [(0, "")] * 2
+    assert first.err == "pkb: nothing is done: nothing that was asked or read wants work ahead\n"
+    assert then.err == "pkb: nothing is done: nothing has changed since there was nothing left to do\n"
+
+
+def test_off_a_terminal_an_empty_home_is_a_reason_and_no_error(fresh: Pkb) -> None:
+    silent, told = fresh("idle"), fresh("idle", "--json")
+    assert (silent.code, silent.out, silent.err) == (0, "", "")
+    assert (told.code, told.row["units"], told.row["reason"]) == (0, [], "nothing has been ingested yet")
+    assert not fresh.folder.exists()
+
+
+def test_off_a_terminal_a_model_that_is_gone_is_a_reason_and_no_error(pkb: Pkb) -> None:
+    pkb("config", "set", "model.name", "/no/model")
+    silent, told = pkb("idle"), pkb("idle", "--json")
+    assert (silent.code, silent.out, silent.err) == (0, "", "")
+    assert (told.code, told.row["reason"]) == (0, "the model folder /no/model is not there")
+
+
+def test_a_dry_run_is_a_persons_and_hears_what_is_missing(fresh: Pkb) -> None:
+    ran = fresh("idle", "--dry-run")
+    assert (ran.code, ran.err) == (10, "pkb: nothing has been ingested yet; try: pkb ingest FOLDER\n")
+
+
+def test_at_a_terminal_an_empty_home_is_an_error(fresh: Pkb) -> None:
+    ours, theirs = os.openpty()
+    done = subprocess.run([sys.executable, "-m", "cli.app", "idle"], env=environment(fresh.folder), stderr=theirs,
+                          stdout=subprocess.PIPE, check=False)  # fmt: skip
+    said = os.read(ours, 4096).decode()
+    for end in (ours, theirs):
+        os.close(end)
+    assert (done.returncode, done.stdout) == (10, b"")
+    assert said == "pkb: nothing has been ingested yet; try: pkb ingest FOLDER\r\n"
