@@ -24,7 +24,7 @@ _ABOUT = "__metadata__"
 _LENGTH = 8  # bytes of the header's length, little-endian, which stand before it
 _MOST = 4 << 20  # bytes of a header
 _GROWS, _SPARE = 256, 64  # tokens: a cache is copied to grow by so many; a question is seldom longer
-_AT_ONCE = 64  # pieces to a call of the system
+_AT_ONCE = 1024  # pieces to a call of the system, which takes no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,11 @@ def _kind(array: Any) -> _Kind | None:
 def _pieces(file: _File, into: Mapping[str, memoryview], room: int, at: int, count: int) -> Iterator[memoryview]:
     """Give where the bytes of a file go in turn, those of tokens beyond `count` nowhere."""
     for name, kind in file.kinds.items():
-        nowhere = memoryview(bytearray((file.tokens - count) * kind.step))
-        for head in range(kind.heads):
-            begin = (head * room + at) * kind.step
-            yield into[name][begin : begin + count * kind.step]
-            if nowhere:
-                yield nowhere
+        place, size, left = into[name], count * kind.step, (file.tokens - count) * kind.step
+        for begin in range(at * kind.step, (kind.heads * room + at) * kind.step, max(1, room * kind.step)):
+            yield place[begin : begin + size]
+            if left:
+                yield memoryview(bytearray(left))
 
 
 def _fill(descriptor: int, pieces: Sequence[memoryview]) -> None:
