@@ -15,6 +15,7 @@ import pytest
 from typer.main import get_command
 
 from cli.app import app, run
+from tests.cli.serving import Served, served
 from tests.demo import DATA, environment
 
 
@@ -89,6 +90,14 @@ def made(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pkb(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
     """Give pkb in a home of its own that holds the bundled mail and meetings."""
     return Pkb(Path(shutil.copytree(made, tmp_path / "demo")), monkeypatch, capsys)
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Iterator[Served]:
+    """Give a home in which a resident process is wanted."""
+    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    with served(folder, environment(folder)) as own:
+        yield own
 
 
 @pytest.fixture

@@ -34,14 +34,6 @@ PICNIC = "From: Ann Bell <ann@example.org>\nDate: Mon, 3 Jun 2024 09:30:00 +0000
 
 
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Iterator[Served]:
-    """Give a home in which a resident process is wanted."""
-    folder = Path(shutil.copytree(made, tmp_path / "demo"))
-    with served(folder, environment(folder)) as own:
-        yield own
-
-
-@pytest.fixture
 def up(home: Served) -> Served:
     """Give one whose resident process is there."""
     assert home.run("serve").returncode == 0

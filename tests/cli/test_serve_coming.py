@@ -2,11 +2,9 @@
 
 import fcntl
 import json
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Timer
@@ -17,8 +15,8 @@ from cli.daemon.desk import Desk
 from cli.daemon.link import Lost
 from cli.daemon.starting import TRIES
 from store.lease import Lease
-from tests.cli.serving import Served, served, wait
-from tests.demo import NANO, environment
+from tests.cli.serving import Served, wait
+from tests.demo import NANO
 
 KEY = "Who has the spare key to the workshop?"
 FIRST = """
@@ -42,14 +40,6 @@ for model in ("quote", opened.settings.model.name):
 own = ("cli", "engine", "store", "prompts")
 print(sorted(name for name in set(sys.modules) - ready if name.split(".")[0] in own))
 """
-
-
-@pytest.fixture
-def home(made: Path, tmp_path: Path) -> Iterator[Served]:
-    """Give a home in which a resident process is wanted."""
-    folder = Path(shutil.copytree(made, tmp_path / "demo"))
-    with served(folder, environment(folder)) as own:
-        yield own
 
 
 @pytest.fixture
