@@ -66,7 +66,8 @@ def _start(opened: Session) -> None:
     if not opened.there:
         raise NoStore
     from cli.daemon.client import reach
-    from cli.daemon.starting import TRIES, lock_of, start
+    from cli.daemon.link import lock_of
+    from cli.daemon.starting import TRIES, start
     from store.lease import Lease
 
     until, started, lock = time.monotonic() + _PATIENCE_S, 0, Lease(lock_of(opened.home))
@@ -118,7 +119,7 @@ def _show(row: dict[str, Any]) -> None:
 
 def _detach(opened: Session, descriptor: int) -> NoReturn:
     """Serve as a process of its own, that nothing of the one which started it hangs on."""
-    from cli.daemon.starting import lock_of
+    from cli.daemon.link import lock_of
     from store.lease import Lease
 
     os.setsid()
@@ -130,7 +131,7 @@ def _detach(opened: Session, descriptor: int) -> NoReturn:
 def _here(opened: Session) -> NoReturn:
     if not opened.there:
         raise NoStore
-    from cli.daemon.starting import lock_of
+    from cli.daemon.link import lock_of
     from store.lease import Lease
 
     lease = Lease(lock_of(opened.home))

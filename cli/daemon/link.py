@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from cli.daemon.address import announced, peer
 from cli.daemon.wire import Broken, Frame, Frames, encode
+from store.lease import Lease
 
 if TYPE_CHECKING:
     from store.home import Home
 
 SILENCE_S = 2.0  # a process that works says so four times as often
 _BYTES = 1 << 16
-_END_S, _NAP_S = 0.2, 0.005
+_END_S, _NAP_S = 5.0, 0.005  # a process that holds gigabytes may take its time to end
 
 
 class Lost(Exception):
@@ -27,9 +28,10 @@ class Lost(Exception):
 class Link:
     """An open connection; `hello` is what the process said of itself."""
 
-    def __init__(self, end: socket.socket, pid: int) -> None:
+    def __init__(self, end: socket.socket, pid: int, lock: Path) -> None:
+        """`lock` is the file that the process has locked as long as it lives."""
         self._end, self._frames, self._waiting = end, Frames(), list[Frame]()
-        self.pid = pid
+        self.pid, self._lock = pid, Lease(lock)
         end.settimeout(SILENCE_S)
         self.hello = self.receive()
 
@@ -70,18 +72,17 @@ class Link:
         """End a process that hangs, for it may hold a model; everything it kept survives that."""
         with suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
-            while self._end.recv(_BYTES):  # until it ends
-                pass
-            _outlive(self.pid)
+            until = time.monotonic() + _END_S
+            # Its locks may go after its sockets, and before nobody has them, no other process can be started.
+            while self._lock.is_taken() and time.monotonic() < until:
+                os.kill(self.pid, 0)
+                time.sleep(_NAP_S)
         raise Lost
 
 
-def _outlive(pid: int) -> None:
-    """Wait until a process is gone that was ended: its locks may go a moment after its sockets."""
-    until = time.monotonic() + _END_S
-    while time.monotonic() < until:
-        os.kill(pid, 0)
-        time.sleep(_NAP_S)
+def lock_of(home: "Home") -> Path:
+    """Give the file whose lock the resident process holds as long as it lives."""
+    return home.locks / "serve.lock"
 
 
 def record_of(home: "Home") -> Path:
@@ -100,7 +101,7 @@ def connect(home: "Home") -> Link | None:
         end.connect(str(path))
         found = peer(end)
         if found.uid == os.getuid():
-            return Link(end, found.pid)
+            return Link(end, found.pid, lock_of(home))
     except (OSError, Lost):
         pass
     end.close()

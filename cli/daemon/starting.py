@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.daemon.link import Lost, connect
+from cli.daemon.link import Lost, connect, lock_of
 from store.lease import Lease
 
 if TYPE_CHECKING:
@@ -18,11 +18,6 @@ TRIES = 3  # of a process that is gone again before it can be reached: more of t
 LOCK = 3  # the descriptor by which a process hands the lock to the one that it starts
 _ROOT = Path(__file__).parents[2]
 _NAP_S = 0.02
-
-
-def lock_of(home: "Home") -> Path:
-    """Give the file whose lock the resident process holds as long as it lives."""
-    return home.locks / "serve.lock"
 
 
 def start(opened: "Session") -> bool:

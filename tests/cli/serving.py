@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.daemon.identity import identity
-from cli.daemon.link import Link, connect
+from cli.daemon.link import Link, connect, lock_of
 from cli.daemon.request import request
-from cli.daemon.starting import lock_of
 from cli.session import Session
 from engine.ask.means import Manner
 from store.home import Home, locate

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from cli.daemon.address import announce, announced, is_private, listen, places, withdraw
-from cli.daemon.link import record_of
-from cli.daemon.starting import let_go, lock_of
+from cli.daemon.link import lock_of, record_of
+from cli.daemon.starting import let_go
 from cli.daemon.wire import encode
 from engine.ask.means import Manner
 from store.lease import Lease
