@@ -62,9 +62,7 @@ def idle(
         int, typer.Option("--max-predictions", metavar="N", min=0, help="Ready at most so many foreseen questions.")
     ] = _MANY,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and why.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="On battery too, while someone is there, and for what was asked but once.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="On battery too, and while someone is there.")] = False,
     install: Annotated[bool, typer.Option("--install", help="Have it run every hour.")] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Have it run no more by itself.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show what runs it, if anything does.")] = False,

@@ -38,7 +38,7 @@ class Nightly:
     """What the plans of one night share; `reading` is the model once it is loaded."""
 
     opened: Session
-    force: bool  # not only after a quiet time, and for what was retrieved but once
+    force: bool  # not only after a quiet time
     predictions: int  # foreseen questions that are readied
     machine: "Machine"
     late: Callable[[], Callable[[], bool]]  # gives, as planning begins, what tells that it has taken long enough
@@ -127,17 +127,19 @@ class Nightly:
         return (lambda: self.load().model) if self.opened.writer.load else None
 
     def _hottest(self) -> "list[Unit]":
+        from cli.foresight import little_asked
         from store.retrieved import Retrieved as Lists
 
-        opened, lists = self.opened, Lists(self.opened.ledger)
-        if not lists.lists(1):
+        opened, lists = self.opened, Lists(self.opened.ledger).lists(_QUESTIONS)
+        new = [hit.chunk.id for hit in little_asked(opened)]
+        if not lists and not new:
             return []
         from engine.idle.ahead import Retrieved, hottest
 
         def chunks(ids: "Sequence[str]") -> "dict[str, Chunk]":
             return {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)}
 
-        found = Retrieved(lists.lists(_QUESTIONS), chunks, opened.catalogue.collections, 1 if self.force else 2)
+        found = Retrieved(lists, chunks, opened.catalogue.collections, new, opened.ledger.count("chunks"))
         ahead = self._ahead()
         return hottest(ahead, found) if ahead else []
 

@@ -53,21 +53,22 @@ class Retrieved:
     lists: Sequence[Sequence[str]]
     chunks: Callable[[Sequence[str]], dict[str, Chunk]]
     collections: Callable[[str], Sequence[str]]  # of a document
-    least: int  # times that a chunk must have been retrieved to be read ahead
+    new: Sequence[str]  # chunks that none of them retrieved
+    total: int  # chunks
 
 
 def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
-    """Plan the chunks that were retrieved most often, each right behind the system segment."""
-    heats = hot.heats(retrieved.lists)[:_LOOKED_AT]
+    """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment."""
+    heats = hot.heats(retrieved.lists)
+    new, known = hot.unseen(heats, retrieved.new, retrieved.total), heats[:_LOOKED_AT]
     with ahead.reader():
-        there = retrieved.chunks([heat.chunk for heat in heats])
+        there = retrieved.chunks([heat.chunk for heat in (*known, *new)])
     found = hot.hottest(
-        [heat for heat in heats if heat.chunk in there],
+        [heat for heat in known if heat.chunk in there],
         lambda name: retrieved.collections(there[name].document),
-        retrieved.least,
     )
     kept = ahead.kept
-    segments = hot.plan(found, there, _manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
+    segments = hot.plan([*found, *new], there, _manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
     return as_units(ahead, segments)
 
 

@@ -1,7 +1,8 @@
 """The jobs `first` and `blocks`: the chunks that questions retrieved most often are read before the next one asks.
 
-A chunk is read right behind the system segment: as the first of a prompt, or as the block that fits any place. Knows
-chunks, tokens and the keys of what is kept; reads nothing itself.
+Behind those come the newest ones, which none has retrieved yet. A chunk is read right behind the system segment: as
+the first of a prompt, or as the block that fits any place. Knows chunks, tokens and the keys of what is kept; reads
+nothing itself.
 """
 
 from collections import Counter
@@ -17,10 +18,10 @@ MOST = 200  # chunks that are looked at
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """How often a chunk was retrieved, how often it came first in order of date, and in which question last."""
+    """How often a chunk was retrieved, or may be; how often it came first in order of date; in which question last."""
 
     chunk: str
-    times: int
+    times: float
     first: int
     last: int
 
@@ -44,14 +45,24 @@ def heats(retrieved: Sequence[Sequence[str]]) -> list[Heat]:
     return sorted(found, key=lambda heat: (-heat.times, -heat.last, heat.chunk))
 
 
-def hottest(found: Sequence[Heat], collections: Callable[[str], Sequence[str]], least: int) -> list[Heat]:
-    """Give the hottest chunks that were retrieved at least so often, and the head of each collection: its hottest."""
-    worth = [heat for heat in found if heat.times >= least]
+def hottest(found: Sequence[Heat], collections: Callable[[str], Sequence[str]]) -> list[Heat]:
+    """Give the hottest chunks, and the head of each collection: its hottest."""
     heads = dict[str, Heat]()
-    for heat in worth:
+    for heat in found:
         for name in collections(heat.chunk):
             heads.setdefault(name, heat)
-    return list(dict.fromkeys([*worth[:MOST], *heads.values()]))
+    return list(dict.fromkeys([*found[:MOST], *heads.values()]))
+
+
+def unseen(found: Sequence[Heat], names: Sequence[str], total: int) -> list[Heat]:
+    """Give chunks that no question retrieved, each with how often as many questions again may be expected to.
+
+    Of their retrievals as many will be of such chunks as now are of chunks retrieved once (Good 1953, The population
+    frequencies of species); one more is assumed, for a home of which nothing was asked. `total` counts all chunks.
+    """
+    once = sum(heat.times == 1 for heat in found)
+    times = min(1.0, (once + 1) / max(total - len(found), len(names), 1))
+    return [Heat(name, times, 0, -1) for name in names]
 
 
 def plan(
@@ -65,7 +76,7 @@ def plan(
         path = (manner.system, manner.segment(chunk))
         if kept(path):
             continue
-        expected, why = heat.times * manner.share(heat), _times(heat.times)
+        expected, why = heat.times * manner.share(heat), _why(heat)
         if not kept(system):
             yield _segment(
                 manner.kind, "what every prompt begins with", "every question needs it", system, expected, costs
@@ -83,5 +94,7 @@ def _segment(kind: Kind, what: str, why: str, path: Path, expected: float, costs
     return Segment(kind, what, why, path, expected, tokens * costs.seconds, int(tokens * costs.bytes))
 
 
-def _times(number: int) -> str:
-    return "retrieved once" if number == 1 else f"retrieved for {number} questions"
+def _why(heat: Heat) -> str:
+    if heat.last < 0:
+        return "new, and not retrieved yet"
+    return "retrieved once" if heat.times == 1 else f"retrieved for {heat.times:.0f} questions"

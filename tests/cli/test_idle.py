@@ -153,11 +153,13 @@ def test_a_dry_run_shows_what_and_why_and_does_nothing(night: Pkb) -> None:
     assert states(night("idle", "--dry-run", "--json").row) == {"planned"}
 
 
-def test_one_question_alone_speaks_for_a_chunk_only_by_force(night: Pkb) -> None:
-    usual, forced = (night("idle", "--dry-run", "--json", *flag).row["units"] for flag in ((), ("--force",)))
-    assert "retrieved once" not in {unit["why"] for unit in usual}
-    assert "retrieved once" in {unit["why"] for unit in forced}
-    assert len(forced) > len(usual)
+def test_what_is_new_is_read_behind_all_that_was_retrieved_before(night: Pkb) -> None:
+    units = night("idle", "--dry-run", "--json").row["units"]
+    whys = [unit["why"] for unit in units if unit["job"] == "first"]
+    assert set(whys) >= {"retrieved for 3 questions", "retrieved for 2 questions", "retrieved once"}
+    new = [why == "new, and not retrieved yet" for why in whys]
+    assert any(new)
+    assert new == sorted(new)
 
 
 def test_limits_of_units_and_of_time_are_kept_and_the_rest_is_done_the_next_time(night: Pkb) -> None:
@@ -382,7 +384,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(night: Pkb) -> None:
         _wait(partial(_nodes, night, nodes))
         process.kill()
         process.communicate()
-    assert max(attempts for (attempts,) in rows(night, "SELECT attempts FROM jobs")) <= 2
+    assert all(attempts <= 2 for (attempts,) in rows(night, "SELECT attempts FROM jobs"))
     row = night("idle", "--json").row
     assert states(row) <= {"done", "there"}
     assert rows(night, "SELECT count(*) FROM jobs") == [(0,)]
