@@ -87,6 +87,11 @@ class History:
                  coalesce(sum(reused_tokens), 0) FROM asked"""
         return Prompts(*self._rows.execute(sql).fetchone())
 
+    def most_reused(self, limit: int) -> int:
+        """Give the most tokens of a prompt that had been read before, of the last so many questions."""
+        sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM asked ORDER BY id DESC LIMIT ?)"
+        return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
+
     def _median(self, tier: str, read: int, count: int) -> float:
         sql = """SELECT total_ms FROM asked WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
                  ORDER BY total_ms LIMIT 1 OFFSET ?"""

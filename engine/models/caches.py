@@ -21,7 +21,7 @@ _MOST_SPARE = 256 << 20  # bytes that lie idle between two questions, at most
 
 @dataclass(slots=True)
 class Spare:
-    """The memory of a cache that nobody needs any more, for the next one; mutable. One thread's."""
+    """The memory of a cache that nobody needs any more, or of none yet, for the next one; mutable. One thread's."""
 
     arrays: Arrays = field(default_factory=dict)
 
@@ -114,6 +114,18 @@ def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -
             both = zip("kv", part.keys_and_values(), strict=True)
             found |= {f"{name}.{kv}": array[..., start:stop, :] for kv, array in both}
     return [tensor(name, array) for name, array in found.items()]
+
+
+def expect(cache: Cache, tokens: int, heads: int, width: int, dtype: Any) -> Spare:
+    """Begin to make memory ready for so many tokens that are to be read into a cache like this, which is empty.
+
+    None for a cache of another form, for no tokens, or for more than may lie idle.
+    """
+    size = 2 * len(cache) * heads * tokens * width * dtype.size
+    if not sliceable(cache) or not 0 < size <= _MOST_SPARE:
+        return Spare()
+    names = [f"{number}.{kv}" for number in range(len(cache)) for kv in "kv"]
+    return Spare(straight.room(dict.fromkeys(names, (heads, width)), tokens, dtype))
 
 
 def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare: Spare | None = None) -> Cache:

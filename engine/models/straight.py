@@ -1,7 +1,8 @@
 """Reads keys and values of one file behind the other straight to where a cache holds them, each byte copied once.
 
 `mx.load` and a join copy each byte twice. Memory that is new to MLX is cleared first, which takes longer than reading;
-so that of a cache that is no longer needed is read into where there is one. Knows the safetensors format and no caches.
+so what is read into is the memory of a cache that is no longer needed, or such as was cleared while the weights were
+read. Knows the safetensors format and no caches.
 MLX is imported inside functions, since BLAS must be there before it.
 """
 
@@ -69,6 +70,17 @@ def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = 
             raise Unreadable(type(error).__name__) from error
 
 
+def room(shapes: Mapping[str, tuple[int, int]], tokens: int, dtype: Any) -> Arrays:
+    """Begin to clear memory for so many tokens of tensors, (heads, width) each by name; another thread of MLX does."""
+    import mlx.core as mx
+
+    begin: Any = mx.async_eval  # which its stub has no types for
+    size, stream = _rounded(tokens + _SPARE), mx.new_stream(mx.default_device())
+    found = {name: mx.zeros((1, heads, size, width), dtype, stream=stream) for name, (heads, width) in shapes.items()}
+    begin(list(found.values()))
+    return found
+
+
 def _joined(files: Sequence[_File], counts: Sequence[int], spare: Arrays) -> Arrays:
     import mlx.core as mx
 
@@ -89,13 +101,17 @@ def _room(kinds: Mapping[str, _Kind], tokens: int, spare: Arrays) -> tuple[dict[
     rooms = {array.shape[2] for array in spare.values()}
     room = rooms.pop() if len(rooms) == 1 else 0
     fits = room >= tokens and {name: _kind(array) for name, array in spare.items()} == kinds
-    room = room if fits else -(-tokens // _GROWS) * _GROWS
+    room = room if fits else _rounded(tokens)
     raw: dict[str, Any] = {}
     for name, one in kinds.items():
         words = getattr(mx, _WORDS[one.dtype][1])
         raw[name] = spare[name].view(words) if fits else mx.zeros((1, one.heads, room, one.width), words)
     mx.eval(list(raw.values()))
     return raw, room
+
+
+def _rounded(tokens: int) -> int:
+    return -(-tokens // _GROWS) * _GROWS
 
 
 def _kind(array: Any) -> _Kind | None:

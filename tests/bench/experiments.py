@@ -1,8 +1,9 @@
 """`make bench`: all experiments of a scope, two lanes side by side, and the page that is written from their lines.
 
-Run `python -m tests.bench.experiments quick|whole [--out FOLDER] [--data DATA] [--only NAME...] [--to DOCS] [--minutes
-N] [--gptcache PYTHON]`. A unit that is done is not done again, so that what was cut short goes on. With --minutes no
-question is asked after so many: policies then have been asked equally few, and the page says what is missing.
+Run `python -m tests.bench.experiments quick|whole|nights [--out FOLDER] [--data DATA] [--only NAME...] [--to DOCS]
+[--minutes N] [--gptcache PYTHON]`. A unit that is done is not done again, so that what was cut short goes on. With
+--minutes no question is asked after so many: policies then have been asked equally few, and the page says what is
+missing.
 """
 
 import os

@@ -120,4 +120,15 @@ QUICK = (
     Experiment("words", "hits", "quote", ("synthetic",), QUOTED, 1, 30),
     Experiment("nano", "words of a small model", "nano", ("synthetic",), FOUR, 1, 15),
 )
-SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE}
+NIGHTS = (
+    Experiment(
+        "nights",
+        "hits with nights and without",
+        "nano",
+        ("locomo", "enron-annotated", "clinton-foia"),
+        [POLICIES["pkb"], varied("pkb", "no-prediction", {}, foresee=0)],
+        2,
+        40,
+    ),
+)
+SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "nights": NIGHTS}
