@@ -78,6 +78,14 @@ class Question:
         return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
 
     @property
+    def day_words(self) -> tuple[str, ...]:
+        """Give the words by which a text may name a day that it names another way: of "tomorrow", "friday 21 june"."""
+        days = [each.first for each in self.dates if each.first == each.last and not each.yearly]
+        near = [day for day in days if str(day.day) not in self.words]
+        named = [word for day in near for word in words(f"{day:%A} {day.day} {day:%B}")]
+        return tuple(word for word in dict.fromkeys(named) if word not in self.words)
+
+    @property
     def quoted(self) -> tuple[str, ...]:
         """Give the phrases in quotation marks, as written."""
         return tuple(_quoted(self.text))

@@ -17,13 +17,14 @@ _REACH = 8  # words: two words further apart are not near
 class Weights:
     """What each part counts for; fitted on public sets, see docs/log.md.
 
-    The first three multiply what function words, words of asking and those of names count in BM25 (1: as others);
-    the rest is added to BM25 scaled to 1.
+    The first four multiply what function words, words of asking, those of names and those by which days may be named
+    count in BM25 (1: as others); the rest is added to BM25 scaled to 1.
     """
 
     function: float = 0.2
     asking: float = 0.3
     names: float = 2.0
+    days: float = 0.5
     vector: float = 0.6
     proximity: float = 0.5
     sequence: float = 0.4

@@ -69,7 +69,8 @@ def retrieve(
     hits = candidates(bank, vector, question, scope, settings)
     if not hits:
         return Retrieved((), (), {}, _covered(totals))
-    idf = inverse_frequencies(bank.frequencies(question.words), totals.chunks, question.words)
+    counted = (*question.words, *question.day_words)
+    idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
     ranked = _ranked(hits, question, idf, totals, settings.weights)
     by_id = {hit.chunk.id: hit for hit, _ in hits}
     return Retrieved(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
@@ -79,11 +80,12 @@ def candidates(
     bank: Bank, vector: Vectors | None, question: Question, scope: Scope, settings: Retrieval
 ) -> list[tuple[Hit, float | None]]:
     """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
+    searched = (*question.content, *question.day_words)
     if vector is None:
-        return [(hit, None) for hit in bank.by_words(question.content, scope, settings.by_words)]
+        return [(hit, None) for hit in bank.by_words(searched, scope, settings.by_words)]
     with ThreadPoolExecutor(1) as aside:  # both mostly wait for the disk and for code that runs without the interpreter
         near = aside.submit(bank.by_vector, vector, scope, settings.by_vector)
-        hits = bank.by_words(question.content, scope, settings.by_words)
+        hits = bank.by_words(searched, scope, settings.by_words)
     held = {hit.chunk.id for hit in hits}
     pool = {hit.chunk.id: hit for hit in (*hits, *near.result())}
     known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
@@ -125,10 +127,10 @@ def _ranked(
 
 
 def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) -> dict[str, float]:
-    """Multiply the idf of function words, of words of asking, and of names, which may hold a word of asking."""
+    """Multiply the idf of function words, words of asking and days, and of names, which may hold a word of asking."""
     names = {word for name in question.names for word in words(name)}
     factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
-    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function)
+    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
     return {word: value * factors.get(word, 1.0) for word, value in idf.items()}
 
 

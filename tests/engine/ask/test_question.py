@@ -202,3 +202,19 @@ def test_a_capitalised_day_inside_a_question_is_no_name(day: str) -> None:
 )
 def test_what_is_said_out_of_politeness_asks_nothing(before: str) -> None:
     assert understand(f"{before} when the rehearsal is?", NOW).asked == "date"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("What is on this Saturday?", "18 may"),
+        ("Who comes tomorrow?", "thursday 16 may"),
+        ("What did Ann write yesterday?", "tuesday 14 may"),
+        ("What is on Saturday 18 May?", ""),
+        ("What happened on 7 May 2023?", ""),
+        ("What is due next week?", ""),
+        ("When is the fair?", ""),
+    ],
+)
+def test_a_near_day_has_the_words_that_a_text_may_name_it_by(text: str, expected: str) -> None:
+    assert understand(text, NOW).day_words == tuple(words(expected))

@@ -68,6 +68,13 @@ def test_the_mail_that_answers_comes_first() -> None:
     assert titles(asked("When is the rehearsal?"))[0] == "Rehearsal"
 
 
+def test_a_near_day_is_found_by_its_date() -> None:
+    bank = MemoryBank(hits([*ITEMS, mail("Fair", "The summer fair is on 18 May.")]))
+    assert titles(asked("What is on this Saturday?", bank))[0] == "Fair"
+    friday = understand("What is on tomorrow?", datetime(2024, 5, 17, tzinfo=UTC))
+    assert titles(retrieve(bank, None, friday, ANYWHERE, 5, DEFAULT))[0] == "Fair"
+
+
 def test_a_chinese_question_finds_its_mail() -> None:
     assert titles(asked("会议改到什么时候？"))[0] == "会议"
 
