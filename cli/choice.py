@@ -48,7 +48,7 @@ def room_of(opened: Session, local: Local) -> Room:
 
 def choose(opened: Session, name: str, revision: str) -> None:
     """Make a model the one that answers; an empty name is none."""
-    from engine.settings import save
+    from engine.config import save
 
     # The old revision is no revision of the new name, should pkb be killed in between.
     for key, value in (("revision", ""), ("name", name), ("revision", revision)):

@@ -20,9 +20,9 @@ def get(
     Example: pkb config get ask.k
     """
     with session() as opened:
-        from engine import settings
+        from engine.settings import find
 
-        value = settings.find(opened.settings, key)
+        value = find(opened.settings, key)
     out.data({"schema": out.SCHEMA, "key": key, "value": value}) if as_json else print(value)
 
 
@@ -37,9 +37,9 @@ def put(
     Example: pkb config set ask.k 8
     """
     with session() as opened:
-        from engine import settings
+        from engine.config import save
 
-        kept = settings.save(opened.home.config, key, value)
+        kept = save(opened.home.config, key, value)
         out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
         _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "kv.bytes":
@@ -67,11 +67,12 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
-        from engine import settings
+        from engine.config import chosen
+        from engine.settings import keys
 
-        values = settings.keys(opened.settings)  # first, for it says what is wrong with the file
-        chosen = settings.chosen(opened.home.config)
-        where = {key: str(opened.home.config) if key in chosen else "default" for key in values}
+        values = keys(opened.settings)  # first, for it says what is wrong with the file
+        own = chosen(opened.home.config)
+        where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:
         rows = [{"key": key, "value": value, "origin": where[key]} for key, value in values.items()]
         out.data({"schema": out.SCHEMA, "settings": rows})

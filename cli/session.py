@@ -51,13 +51,13 @@ class Session:
     @cached_property
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming what cannot be."""
-        from engine.settings import load
+        from engine.config import load
 
         return load(self.home.config)
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this command alone."""
-        from engine.settings import put
+        from engine.config import put
 
         self.settings = put(self.settings, key, value, "this command")
 

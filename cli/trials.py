@@ -55,7 +55,7 @@ def gather(home: Session, folder: Path, asked: Sequence[str], *, quiet: bool) ->
 def _load(home: Session) -> "Reading":
     """Load the model, to be read with in blocks."""
     from cli.writers import choose
-    from engine.settings import put
+    from engine.config import put
 
     settings = put(home.settings, "kv.reuse", "blocks", "this command")
     parts = (home.home, settings, lambda: home.ledger, home.now, home.environ)

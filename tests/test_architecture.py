@@ -51,7 +51,7 @@ LIBRARIES = {
     "psutil": ("engine/health.py", "engine/models/memory.py", "engine/idle/device.py"),
     "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),
-    "tomlkit": ("engine/settings.py",),
+    "tomlkit": ("engine/config.py",),
     "safetensors": ("engine/models/*", "store/kv_files.py"),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")

@@ -9,7 +9,8 @@ from cli.daemon.parcel import pack, unpack
 from engine.ask.means import Answered, Manner
 from engine.ask.reply import Reply
 from engine.ask.trace import Step, Trace
-from engine.settings import Settings, keys, put
+from engine.config import put
+from engine.settings import Settings, keys
 
 if TYPE_CHECKING:
     from cli.session import Session

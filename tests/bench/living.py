@@ -17,6 +17,7 @@ from cli.night import Nightly
 from cli.session import Session
 from engine.ask.exact import normalise
 from engine.ask.means import Answered, Manner
+from engine.config import save
 from engine.idle.asking import Asking
 from engine.idle.machine import Machine
 from engine.idle.night import Limits, Night, World
@@ -24,7 +25,6 @@ from engine.idle.populate import offer
 from engine.idle.predict import pick
 from engine.idle.predict_quote import from_chunks, from_forms
 from engine.idle.units import Kind
-from engine.settings import save
 from store.jobs import Jobs
 from store.spent import Account, Spent
 from tests.bench.homes import environment, opened, pkb

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from engine.config import put
 from engine.idle.units import KINDS
-from engine.settings import Settings, keys, put
+from engine.settings import Settings, keys
 from tests.bench.policies import POLICIES, Policy
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import settings
+from engine.config import load as load_config
 from engine.models import catalog, memory, minilm
 from engine.models.catalog import EMBEDDER
 from engine.models.place import find
@@ -93,7 +93,7 @@ def typing(fresh: Pkb, typed: str, *words: str) -> tuple[int, str]:
 
 def chosen(fresh: Pkb) -> tuple[str, str]:
     """Give the model that the config names, and its revision."""
-    found = settings.load(fresh.folder / "config.toml").model
+    found = load_config(fresh.folder / "config.toml").model
     return found.name, found.revision
 
 

@@ -1,4 +1,4 @@
-"""Settings: what a file or a person may say, and what is refused."""
+"""The config file: what a file or a person may say, and what is refused."""
 
 from pathlib import Path
 
@@ -6,31 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import settings
-from engine.settings import Settings
+from engine.config import load, parse, put, save
+from engine.settings import Settings, keys
 from store.errors import UsageError
 
 
 def test_without_a_file_every_value_is_the_default(tmp_path: Path) -> None:
-    assert settings.load(tmp_path / "none.toml") == Settings()
+    assert load(tmp_path / "none.toml") == Settings()
 
 
 def test_a_file_changes_what_it_names_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[ask]\nk = 8\n")
-    assert settings.keys(settings.load(path)) == settings.keys(Settings()) | {"ask.k": 8}
+    assert keys(load(path)) == keys(Settings()) | {"ask.k": 8}
 
 
 def test_saving_one_key_keeps_the_comments_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("# mine\n[ask]\nk = 8  # more\n")
-    settings.save(path, "bank.bytes", "1000")
+    save(path, "bank.bytes", "1000")
     assert path.read_text() == "# mine\n[ask]\nk = 8  # more\n\n[bank]\nbytes = 1000\n"
 
 
 def test_a_saved_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "config.toml"
-    settings.save(path, "ask.k", "3")
+    save(path, "ask.k", "3")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
@@ -44,7 +44,7 @@ def test_a_saved_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_value_that_cannot_be_is_refused_by_name(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=key):
-        settings.put(Settings(), key, value)
+        put(Settings(), key, value)
 
 
 @pytest.mark.parametrize("text", ["[ask]\nk = true\n", "[ask]\nk = '5x'\n", "k = 5\n", "[no]\nsuch = 1\n", "[ask\n"])
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_is_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=str(path)):
-        settings.load(path)
+        load(path)
 
 
 @given(st.text())
@@ -63,7 +63,7 @@ def test_any_text_is_settings_or_a_named_error(text: str) -> None:
 def _said(text: str) -> str:
     """Give what is said of a file of this text, its name where nothing is wrong."""
     try:
-        settings.parse(text, "the file")
+        parse(text, "the file")
     except UsageError as error:
         return error.message
     return "the file"
