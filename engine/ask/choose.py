@@ -6,8 +6,8 @@ Knows scores and dates of sources; neither how scores came about nor how an answ
 import re
 from collections.abc import Callable, Sequence
 
+from engine.ask.candidates import Candidate, Read
 from engine.ask.question import Question
-from engine.ask.support import Candidate, Read
 
 _SAID = 0.3  # of the question, that a newer sentence must say
 _SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have

@@ -5,11 +5,11 @@ Knows the quote writer and what was read; neither bank nor files.
 
 from collections.abc import Sequence
 
+from engine.ask.candidates import Read
 from engine.ask.guard import loose
 from engine.ask.question import Question
 from engine.ask.quote import QuoteSettings, quote
 from engine.ask.sense import sense
-from engine.ask.support import Read
 from engine.ask.words import words
 
 PARTS = ("evidence", "answer", "loose")

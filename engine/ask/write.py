@@ -1,11 +1,11 @@
 """Evidence becomes a reply: the quote writer's words, and every source with a sentence that really stands in it."""
 
+from engine.ask.candidates import Read as Quotable
 from engine.ask.evidence import Evidence
 from engine.ask.means import Written
 from engine.ask.question import Question
 from engine.ask.quote import Quote, QuoteSettings, quote
 from engine.ask.reply import Reply
-from engine.ask.support import Read as Quotable
 from engine.ask.trace import Trace
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from engine.ask import guard, verify
+from engine.ask.candidates import Read
 from engine.ask.exact import normalise
 from engine.ask.guard import refuse
 from engine.ask.question import Question, understand
 from engine.ask.quote import Quote, QuoteSettings, quote
 from engine.ask.retrieve import Retrieval, retrieve
-from engine.ask.support import Read
 from engine.ask.verify import unsupported
 from engine.models.minilm import MiniLM
 from engine.models.protocols import Vectors

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from engine.ask.candidates import Read
 from engine.ask.question import understand
 from engine.ask.quote import quote
-from engine.ask.support import Read
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 OLD = Read("From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0, 0)

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
+from engine.ask.candidates import Read
 from engine.ask.question import Question, understand
 from engine.ask.quote import quote
-from engine.ask.support import Read
 from engine.ask.verify import PARTS, unsupported
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
