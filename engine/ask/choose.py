@@ -31,10 +31,11 @@ def choose(
 ) -> Candidate:
     """Give the best sentence; where the question asks how things are, the newest of those less than `near` below it.
 
-    `sign` is what a sign of change adds to a score. What has no date, or rivals without one, is left as it is.
+    `sign` is what a sign of change adds to a score, of a question about a day too where it does not ask for what was.
+    What has no date, or rivals without one, is left as it is.
     """
     if not question.current:
-        return max(found, key=_order())
+        return max(found, key=_order(sign if question.dates and not question.past else 0.0))
     best = max(found, key=_order(sign))
     least = best.score + sign * _sign(best) - near
     rivals = [one for one in found if one.score + sign * _sign(one) >= least and _rival(one, best, reads)]
@@ -51,7 +52,7 @@ def _rival(one: Candidate, best: Candidate, reads: Sequence[Read]) -> bool:
     return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
 
 
-def _order(sign: float = 0.0) -> Callable[[Candidate], tuple[float, int, int]]:
+def _order(sign: float) -> Callable[[Candidate], tuple[float, int, int]]:
     return lambda one: (one.score + sign * _sign(one), -one.read, -one.place)
 
 

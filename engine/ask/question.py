@@ -70,7 +70,12 @@ class Question:
     @property
     def current(self) -> bool:
         """Tell whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
-        return self.asked != "other" and not self.dates and _PAST.search(self.text) is None
+        return self.asked != "other" and not self.dates and not self.past
+
+    @property
+    def past(self) -> bool:
+        """Tell whether it asks for what was."""
+        return _PAST.search(self.text) is not None
 
     @property
     def content(self) -> tuple[str, ...]:

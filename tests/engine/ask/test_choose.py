@@ -38,3 +38,10 @@ def test_what_is_now_holds_against_what_was_told() -> None:
         OLD, text="I told you that a seat at the weir would cost 12 pounds. A seat at the weir is now 10 pounds."
     )
     assert answered("How much is a seat at the weir?", read) == "10 pounds"
+
+
+def test_of_a_day_that_is_asked_about_what_was_once_moved_to_it_is_told_last() -> None:
+    moved = "Remember that in March we moved the fair to 22 June, which nobody likes."
+    reads = (replace(OLD, text=moved), replace(NEW, text="The concert is on 22 June."))
+    assert answered("What is on 22 June?", *reads) == "The concert is on 22 June."
+    assert answered("What was on 22 June?", *reads) == moved
