@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from store.home import Home
     from store.ledger import Ledger
 
-_LOOKED_AT = 50  # questions: about as much as the longest of their prompts will be read from disk again
-
 
 @dataclass(frozen=True, slots=True)
 class Writer:
@@ -128,14 +126,11 @@ def _load(
     """Load a language model, where it is not in memory yet, and open what is kept of what it has read."""
     from engine.models.loading import load
     from engine.models.runtime import fix_threads
-    from store.history import History
 
     threads, share = fix_threads(ledger), settings.model.memory_share
 
     def loaded() -> "Mlx":
-        common = partial(load, found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
-        direct = kept and not _bits(settings)  # fewer bits are not read into place
-        return common(expected=History(ledger).most_reused(_LOOKED_AT) if direct else 0)
+        return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
 
     model = models.get((fingerprint, threads, share), loaded)
     opened = partial(_open, model, fingerprint, home, ledger, settings, threads, kept=kept)

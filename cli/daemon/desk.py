@@ -15,12 +15,14 @@ from cli.daemon.models import Models
 from cli.daemon.request import Request, under
 from cli.session import Session
 from store.errors import NoModel
+from store.history import History
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
-    from engine.models.protocols import LanguageModel
+    from engine.ask.prefill import Reading
     from store.tables import Tables
 
+_LOOKED_AT = 50  # questions: the longest of their prompts may be read from disk again
 _Folders = tuple[tuple[str, int], ...]
 
 
@@ -94,8 +96,9 @@ class Desk:
         if self.lacks_model and self.models.claim():
             self._tried = self._readies = True  # what fails is tried again by a question, which hears why
             try:
-                if load := self.own().writer.load:
-                    _first_step(load().model)
+                opened = self.own()
+                if load := opened.writer.load:
+                    _first_step(load(), History(opened.ledger).most_reused(_LOOKED_AT))
             finally:
                 self._readies = False
 
@@ -147,10 +150,16 @@ class Desk:
         return self._tables
 
 
-def _first_step(model: "LanguageModel") -> None:
-    """Have a model read and write, for what its steps are made of is compiled at the first, longer than an answer."""
+def _first_step(reading: "Reading", expected: int) -> None:
+    """Have a model read and write, for what its steps are made of is compiled at the first, longer than an answer.
+
+    Then have memory ready for as many tokens as the first question may find kept.
+    """
     from engine.ask import generate
 
+    model = reading.model
     cache, ids = model.begin(), model.tokens(generate.__name__)
     model.prefill(cache, ids)
     next(model.decode(cache, ids, 1), None)
+    if reading.kept:
+        reading.kept.model.expect(cache, expected)

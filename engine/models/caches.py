@@ -21,7 +21,7 @@ _MOST_SPARE = 256 << 20  # bytes that lie idle between two questions, at most
 
 @dataclass(slots=True)
 class Spare:
-    """The memory of a cache that nobody needs any more, or of none yet, for the next one; mutable. One thread's."""
+    """Memory for the next cache, of one that nobody needs any more or cleared ahead; mutable. One thread's."""
 
     arrays: Arrays = field(default_factory=dict)
 
@@ -116,18 +116,6 @@ def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def expect(cache: Cache, tokens: int, heads: int, width: int, dtype: Any) -> Spare:
-    """Begin to make memory ready for so many tokens that are to be read into a cache like this, which is empty.
-
-    None for a cache of another form, for no tokens, or for more than may lie idle.
-    """
-    size = 2 * len(cache) * heads * tokens * width * dtype.size
-    if not sliceable(cache) or not 0 < size <= _MOST_SPARE:
-        return Spare()
-    names = [f"{number}.{kv}" for number in range(len(cache)) for kv in "kv"]
-    return Spare(straight.room(dict.fromkeys(names, (heads, width)), tokens, dtype))
-
-
 def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare: Spare | None = None) -> Cache:
     """Have an empty cache read what the files hold, one behind the other, of the last `lent` tokens.
 
@@ -150,14 +138,30 @@ def release(cache: Cache, spare: Spare) -> None:
     """Empty a cache that nobody reads any more; its memory is spare where it is keys and values of every token."""
     import mlx.core as mx
 
-    if not cache or not sliceable(cache) or any(layer.empty() for layer in cache):
-        return
-    both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
-    arrays = {f"{number}.{kv}": array for number, pair in both for kv, array in pair}
+    arrays = _arrays(cache)
     cache.clear()
     mx.eval(list(arrays.values()))
-    if sum(array.nbytes for array in arrays.values()) <= _MOST_SPARE:
+    if arrays and _size(arrays) <= _MOST_SPARE:
         spare.arrays = arrays
+
+
+def expect(cache: Cache, tokens: int, spare: Spare) -> None:
+    """Clear memory for so many tokens of what a cache holds, where that is keys and values of every token."""
+    arrays = _arrays(cache)
+    if arrays and _size(arrays) * tokens <= _MOST_SPARE * arrays["0.k"].shape[2]:
+        spare.arrays = straight.clear(arrays, tokens)
+
+
+def _arrays(cache: Cache) -> Arrays:
+    """Give the arrays of a cache of keys and values of every token by name; none of another, or an empty one."""
+    if not cache or not sliceable(cache) or any(layer.empty() for layer in cache):
+        return {}
+    both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
+    return {f"{number}.{kv}": array for number, pair in both for kv, array in pair}
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 def _hold(cache: Cache, found: Arrays, count: int) -> Cache:

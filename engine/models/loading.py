@@ -5,7 +5,6 @@ Knows the folder's files; no prompt, and nothing of how a model computes.
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,10 @@ def read(
         raise PkbError(f"the model {name} cannot be loaded: {said}", f"pkb model pull {name}") from error
 
 
-def load(
-    folder: Path, *, name: str, cache: Path, memory_share: float, threads: int | None = None, expected: int = 0
-) -> Mlx:
+def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: int | None = None) -> Mlx:
     """Load the model in a folder; NoModel where none is there, PkbError where it cannot be used or is too large.
 
     `cache` is the home's, for machine code that MLX compiles; `threads` those of BLAS, else as the environment says.
-    For so many `expected` tokens that it has read, memory is made ready meanwhile.
     """
     if not folder.is_dir() or (lack := lacks(folder)):
         said = f"the model {name} is not whole: {lack}" if folder.is_dir() else f"there is no model {name} here"
@@ -69,10 +65,7 @@ def load(
     names = {key: text for key in NAMED if (text := _spelled(spoken.get(key)))}
     template = find_template(folder, spoken)
     framing = None if template is None else frame(template, names, name)  # before the weights, which take long
-    weighed = partial(weights, expected=expected)
-    tokenizer, (model, spare) = read(
-        folder, weighed, name=name, cache=cache, threads=threads, memory_share=memory_share
-    )
+    tokenizer, model = read(folder, weights, name=name, cache=cache, threads=threads, memory_share=memory_share)
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())
     ended = vocabulary.first_control(framing.ended) if framing else None
@@ -86,7 +79,6 @@ def load(
         one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
-        spare=spare,
     )
 
 

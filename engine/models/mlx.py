@@ -59,7 +59,11 @@ class Mlx:
     @property
     def dtype(self) -> str:
         """Name the width that it computes in."""
-        return str(_floating(self.model))
+        from mlx.core import floating, issubdtype
+        from mlx.utils import tree_flatten
+
+        arrays = dict(tree_flatten(self.model.parameters())).values()
+        return next(str(array.dtype) for array in arrays if issubdtype(array.dtype, floating))
 
     def begin(self) -> Cache:
         """Give an empty cache."""
@@ -120,6 +124,11 @@ class Mlx:
         """Empty a cache that nobody reads any more: the next one may be read into its memory."""
         caches.release(cache, self.spare)
 
+    def expect(self, cache: Cache, tokens: int) -> None:
+        """Have memory ready for so many tokens of what a cache holds; done ahead, it need not be waited for."""
+        if not self.bits and device() != "cuda":
+            caches.expect(cache, tokens, self.spare)
+
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Read the last segment and give the logits of what follows: (vocabulary,)."""
         import mlx.core as mx
@@ -166,31 +175,11 @@ def _likeliest(logits: Any) -> Any:
     return token
 
 
-def weights(folder: Path, device: Device, expected: int = 0) -> tuple[Any, Spare]:
-    """Load a language model; and meanwhile make memory ready for so many tokens that it has read."""
-    model = unread(folder)
-    spare = Spare() if device == "cuda" else _expect(model, device, expected)
-    return _widened(model, device), spare
+def weights(folder: Path, device: Device) -> Any:
+    """Load a language model."""
+    from mlx_lm.utils import load_model
 
-
-def _expect(model: Any, device: Device, tokens: int) -> Spare:
-    """Make memory ready in the shape that a model of its kind usually has; of another one it is let go of unused."""
-    import mlx.core as mx
-
-    args = model.args
-    heads, all_heads = (getattr(args, f"num_{name}heads", None) or 0 for name in ("key_value_", "attention_"))
-    width = getattr(args, "head_dim", None) or getattr(args, "hidden_size", 0) // max(1, all_heads)
-    dtype = mx.float32 if device == "cpu" else _floating(model)
-    return caches.expect(caches.begin(model), tokens, heads, width, dtype)
-
-
-def _floating(model: Any) -> Any:
-    """Give the width that a model computes in."""
-    from mlx.core import floating, issubdtype
-    from mlx.utils import tree_flatten
-
-    arrays = dict(tree_flatten(model.parameters())).values()
-    return next(array.dtype for array in arrays if issubdtype(array.dtype, floating))
+    return _widened(load_model(folder, lazy=True)[0], device)
 
 
 def unread(folder: Path) -> Any:

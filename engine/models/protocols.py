@@ -104,6 +104,10 @@ class Sliceable(Protocol):
         """Give a cache that has read what these files hold in turn, of the last one only `lent` tokens; Unreadable."""
         ...
 
+    def expect(self, cache: Any, tokens: int) -> None:
+        """Have memory ready for so many tokens of what a cache holds, before they are to be restored."""
+        ...
+
     def release(self, cache: Any) -> None:
         """Empty a cache that nobody reads any more: the next one may be read into its memory."""
         ...

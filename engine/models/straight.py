@@ -1,8 +1,8 @@
 """Reads keys and values of one file behind the other straight to where a cache holds them, each byte copied once.
 
 `mx.load` and a join copy each byte twice. Memory that is new to MLX is cleared first, which takes longer than reading;
-so what is read into is the memory of a cache that is no longer needed, or such as was cleared while the weights were
-read. Knows the safetensors format and no caches.
+so that of a cache that is no longer needed is read into where there is one, or such as was cleared before. Knows the
+safetensors format and no caches.
 MLX is imported inside functions, since BLAS must be there before it.
 """
 
@@ -70,14 +70,13 @@ def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = 
             raise Unreadable(type(error).__name__) from error
 
 
-def room(shapes: Mapping[str, tuple[int, int]], tokens: int, dtype: Any) -> Arrays:
-    """Begin to clear memory for so many tokens of tensors, (heads, width) each by name; another thread of MLX does."""
+def clear(like: Arrays, tokens: int) -> Arrays:
+    """Give arrays like these, of keys and values, with room for so many tokens and a question behind them."""
     import mlx.core as mx
 
-    begin: Any = mx.async_eval  # which its stub has no types for
-    size, stream = _rounded(tokens + _SPARE), mx.new_stream(mx.default_device())
-    found = {name: mx.zeros((1, heads, size, width), dtype, stream=stream) for name, (heads, width) in shapes.items()}
-    begin(list(found.values()))
+    room = _rounded(tokens + _SPARE)
+    found = {name: mx.zeros((*array.shape[:2], room, array.shape[3]), array.dtype) for name, array in like.items()}
+    mx.eval(list(found.values()))
     return found
 
 

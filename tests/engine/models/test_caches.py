@@ -168,28 +168,25 @@ def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_made_ready_while_weights_were_read_is_read_into_by_the_first_prompt(
-    kind: str, tmp_path: Path, blas: Path
-) -> None:
-    folder = make(tmp_path / kind, KINDS[kind])
-    model = load(folder, name=kind, cache=blas, memory_share=0.9, expected=40)
-    ready = [address(model.spare.arrays[name]) for name in sorted(model.spare.arrays)]
+def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path: Path, blas: Path) -> None:
+    model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=blas, memory_share=0.9)
     cache = model.begin()
     model.prefill(cache, [5] * 40)
+    model.expect(cache, 200)
+    ready = {address(array) for array in model.spare.arrays.values()}
     found = model.restore([kept(cache, 0, 40, tmp_path / "a.safetensors")])
     assert all(map(same, found, cache))
-    assert sorted(ready) == sorted(address(array) for layer in found for array in (layer.keys, layer.values))
+    assert {address(array) for layer in found for array in (layer.keys, layer.values)} == ready
     assert model.spare.arrays == {}
 
 
 def test_no_memory_is_made_ready_for_another_form_nor_more_than_may_lie_idle(other: Mlx) -> None:
-    from mlx.core import float32
-    from mlx_lm.models.cache import KVCache
-
-    assert caches.expect(other.begin(), 40, 2, 16, float32).arrays == {}
-    assert caches.expect([KVCache()], 0, 2, 16, float32).arrays == {}
-    assert caches.expect([KVCache()], 10**9, 2, 16, float32).arrays == {}
-    assert sorted(caches.expect([KVCache()], 40, 2, 16, float32).arrays) == ["0.k", "0.v"]
+    cache, spare = other.begin(), caches.Spare()
+    other.prefill(cache, [5] * 10)
+    caches.expect(cache, 40, spare)
+    caches.expect([], 40, spare)
+    caches.expect(filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), 10**9, spare)
+    assert spare.arrays == {}
 
 
 @pytest.mark.parametrize("length", [1, 40, 300])
