@@ -43,10 +43,10 @@ $(PLOTS): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' bench
 	@touch $@
 
-bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (about an hour on two cores; goes on where it was cut short)
+bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (50 minutes on two cores; goes on where it was cut short)
 	@$(BIN)/python -m tests.bench.experiments whole --to docs
 
-bench-quick: $(PLOTS)  ## A short form of it, into build/bench/quick (minutes)
+bench-quick: $(PLOTS)  ## A short form of it, into build/bench/quick (3 minutes)
 	@$(BIN)/python -m tests.bench.experiments quick
 
 nano:  ## Train the tiny model of demo and tests anew, into build/nano (an hour; MORE="--minutes 5" and the like)
