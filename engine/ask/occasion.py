@@ -39,7 +39,7 @@ class Occasion:
     words: frozenset[str]
     about: frozenset[str]
     claimed: frozenset[str] = frozenset()
-    coming: bool = False  # the next of something: its days are those from the newest source on
+    coming: bool = False  # the next of something
 
     def spoken(self, text: str, written: datetime | None) -> bool | None:
         """Tell whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
@@ -91,19 +91,16 @@ class Occasion:
 NONE = Occasion((), frozenset(), frozenset())
 
 
-def occasion(question: Question, kind: Kind | None, dates: Sequence[datetime | None]) -> Occasion:
-    """Give the days that a question names; for the next of something, all days from the newest of its sources on.
-
-    `dates` are those of the sources.
-    """
+def occasion(question: Question, kind: Kind | None, since: date | None = None) -> Occasion:
+    """Give the days that a question names; for the next of something, all from the day on that asks, or `since`."""
     if question.dates:
         return NONE if _BOUNDED.search(question.text) else _named(question)
     coming = _NEXT.search(question.text) if (kind or question.asked) in _COMING else None
-    newest = max((one.date() for one in dates if one is not None), default=None)
-    if newest is None or coming is None:
+    if coming is None:
         return NONE
     named = frozenset(words(coming.group()))
-    return Occasion((Days(newest, date.max),), named, frozenset(question.content) - named, coming=True)
+    days = Days(since or question.day, date.max)
+    return Occasion((days,), named, frozenset(question.content) - named, coming=True)
 
 
 def _named(question: Question) -> Occasion:

@@ -66,6 +66,7 @@ class Question:
     asked: Asked
     names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
     dates: tuple[dates.Days, ...]
+    day: date  # on which it is asked
 
     @property
     def current(self) -> bool:
@@ -104,6 +105,7 @@ def understand(text: str, now: datetime) -> Question:
         asked=_asked(text),
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text)])),
         dates=tuple(dates.find(text, now.date())),
+        day=now.date(),
     )
 
 

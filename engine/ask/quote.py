@@ -67,8 +67,11 @@ class Quote:
 def quote(question: Question, reads: Sequence[Read], settings: QuoteSettings | None = None) -> Quote:
     """Answer a question from what was read for it, or decline."""
     settings, kind = settings or QuoteSettings(), wanted(question)
-    when = occasion(question, kind, [read.date for read in reads])
+    when = occasion(question, kind)
     found = candidates(question, reads, kind, when, settings.weights)
+    if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
+        when = occasion(question, kind, max((read.date.date() for read in reads if read.date), default=None))
+        found = candidates(question, reads, kind, when, settings.weights)
     supported = support(question, reads, found, when, settings.evidence)
     quotes = _quotes(found, len(reads))
     answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)

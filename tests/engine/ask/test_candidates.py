@@ -25,7 +25,7 @@ CHAT = Read(
 
 def scored(question: str, *reads: Read, kind: Kind | None = None) -> list[Candidate]:
     asked, given = understand(question, NOW), reads or (CHAT,)
-    return candidates(asked, given, kind, occasion(asked, kind, [read.date for read in given]), Weights())
+    return candidates(asked, given, kind, occasion(asked, kind), Weights())
 
 
 def best(question: str, *reads: Read, kind: Kind | None = None) -> str:

@@ -68,6 +68,18 @@ def test_the_next_is_not_before_what_is_known_since() -> None:
     assert told("When is the next club meeting?", *texts) == "8 July 2024, 19:45"
 
 
+def test_the_next_is_not_before_the_day_that_asks() -> None:
+    texts = "The club meeting is on 8 July at 19:45.", "The club meeting is on 17 June at 18:00."
+    assert told("When is the next club meeting?", *texts) == "8 July 2024, 19:45"
+    assert told("When is the next club meeting?", *reversed(texts)) == "8 July 2024, 19:45"
+
+
+def test_where_nothing_is_to_come_any_more_the_next_was_that_after_the_newest_mail() -> None:
+    later = understand("When is the next club meeting?", datetime(2031, 1, 1, tzinfo=UTC))
+    old, new = replace(OLD, text="The club meeting is on 3 June."), replace(NEW, text="The club meeting is on 8 July.")
+    assert quote(later, (old, new)).answer == "8 July 2024"
+
+
 def test_what_is_the_date_of_the_next_asks_for_a_date() -> None:
     assert told("What is the next race's date?", "Our next race is on 30 June.") == "30 June 2024"
 

@@ -11,7 +11,7 @@ from tests.engine.ask.test_candidates import CHAT, NOW
 
 def supported(question: str, *reads: Read) -> float:
     asked = understand(question, NOW)
-    when = occasion(asked, None, [read.date for read in reads])
+    when = occasion(asked, None)
     return support(asked, reads, candidates(asked, reads, None, when, Weights()), when, Evidence())
 
 
