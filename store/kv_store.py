@@ -139,6 +139,11 @@ class KvStore:
         """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
         return self._room.shrink(budget)
 
+    @property
+    def budget(self) -> int:
+        """Give the bytes that may be kept."""
+        return self._room.budget
+
     def free(self) -> int:
         """Give the bytes that may be kept now without anything else going, on this day."""
         return self._room.free()

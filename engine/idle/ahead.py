@@ -6,7 +6,7 @@ expected to be asked. Knows a model and what is kept of it; leaves no trace in t
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.ask.order import along_what_is_kept, order_of
@@ -68,8 +68,10 @@ def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
         lambda name: retrieved.collections(there[name].document),
     )
     kept = ahead.kept
-    segments = hot.plan([*found, *new], there, _manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
-    return as_units(ahead, segments)
+    parts = (there, _manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
+    half = kept.store.budget // 2  # for what is likelier to be wanted, and comes later
+    unasked = (replace(one, leaves=half) for one in hot.plan(new, *parts))
+    return as_units(ahead, [*hot.plan(found, *parts), *unasked])
 
 
 def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool = False) -> list[Unit]:
@@ -146,7 +148,7 @@ def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
     kept, path = ahead.kept, segment.path
     if is_kept(kept, path):
         return Outcome("there")
-    if segment.bytes > kept.store.free():
+    if segment.bytes > kept.store.free() - segment.leaves:
         return Outcome("room")
     with ahead.reader(), ExitStack() as held:
         if ahead.asking.ledger.generation != generation:

@@ -27,7 +27,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment that questions are expected to want; fields as a unit's."""
+    """One segment that questions are expected to want; fields as a unit's. `leaves` are bytes that must stay free."""
 
     kind: Kind
     what: str
@@ -36,6 +36,7 @@ class Segment:
     expected: float
     seconds: float
     bytes: int
+    leaves: int = 0
 
 
 def costs(kept: Tally) -> Costs:

@@ -122,6 +122,12 @@ def test_what_the_bank_no_longer_holds_is_not_read(model: Mlx, box: Box) -> None
     assert box.files() == set()
 
 
+def test_what_must_leave_room_is_not_read_where_less_is_free(model: Mlx, box: Box) -> None:
+    run(model, box, SEGMENTS[:1])
+    leaving = [replace(segment(SYSTEM, A), leaves=box.store.budget), replace(segment(SYSTEM, B), leaves=1000)]
+    assert states(run(model, box, leaving)) == ["room", "done"]
+
+
 def test_where_there_is_no_room_after_all_what_is_kept_stays(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS[:2])
     kept = box.files()
