@@ -131,7 +131,7 @@ class Nightly:
         from store.retrieved import Retrieved as Lists
 
         opened, lists = self.opened, Lists(self.opened.ledger).lists(_QUESTIONS)
-        new = [hit.chunk.id for hit in little_asked(opened)]
+        new = [hit.chunk for hit in little_asked(opened)]
         if not lists and not new:
             return []
         from engine.idle.ahead import Retrieved, hottest

@@ -53,25 +53,26 @@ class Retrieved:
     lists: Sequence[Sequence[str]]
     chunks: Callable[[Sequence[str]], dict[str, Chunk]]
     collections: Callable[[str], Sequence[str]]  # of a document
-    new: Sequence[str]  # chunks that none of them retrieved
+    new: Sequence[Chunk]  # that none of them retrieved
     total: int  # chunks
 
 
 def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment."""
     heats = hot.heats(retrieved.lists)
-    new, known = hot.unseen(heats, retrieved.new, retrieved.total), heats[:_LOOKED_AT]
+    fresh, known = {chunk.id: chunk for chunk in retrieved.new}, heats[:_LOOKED_AT]
     with ahead.reader():
-        there = retrieved.chunks([heat.chunk for heat in (*known, *new)])
+        there = retrieved.chunks([heat.chunk for heat in known])
     found = hot.hottest(
         [heat for heat in known if heat.chunk in there],
         lambda name: retrieved.collections(there[name].document),
     )
     kept = ahead.kept
-    parts = (there, _manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
-    half = kept.store.budget // 2  # for what is likelier to be wanted, and comes later
-    unasked = (replace(one, leaves=half) for one in hot.plan(new, *parts))
-    return as_units(ahead, [*hot.plan(found, *parts), *unasked])
+    parts = (_manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
+    half = kept.store.budget // 2  # the rest is for what is likelier to be wanted, and comes later
+    unseen = hot.unseen(heats, list(fresh), retrieved.total)
+    new = (replace(one, within=half) for one in hot.plan(unseen, fresh, *parts))
+    return as_units(ahead, [*hot.plan(found, there, *parts), *new])
 
 
 def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool = False) -> list[Unit]:
@@ -148,7 +149,7 @@ def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
     kept, path = ahead.kept, segment.path
     if is_kept(kept, path):
         return Outcome("there")
-    if segment.bytes > kept.store.free() - segment.leaves:
+    if segment.bytes > kept.store.free() or not _is_within(kept, segment):
         return Outcome("room")
     with ahead.reader(), ExitStack() as held:
         if ahead.asking.ledger.generation != generation:
@@ -157,3 +158,7 @@ def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
         whole = len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
         kept.model.release(read.cache)
     return DONE if whole else Outcome("room")
+
+
+def _is_within(kept: Kept, segment: Segment) -> bool:
+    return segment.within is None or kept.store.peek.kept().bytes + segment.bytes <= segment.within

@@ -27,7 +27,10 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment that questions are expected to want; fields as a unit's. `leaves` are bytes that must stay free."""
+    """One segment that questions are expected to want; fields as a unit's.
+
+    `within` are the bytes that all that is kept may take with it, where that is less than the budget.
+    """
 
     kind: Kind
     what: str
@@ -36,7 +39,7 @@ class Segment:
     expected: float
     seconds: float
     bytes: int
-    leaves: int = 0
+    within: int | None = None
 
 
 def costs(kept: Tally) -> Costs:

@@ -16,7 +16,9 @@ NOW = datetime(2024, 5, 15, 12)  # a Wednesday
 
 @given(st.text(max_size=200), st.dates(date(1950, 1, 1), date(2150, 1, 1)))
 def test_any_text_can_be_understood_at_any_time(text: str, day: date) -> None:
-    understand(text, datetime(day.year, day.month, day.day))
+    found = understand(text, datetime(day.year, day.month, day.day))
+    assert (found.text, found.day) == (text, day)
+    assert set(found.day_words).isdisjoint(found.words)
 
 
 @given(st.text(alphabet="0123456789/.- aegoMy", max_size=40))
