@@ -82,7 +82,7 @@ def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "dat
         with trace.step("import"):
             from engine.ask.generate import generate
 
-        return generate(name, load, question, evidence, trace, now, most, say, order)
+        return generate(name, load, question, evidence, trace, now, most, say, order, settings.ask.drafts)
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         from engine.ask.generate import read_ahead

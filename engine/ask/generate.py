@@ -1,4 +1,4 @@
-"""Evidence becomes a reply in words: prompt -> prefill -> decode -> parse -> citations checked.
+"""Evidence becomes a reply in words: prompt -> draft -> prefill -> decode -> parse -> citations checked.
 
 What was read is kept when nobody waits any more. Knows the model by its protocol. A question whose evidence does not
 fit the model's context is asked of the best of it.
@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from engine.ask.cite import cite
+from engine.ask.draft import draft
 from engine.ask.evidence import Evidence
 from engine.ask.means import Say, Written
 from engine.ask.order import order_of
@@ -23,6 +24,7 @@ from engine.ask.trace import Trace
 from engine.kv import blocks
 from engine.kv.blocks import Read
 from engine.kv.pieces import in_blocks
+from engine.models.drafts import Drafts
 
 _SEAMS = 64  # tokens that chunks may have more when they are cut in two
 
@@ -47,10 +49,12 @@ def generate(
     most: int,
     say: Say | None = None,
     order: str = "document",
+    drafts: int = 0,
 ) -> Written:
     """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
 
-    Where nothing was retrieved the model is not asked, and not even loaded.
+    Of them `drafts` are guessed at a time, at most. Where nothing was retrieved the model is not asked, and not even
+    loaded.
     """
     if not evidence.reads:
         ms = trace.ms()
@@ -62,8 +66,9 @@ def generate(
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
+    guesses = draft(reading.model, question, evidence, segments, trace, drafts)
     held = ExitStack()
-    written = _write(reading, segments, trace, most, say, held)
+    written = _write(reading, segments, trace, most, guesses, say, held)
     with trace.step("cite") as step:
         said = parse(written.text)
         unseen = reading.ropes is not None  # where no token of a chunk sees its number
@@ -80,7 +85,13 @@ def generate(
         model=name,
         sources=evidence.sources(cited.quotes),
         ms=trace.ms() | {"first_token": written.first_ms},
-        tokens={"prompt": count, "reused": reused, "computed": count - reused, "generated": written.tokens},
+        tokens={
+            "prompt": count,
+            "reused": reused,
+            "computed": count - reused,
+            "generated": written.tokens,
+            "guessed": guesses.right,
+        },
     )
     return Written(reply, partial(_keep, written.read, held))
 
@@ -116,12 +127,14 @@ def _tier(reading: Reading) -> Tier:
     return "blocks" if reading.ropes else "prefix"
 
 
-def _write(reading: Reading, segments: Segments, trace: Trace, most: int, say: Say | None, held: ExitStack) -> _Answer:
+def _write(
+    reading: Reading, segments: Segments, trace: Trace, most: int, guesses: Drafts, say: Say | None, held: ExitStack
+) -> _Answer:
     """Read the prompt and write the answer; what may be shown of it is said at once."""
     *before, last = segments.ids
     written, said = _Answer(read(reading, before, trace, held)), ""
     with trace.step("prefill"):
-        pieces = reading.model.decode(written.read.cache, last, most)
+        pieces = reading.model.decode(written.read.cache, last, most, guesses)
         piece = next(pieces, None)
     written.first_ms = trace.ms()["total"]
     with trace.step("decode") as step:
@@ -130,7 +143,7 @@ def _write(reading: Reading, segments: Segments, trace: Trace, most: int, say: S
             said = _tell(visible(written.text), said, say)
             piece = next(pieces, None)
         _tell(parse(written.text).answer or "", said, say)
-        step.note = f"{written.tokens} tokens"
+        step.note = f"{written.tokens} tokens" + (f", {guesses.right} of them guessed" if guesses.right else "")
     if written.tokens == most:
         trace.notices.append(f"the answer was cut at {most} tokens")
     return written

@@ -36,6 +36,7 @@ class Model:
     room: int
     most: int  # tokens of an answer
     order: str
+    drafts: int  # tokens guessed at a time
 
     @property
     def kept(self) -> "KvStore | None":
@@ -129,7 +130,7 @@ def _by(means: Means, model: Model, now: datetime) -> Means:
     return replace(
         means,
         write=lambda question, evidence, trace, say: generate(
-            model.name, load, question, evidence, trace, *parts, say, model.order
+            model.name, load, question, evidence, trace, *parts, say, model.order, model.drafts
         ),
         bears=lambda question, evidence, answer, trace: bears(
             load, question, evidence, answer, trace, *parts, model.order

@@ -65,6 +65,12 @@ def length(cache: Cache) -> int:
     return max((int(part.offset) for _, part in _parts(cache) if hasattr(part, "offset")), default=0)
 
 
+def take_back(cache: Cache, count: int) -> None:
+    """Have a cache of keys and values of every token forget the last ones that it read."""
+    for layer in cache if count else ():
+        layer.trim(count)
+
+
 def sliceable(cache: Cache) -> bool:
     """Tell whether a cache is keys and values of every token, and nothing else."""
     from mlx_lm.models.cache import KVCache

@@ -18,7 +18,7 @@ class Size:
 
 @dataclass(slots=True)
 class Meter:
-    """What was done so far: tokens read in segments, tokens read one by one while writing, and whom they attended to.
+    """What was done so far: tokens read in segments, tokens read while writing, and whom they attended to.
 
     `pairs` are of tokens and those that attention compares them with: all in front, and of their own step.
     """
@@ -27,10 +27,10 @@ class Meter:
     written: int = 0
     pairs: int = 0
 
-    def count(self, tokens: int, before: int) -> None:
-        """Count tokens that are read at a time behind others."""
-        if tokens == 1:
-            self.written += 1
+    def count(self, tokens: int, before: int, *, written: bool) -> None:
+        """Count tokens that are read at a time behind others, or written there, wrong guesses and all."""
+        if written:
+            self.written += tokens
         else:
             self.read += tokens
         self.pairs += tokens * (before + tokens)

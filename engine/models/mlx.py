@@ -5,7 +5,9 @@ model's folder. MLX is imported inside functions, because BLAS must be there bef
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from numpy.typing import NDArray
 
 from engine.models import attention, caches
 from engine.models.caches import Cache, Fleeting, Form, Spare
+from engine.models.drafts import NO_ID, Drafts
+from engine.models.greedy import goes_on
 from engine.models.meter import Meter, Size
 from engine.models.protocols import Frame
 from engine.models.runtime import Device, device
@@ -82,12 +86,15 @@ class Mlx:
             caches.compute(cache)
         return caches.settle(cache, len(ids), self.bits) if ids else {}
 
-    def decode(self, cache: Cache, ids: Sequence[int], most: int) -> Generator[str, None, None]:
+    def decode(
+        self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts | None = None
+    ) -> Generator[str, None, None]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
 
-        The cache then holds the segment and those tokens of the answer that were read to find the next.
+        The cache then holds the segment and those tokens of the answer that were read to find the next. Where guesses
+        cannot be taken back from it, `drafts` are not followed.
         """
-        pieces = self._write(cache, ids, most)
+        pieces = self._write(cache, ids, most, drafts if drafts and caches.sliceable(cache) else Drafts((), 0))
         return first_line(pieces) if self.one_line else pieces
 
     @property
@@ -133,23 +140,35 @@ class Mlx:
         """Read the last segment and give the logits of what follows: (vocabulary,)."""
         import mlx.core as mx
 
-        return np.array(self._last(cache, ids)[0].astype(mx.float32))
+        return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
 
-    def _write(self, cache: Cache, ids: Sequence[int], most: int) -> Generator[str, None, None]:
-        import mlx.core as mx
-
-        spelling = Spelling(self.vocabulary)
-        token = _likeliest(self._last(cache, ids))
-        try:
-            for left in range(min(most, self.context - caches.length(cache)), 0, -1):
-                shown = token
-                if left > 1:  # the next token is computed while this one is shown
-                    token = _likeliest(self._rows(cache, shown)[:, -1])
-                if (id := int(shown.item())) in self.stops:
+    def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts) -> Generator[str, None, None]:
+        spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
+        first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
+        room = min(most, self.context - caches.length(cache))
+        drafts.end(self._end)
+        with closing(goes_on(first, step, partial(caches.take_back, cache), room, drafts)) as written:
+            for id in written:
+                if id in self.stops:
                     return
                 yield spelling.add(id)
-        finally:
-            mx.eval(token)
+
+    @property
+    def _end(self) -> int:
+        """Give the stop that ends an answer: the one that ends a turn, where there is more than one."""
+        return next((id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops), NO_ID)
+
+    def _step(self, cache: Cache, ids: Any) -> Any:
+        return self._likeliest(cache, self._rows(cache, ids, written=True))
+
+    def _likeliest(self, cache: Cache, logits: Any) -> Any:
+        """Begin to compute the ids that come next: (rows,) of (1, rows, vocabulary), which the cache has read."""
+        import mlx.core as mx
+
+        begin: Any = mx.async_eval  # which its stub has no types for
+        ids = mx.argmax(logits[0], axis=-1)
+        begin(ids)
+        return ids
 
     def _last(self, cache: Cache, ids: Sequence[int]) -> Any:
         import mlx.core as mx
@@ -157,22 +176,12 @@ class Mlx:
         assert ids, "the last segment of a prompt is empty"
         begun = (0, *borders(len(ids), self.sub_step))[-2]
         self.prefill(cache, ids[:begun])
-        return self._rows(cache, mx.array(list(ids[begun:])))[:, -1]
+        return self._rows(cache, mx.array(list(ids[begun:])))
 
-    def _rows(self, cache: Cache, ids: Any) -> Any:
-        self.meter.count(len(ids), caches.length(cache))
+    def _rows(self, cache: Cache, ids: Any, *, written: bool = False) -> Any:
+        self.meter.count(len(ids), caches.length(cache), written=written)
         self.breathe()
         return self.model(ids[None], cache=cache)
-
-
-def _likeliest(logits: Any) -> Any:
-    """Begin to compute the token that comes next."""
-    import mlx.core as mx
-
-    begin: Any = mx.async_eval  # which its stub has no types for
-    token = mx.argmax(logits, axis=-1)
-    begin(token)
-    return token
 
 
 def weights(folder: Path, device: Device) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.models.drafts import Drafts
 from store.kv_files import Tensor
 
 Vectors = NDArray[np.float32]
@@ -88,8 +89,11 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def decode(self, cache: Any, ids: Sequence[int], most: int) -> Iterator[str]:
-        """Read the last segment and yield the text of each further token, which may be empty, up to a stop."""
+    def decode(self, cache: Any, ids: Sequence[int], most: int, drafts: Drafts | None = None) -> Iterator[str]:
+        """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
+
+        `drafts` may guess tokens for it to check, which changes nothing but the time.
+        """
         ...
 
 

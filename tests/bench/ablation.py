@@ -1,6 +1,7 @@
 """The section on parts of pkb: itself without each, at two thresholds, and what prediction adds to hits.
 
-A policy's name says what is off: `pkb-no-bank`, `pkb-no-kv`, `pkb-no-prediction`, and at 0.80 `pkb-no-bank-tau80`.
+A policy's name says what is off: `pkb-no-bank`, `pkb-no-kv`, `pkb-no-drafts`, `pkb-no-prediction`, and at
+0.80 `pkb-no-bank-tau80`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from tests.bench.reading import Line
 from tests.bench.sums import by, matched, of_policies, share, summed
 from tests.bench.sweeps import HEADS, quality
 
-PARTS = ("", "-no-bank", "-no-kv", "-no-prediction")
+PARTS = ("", "-no-bank", "-no-kv", "-no-drafts", "-no-prediction")
 LEVELS = {"0.85": "", "0.80": "-tau80"}  # as the paper has them
 SAID = "What prediction adds to hits, in points (the paper: bank +6.8 to +13.8, tensors +11.6 to +37.6):"
 GAINS = ("corpus", "writer", "tau", "n", "bank hits", "chunks found", "false hits with", "without")

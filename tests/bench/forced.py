@@ -31,9 +31,9 @@ from engine.ask.trace import Trace
 from engine.ask.words import words
 from engine.ask.write import quotable
 from engine.models import caches
+from engine.models.drafts import NO_ID, Drafts
 from engine.models.meter import Meter
 from engine.models.mlx import Mlx
-from engine.models.tokens import Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +47,11 @@ PIECES = 16_384  # of words that the tokenizer learns at most, so that a word ta
 
 @dataclass(slots=True)
 class Script:
-    """What the model is to say next, None where it speaks for itself."""
+    """What the model is to say next, None where it speaks for itself; its ids, and what the cache held before them."""
 
     says: str | None = None
+    ids: list[int] = field(default_factory=list)
+    begun: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,28 +60,27 @@ class Forced(Mlx):
 
     script: Script = field(default_factory=Script, repr=False)
 
-    def decode(self, cache: "Cache", ids: Sequence[int], most: int) -> Generator[str, None, None]:
-        """Read the last segment and yield the text of each token of the script."""
-        if self.script.says is None:
-            return Mlx.decode(self, cache, ids, most)
-        return self._recite(cache, ids, self.tokens(self.script.says), most)
+    def decode(
+        self, cache: "Cache", ids: Sequence[int], most: int, drafts: Drafts | None = None
+    ) -> Generator[str, None, None]:
+        """Read the last segment and yield the text of each token of the script, and a stop behind the last one."""
+        script = self.script
+        script.ids = [] if script.says is None else [*self.tokens(script.says), min(self.stops)]
+        script.begun = None
+        return Mlx.decode(self, cache, ids, most, drafts)
 
-    def _recite(self, cache: "Cache", ids: Sequence[int], said: Sequence[int], most: int) -> Generator[str, None, None]:
-        """Compute as one does who writes, the next token while this one is shown; behind the last one a stop."""
+    def _likeliest(self, cache: "Cache", logits: Any) -> Any:
+        """Compute as one does who writes, and say what the script has behind as many tokens as the cache has read."""
         import mlx.core as mx
 
-        spelling = Spelling(self.vocabulary)
-        waited = _likeliest(self._last(cache, ids))
-        room = min(most, self.context - caches.length(cache))
-        try:
-            for left, id in zip(range(room, 0, -1), said, strict=False):
-                shown = waited
-                if left > 1:
-                    waited = _likeliest(self._rows(cache, mx.array([id]))[:, -1])
-                mx.eval(shown)
-                yield spelling.add(id)
-        finally:
-            mx.eval(waited)
+        found = Mlx._likeliest(self, cache, logits)
+        script, read = self.script, caches.length(cache)
+        if not script.ids:
+            return found
+        script.begun = read if script.begun is None else script.begun
+        behind = read - script.begun + 1
+        said = [*script.ids, *(behind - len(script.ids)) * script.ids[-1:]][behind - len(found) : behind]
+        return mx.array(said) + 0 * found  # which is there when that is
 
 
 class Following(Models):
@@ -103,7 +104,7 @@ class Following(Models):
 def follow(model: Mlx, script: Script) -> Forced:
     """Give a model that follows a script."""
     parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
-    return Forced(**parts, script=script)
+    return Forced(**parts | {"stops": model.stops or frozenset((NO_ID,))}, script=script)
 
 
 def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx] | None = None) -> None:
@@ -185,13 +186,3 @@ def learnt(texts: Iterable[str]) -> Tokenizer:
     )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
-
-
-def _likeliest(logits: Any) -> Any:
-    """Begin to compute the token that comes next, as one who writes must."""
-    import mlx.core as mx
-
-    begin: Any = mx.async_eval  # which its stub has no types for
-    token = mx.argmax(logits, axis=-1)
-    begin(token)
-    return token

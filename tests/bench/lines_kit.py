@@ -37,7 +37,9 @@ def line(policy: str, user: str, writer: str, number: int) -> Line:
         "matched": "What?" if lent else None,
         "similarity": 0.9 if lent else None,
         "foreseen": False,
-        "tokens": None if lent else {"prompt": 100, "reused": 25 * (number - 1), "computed": 75, "generated": 3},
+        "tokens": None
+        if lent
+        else {"prompt": 100, "reused": 25 * (number - 1), "computed": 75, "generated": 3, "guessed": 1},
         "slots": None if lent else {"chunks": 4, "found": 0 if policy == "naive" else number - 1},
         "ms": {"embed": 10.0, "prefill": total / 2, "decode": None, "total": total},
         "flops": 3e9,

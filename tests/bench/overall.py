@@ -9,7 +9,7 @@ from tests.bench.sums import MAIN, Sum, best, by, matched, of_policies, share, s
 
 HEADS = (
     *("policy", "mean ms", "median", "quartiles", "of naive", "of the best", *TIERS),
-    *("false hits", "chunks found", "tokens reused", "ROUGE-L", "GFLOP", "at night", "night s"),
+    *("false hits", "chunks found", "tokens reused", "guessed", "ROUGE-L", "GFLOP", "at night", "night s"),
 )
 
 
@@ -79,6 +79,7 @@ def _row(name: str, one: Sum, sums: Mapping[str, Sum]) -> tuple[str, ...]:
         of(one.false, one.known, one.lent - one.known),
         of(one.found, one.chunks),
         percent(share(one.reused, one.prompt)),
+        percent(share(one.guessed, one.generated)),
         plain(one.rouge),
         plain(one.flops / 1e9),
         plain(one.night_flops / 1e9),

@@ -98,16 +98,18 @@ def named(*names: str) -> list[Policy]:
 
 
 BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks", "kv.bytes": 1_000_000_000})
+DRAFTED = varied("ragcache-meancache", "drafts", {"ask.drafts": 8})
+DRAFTLESS = varied("pkb", "no-drafts", {"ask.drafts": 0})
 EIGHT = tuple(POLICIES.values())
 QUOTED = named("naive", "meancache", "sleeptime", "percache", "pkb")  # there are no tensors to tell others by
 FOUR = named("naive", "ragcache-meancache", "percache", "pkb")
 FIVE = named("naive", "ragcache-meancache", "ragcache-sleeptime", "percache", "pkb")
-REAL = at(TOP, [*EIGHT, BLOCKS, *ablated(0.85), *budgets()])
+REAL = at(TOP, [*EIGHT, DRAFTED, BLOCKS, *ablated(0.85), DRAFTLESS, *budgets()])
 ABLATED = [*QUOTED, *ablated(0.85), *ablated(0.80)]
 OTHER_TAUS = [policy for policy in taus() if policy.name not in {one.name for one in ABLATED}]
 WHOLE = (
     Experiment("time", "overall latency, ablation, budget", "135M", ("synthetic",), REAL, 1, 8),
-    Experiment("public", "overall latency, public sets", "135M", PUBLIC, at(TOP, FIVE), 1, 3),
+    Experiment("public", "overall latency, public sets", "135M", PUBLIC, at(TOP, [*FIVE, DRAFTED]), 1, 3),
     Experiment("shape", "a second shape of model", "0.5B", ("synthetic",), at(TOP, FOUR), 1, 2),
     Experiment("taus", "sensitivity to the threshold", "quote", ("synthetic",), OTHER_TAUS, 1, 60),
     Experiment("parts", "hits, ablation", "quote", ("synthetic",), ABLATED, 1, 60),

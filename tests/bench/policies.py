@@ -12,8 +12,9 @@ from engine.idle.units import Kind
 
 STRIDE = 5  # questions foreseen at a time (PerCache 5)
 TAU = 0.85  # as PerCache sets it for itself and for MeanCache alike (PerCache 5)
-NO_BANK: dict[str, Any] = {"bank.semantic": "off"}
-COSINE_ALONE: dict[str, Any] = {
+UNGUESSED: dict[str, Any] = {"ask.drafts": 0}  # every token of an answer takes a step, as in all of these papers
+NO_BANK: dict[str, Any] = UNGUESSED | {"bank.semantic": "off"}
+COSINE_ALONE: dict[str, Any] = UNGUESSED | {
     "bank.semantic": "on",
     "bank.tau": TAU,
     "bank.guard": "off",
@@ -115,7 +116,8 @@ _ALL = (
         {},
         foresee=STRIDE,
         nights=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
-        about="as it is installed, but that abstracts are not made and templates foresee, as for all the others",
+        about="as it is installed, but that abstracts are not made and templates foresee, as for all the others; it"
+        " alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",
     ),
 )
 POLICIES: Mapping[str, Policy] = {one.name: one for one in _ALL}

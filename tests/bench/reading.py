@@ -24,6 +24,7 @@ class Tokens:
     reused: int
     computed: int
     generated: int
+    guessed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,9 @@ def _times(row: Row) -> dict[str, float]:
 def _tokens(row: Row | None) -> Tokens | None:
     if row is None:
         return None
-    return Tokens(row.whole("prompt"), row.whole("reused"), row.whole("computed"), row.whole("generated"))
+    return Tokens(
+        row.whole("prompt"), row.whole("reused"), row.whole("computed"), row.whole("generated"), row.whole("guessed")
+    )
 
 
 def _night(row: Row | None) -> Night | None:

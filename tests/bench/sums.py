@@ -15,7 +15,7 @@ from tests.bench.reading import Line
 
 BASELINES = ("naive", "ragcache", "meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime")
 RIVALS = (*BASELINES, "percache")
-MAIN = (*RIVALS, "pkb", "pkb-blocks")
+MAIN = (*RIVALS, "ragcache-meancache-drafts", "pkb", "pkb-blocks")
 Groups = Mapping[str, Sequence[Line]]  # by policy
 
 
@@ -37,6 +37,8 @@ class Sum:
     found: int  # of these, with tensors kept
     prompt: int  # tokens
     reused: int
+    generated: int
+    guessed: int  # of these, several in one step
     rouge: float | None
     flops: float  # a question, without nights
     night_flops: float  # a question
@@ -72,6 +74,8 @@ def summed(lines: Sequence[Line]) -> Sum:
         found=sum(line.found or 0 for line in lines),
         prompt=sum(one.prompt for one in tokens),
         reused=sum(one.reused for one in tokens),
+        generated=sum(one.generated for one in tokens),
+        guessed=sum(one.guessed for one in tokens),
         rouge=scored(lines, rouge_l),
         flops=fmean(line.flops for line in lines),
         night_flops=sum(night.flops for night in nights) / len(lines),

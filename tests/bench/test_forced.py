@@ -8,6 +8,7 @@ import pytest
 
 from engine.models import runtime
 from engine.models.caches import length
+from engine.models.drafts import Drafts
 from engine.models.loading import load
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
@@ -42,12 +43,15 @@ def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
     ids = plain.tokens(GOLD)
     assert "".join(pieces) == GOLD
     assert len(pieces) == len(ids)
-    assert (meter.read, meter.written) == (len(BEFORE) + len(QUESTION), len(ids))
-    assert held == len(BEFORE) + len(QUESTION) + len(ids)
+    assert (meter.read, meter.written) == (
+        len(BEFORE) + len(QUESTION),
+        len(ids) + 1,
+    )  # a stop is read before it is known
+    assert held == len(BEFORE) + len(QUESTION) + len(ids) + 1
 
 
 def test_what_is_computed_for_a_script_is_what_the_formula_says(plain: Mlx) -> None:
-    count, prompt = len(plain.tokens(GOLD)), len(BEFORE) + len(QUESTION)
+    count, prompt = len(plain.tokens(GOLD)) + 1, len(BEFORE) + len(QUESTION)
     pairs = len(BEFORE) ** 2 + len(QUESTION) * prompt + sum(prompt + number for number in range(1, count + 1))
     _, meter, _ = told(plain, GOLD)
     size = plain.size
@@ -63,8 +67,8 @@ def test_the_layers_compute_what_is_counted_for_a_script(plain: Mlx) -> None:
 
 
 def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -> None:
-    ids = plain.tokens(GOLD)
     forced, cache, other = follow(plain, Script(GOLD)), plain.begin(), plain.begin()
+    ids = [*plain.tokens(GOLD), *forced.stops]
     for one in (cache, other):
         plain.prefill(one, BEFORE)
     list(forced.decode(cache, QUESTION, 64))
@@ -72,6 +76,15 @@ def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -
     for id in ids:
         plain.logits(other, [id])
     assert (plain.logits(cache, [7]) == plain.logits(other, [7])).all()
+
+
+def test_guesses_that_a_script_bears_out_take_no_steps_of_their_own(plain: Mlx) -> None:
+    ids, steps = plain.tokens(GOLD), list[int]()
+    forced, cache = follow(replace(plain, breathe=lambda: steps.append(1)), Script(GOLD)), plain.begin()
+    drafts = Drafts([[5, 6, 7], ids[:3], [*ids, 9]], 8)
+    assert "".join(forced.decode(cache, QUESTION, 64, drafts)) == GOLD
+    assert drafts.right > len(ids) // 2
+    assert len(steps) <= 4  # one of them for the question
 
 
 def test_a_script_is_cut_where_an_answer_would_be(plain: Mlx) -> None:

@@ -43,6 +43,17 @@ def test_an_answer_in_words_names_its_writer_its_tokens_and_its_source(words: Pk
     assert 0 < ms["prefill"] < ms["first_token"] < ms["total"]
 
 
+def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answer(words: Pkb) -> None:
+    guessed = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
+    words("config", "set", "ask.drafts", "0")
+    plain = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
+    assert guessed["answer"] == plain["answer"] == "Friday at 6pm"
+    assert plain["tokens"]["guessed"] == 0 < guessed["tokens"]["guessed"] < guessed["tokens"]["generated"]
+    steps = [{step["name"]: step["note"] for step in row["explain"]} for row in (guessed, plain)]
+    assert steps[0]["draft"] == "a quote"
+    assert "draft" not in steps[1]
+
+
 class FirstLine(io.TextIOWrapper):
     """A pipe whose reader leaves after the first line."""
 

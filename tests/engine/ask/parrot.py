@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from engine.models.drafts import Drafts
 from engine.models.protocols import Frame
 
 
@@ -33,7 +34,9 @@ class Parrot:
         """Hear a segment."""
         cache.append(list(ids))
 
-    def decode(self, cache: list[list[int]], ids: Sequence[int], most: int) -> Iterator[str]:
+    def decode(
+        self, cache: list[list[int]], ids: Sequence[int], most: int, drafts: Drafts | None = None
+    ) -> Iterator[str]:
         """Hear the last segment and speak."""
         cache.append(list(ids))
         yield from self.pieces[:most]

@@ -80,6 +80,7 @@ def test_tokens_and_times_are_counted() -> None:
         "reused": 0,
         "computed": sum(map(len, model.heard)),
         "generated": 2,
+        "guessed": 0,
     }
     assert 0 < reply.ms["prefill"] <= reply.ms["first_token"] <= reply.ms["total"]
     assert [step.name for step in trace.steps] == ["model", "prompt", "prefill", "prefill", "decode", "cite"]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.models import memory
+from engine.models import caches, memory
+from engine.models.drafts import Drafts
 from engine.models.loading import load
 from engine.models.mlx import Mlx
 from engine.models.protocols import Frame, LanguageModel
@@ -147,6 +148,27 @@ def test_what_is_streamed_is_what_is_found_one_by_one(model: Mlx) -> None:
     *before, last = segments(model)
     found, _ = one_by_one(model, read(model, before), last, 64)
     assert "".join(model.decode(read(model, before), last, 64)) == spelled(model, found)
+
+
+def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(model: Mlx) -> None:
+    parts, steps = segments(model), list[int]()
+    plain = "".join(model.decode(read(model, parts[:-1]), parts[-1], 40))
+    told = one_by_one(model, read(model, parts[:-1]), parts[-1], 40)[0]
+    torn = [*told[:9], 0, *told[10:20], 0, *told[20:]]
+    for texts in ([torn], [told], [long(model, 100), told[20:] + told[:20]]):
+        counted = replace(model, breathe=lambda: steps.append(1))
+        steps.clear()
+        drafts = Drafts(texts, 8)
+        cache = read(model, parts[:-1])
+        assert "".join(counted.decode(cache, parts[-1], 40, drafts)) == plain
+        assert len(steps) == 1 + 39 - drafts.right  # one for the last segment
+        if caches.sliceable(cache):
+            assert drafts.right > 10
+            exact = read(model, [*parts, told[:-1]])
+            assert np.array_equal(keys(cache, 0), keys(exact, 0))
+            assert all(np.allclose(a, b, atol=1e-4) for a, b in zip(keys(cache, 339), keys(exact, 339), strict=True))
+        else:
+            assert drafts.right == 0
 
 
 def test_the_same_segments_give_the_same_logits_to_the_last_digit(model: Mlx) -> None:

@@ -1,0 +1,60 @@
+"""What a model is likely to say: the quote writer's answer, and what was read."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.ask.draft import draft
+from engine.ask.evidence import Evidence, Read
+from engine.ask.question import understand
+from engine.ask.segments import fit
+from engine.ask.trace import Trace
+from store.records import Chunk
+from tests.engine.ask.parrot import Parrot
+
+WHAT = "What is Ben's email address?"
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+
+
+def read(name: str, day: int, text: str) -> Read:
+    chunk = Chunk(name, name, 0, f"From: {name}", text, 1, 1)
+    return Read((chunk,), name, (), datetime(2024, 6, day, tzinfo=UTC), 1.0, ())
+
+
+EVIDENCE = Evidence(
+    (read("Ben", 12, "My new address is ben@example.org or ask Cem."), read("Ann", 3, "Sing well.")),
+    ("Ben", "Ann"),
+    1.0,
+)
+
+
+def guessed(question: str, said: str, most: int = 8) -> str:
+    """Give what is guessed, in words, behind the words that were said."""
+    model = Parrot([])
+    asked = understand(question, NOW)
+    segments = fit(model, asked.text, NOW, EVIDENCE, 50)
+    guesses = draft(model, asked, EVIDENCE, segments, Trace(), most)
+    for id in model.tokens(said):
+        guesses.add(id)
+    return " ".join(model.vocabulary[id] for id in guesses.next())
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "guess"),
+    [
+        (WHAT, "ben@example.org", "[2]"),  # what was asked for, and the number of its chunk
+        (WHAT, "is ben@example.org", "or ask Cem. [2]"),  # the sentence
+        (WHAT, "Sing", "well. [2] From: Ben"),  # something else that was read
+        (WHAT, "Tuesday", ""),
+    ],
+)
+def test_what_was_asked_for_is_guessed_before_what_else_was_read(question: str, said: str, guess: str) -> None:
+    assert guessed(question, said) == guess
+
+
+def test_where_no_quote_answers_what_was_read_is_left() -> None:
+    assert guessed("How much is the piano?", "Sing").startswith("well.")
+
+
+def test_where_guesses_are_off_nothing_is_guessed() -> None:
+    assert guessed(WHAT, "ben@example.org", most=0) == ""
