@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from store.hits import Hit
 
 _CHUNKS = 120  # of the newest that no question retrieved, that templates ask about
-_DOCUMENTS = 200  # of the newest, in which those are looked for
+_DOCUMENTS = 200  # of the newest, at most, in which those are looked for
 _ABSTRACT, _QUESTIONS = 120, 240  # tokens that a model may write
 _SHOWN = 4  # one part in so many of a model's context shows it abstracts
 
@@ -138,18 +138,18 @@ def asked_before(opened: Session) -> list[str]:
     return latest(opened.ledger, opened.settings.idle.history)[::-1]
 
 
-def little_asked(opened: Session) -> "list[Hit]":
-    """Give the newest chunks that no question has retrieved, newest first."""
+def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
+    """Give the newest chunks that no question has retrieved, newest first, out of so many documents."""
     from store.records import Scope
     from store.retrieved import Retrieved
 
     sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
-    newest = [name for (name,) in opened.ledger.rows.execute(sql, (_DOCUMENTS,))]
+    newest = [name for (name,) in opened.ledger.rows.execute(sql, (documents,))]
     places, retrieved = {name: at for at, name in enumerate(newest)}, Retrieved(opened.ledger).frequencies()
     with opened.locks.reader():
         hits = opened.reader.chunks_of(newest, Scope()) if newest else []
     new = [hit for hit in hits if hit.chunk.id not in retrieved]
-    return sorted(new, key=lambda hit: (places[hit.chunk.document], hit.chunk.position))[:_CHUNKS]
+    return sorted(new, key=lambda hit: (places[hit.chunk.document], hit.chunk.position))[:most]
 
 
 def _kind(opened: Session) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from store.spent import Spent
 
 _QUESTIONS = 2000  # of the latest, whose chunks are counted
+_BACK = 2000  # of the newest documents, and of their chunks that no question retrieved: how far is looked back
 _WANTED = 200  # entries of the bank, the most used, whose prompts are read again
 _SLICE = 50  # kept tensors whose files are read through in a night
 _UNTIDY = 100  # rows written since the tables were tidied, from which they are tidied again
@@ -131,7 +132,7 @@ class Nightly:
         from store.retrieved import Retrieved as Lists
 
         opened, lists = self.opened, Lists(self.opened.ledger).lists(_QUESTIONS)
-        new = [hit.chunk for hit in little_asked(opened)]
+        new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
         if not lists and not new:
             return []
         from engine.idle.ahead import Retrieved, hottest
@@ -172,7 +173,7 @@ class Nightly:
         settings, reading = self.opened.settings, self.load()
         if reading.kept is None:
             return None
-        parts = (settings.kv.order, settings.model.max_tokens, settings.ask.k)
+        parts = (settings.kv.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
         return Ahead(reading, self._asking, *parts, self.opened.locks.reader, self.late())
 
     def _upkeep(self) -> "list[Unit]":

@@ -36,6 +36,7 @@ class Ahead:
     order: str
     most: int  # tokens of an answer
     k: int
+    new: int  # chunks a night that no question retrieved
     reader: Callable[[], AbstractContextManager[None]]
     late: Callable[[], bool]
 
@@ -58,7 +59,10 @@ class Retrieved:
 
 
 def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
-    """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment."""
+    """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment.
+
+    Of the new ones those are planned that are not kept yet, so that each night goes further back.
+    """
     heats = hot.heats(retrieved.lists)
     fresh, known = {chunk.id: chunk for chunk in retrieved.new}, heats[:_LOOKED_AT]
     with ahead.reader():
@@ -71,7 +75,7 @@ def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     parts = (_manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
     half = kept.store.budget // 2  # the rest is for what is likelier to be wanted, and comes later
     unseen = hot.unseen(heats, list(fresh), retrieved.total)
-    new = (replace(one, within=half) for one in hot.plan(unseen, fresh, *parts))
+    new = (replace(one, within=half) for one in hot.plan(unseen, fresh, *parts, ahead.new))
     return as_units(ahead, [*hot.plan(found, there, *parts), *new])
 
 

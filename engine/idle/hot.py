@@ -66,10 +66,18 @@ def unseen(found: Sequence[Heat], names: Sequence[str], total: int) -> list[Heat
 
 
 def plan(
-    hot: Sequence[Heat], chunks: Mapping[str, Chunk], manner: Manner, kept: Callable[[Path], bool], costs: Costs
+    hot: Sequence[Heat],
+    chunks: Mapping[str, Chunk],
+    manner: Manner,
+    kept: Callable[[Path], bool],
+    costs: Costs,
+    most: int | None = None,
 ) -> Iterator[Segment]:
-    """Give the segment of each of these chunks that there is and that is not kept; and the system segment."""
+    """Give the segments of the first `most` of these chunks that there are and that are not kept; and the system's."""
+    planned = 0
     for heat in hot:
+        if planned == most:
+            return
         if heat.chunk not in chunks:
             continue
         chunk, system = chunks[heat.chunk], (manner.system,)
@@ -82,6 +90,7 @@ def plan(
                 manner.kind, "what every prompt begins with", "every question needs it", system, expected, costs
             )
         yield _segment(manner.kind, chunk.header, why, path, expected, costs)
+        planned += 1
 
 
 def as_first(k: int) -> Callable[[Heat], float]:

@@ -83,6 +83,18 @@ def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_ques
     assert tokens(night, ASKED[0])["reused"] > row["units"][0]["tokens"]
 
 
+def test_each_night_reads_new_chunks_further_back_than_the_one_before(pkb: Pkb) -> None:
+    pkb("config", "set", "model.name", str(NANO))
+    pkb("config", "set", "idle.when", "always")
+    pkb("config", "set", "idle.ahead", "3")
+    nights = [pkb("idle", "--json", "--max-predictions", "0", *flags).row["units"] for flags in ([], ["--force"])]
+    first, then = ([unit for unit in night if unit["job"] == "first"] for night in nights)
+    assert [unit["why"] for unit in first] == ["every question needs it", *3 * ["new, and not retrieved yet"]]
+    assert [unit["why"] for unit in then] == 3 * ["new, and not retrieved yet"]
+    assert {unit["state"] for unit in (*first, *then)} == {"done"}
+    assert rows(pkb, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
+
+
 def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_about_anything_else(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     assert tokens(pkb, ASKED[0])["reused"] == 0

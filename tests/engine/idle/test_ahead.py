@@ -66,7 +66,7 @@ SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5
 def ahead(model: Mlx, box: Box) -> Ahead:
     asking = Home(box.ledger).asking()
     reading = Reading(model, Kept(box.store, ROOT, model))
-    return Ahead(reading, asking, "document", 16, 5, nullcontext, lambda: False)
+    return Ahead(reading, asking, "document", 16, 5, 120, nullcontext, lambda: False)
 
 
 def run(
@@ -166,8 +166,8 @@ def test_operations_are_those_of_the_products_that_a_model_really_computes(model
     with traced(model) as counted:
         for ids in (tuple(range(20, 31)), A):
             metered.prefill(cache, ids)
-        metered.logits(cache, [9])
-    assert metered.meter == Meter(read=13, written=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14)
+        list(metered.decode(cache, [9], 2))
+    assert metered.meter == Meter(read=14, written=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14 + 15)
     layers = replace(metered.size, head_parameters=0)  # nobody asks what follows what is only read
     assert flops(layers, metered.meter) == pytest.approx(counted[0], rel=0.005)  # but for the norms
     assert flops(metered.size, metered.meter) - flops(layers, metered.meter) == 2 * 1024 * 128
