@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PLANNED = 4  # one part in so many of the time, at most, goes into planning each kind that is read ahead
 _MANY = 1_000_000
 _ENDS_IT = ("done", "there", "room", "failed", "given up")  # what comes of a unit that another night would not change
+_FURTHER = ("first", "blocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +187,15 @@ def _plan_and_work(opened: Session, asked: Asked, report: Report, *, quiet: bool
     if report.reason is not None:
         return
     _work(opened, asked, nightly, may_go_on, report, quiet=quiet)
-    if {one.state for one in report.done} <= set(_ENDS_IT) and not planning.cut and not over():
+    if all(map(_ends_it, report.done)) and not planning.cut and not over():
         from store.rest import rest
 
         rest(opened.ledger, *_about(opened, asked))
+
+
+def _ends_it(done: "Done") -> bool:
+    """Tell whether a next run would find nothing more to do of this; chunks are read further back each time."""
+    return done.state in _ENDS_IT and not (done.state == "done" and done.unit.kind in _FURTHER)
 
 
 def _only_planned(nightly: "Nightly") -> "list[Done]":

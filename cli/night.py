@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from store.spent import Spent
 
 _QUESTIONS = 2000  # of the latest, whose chunks are counted
-_BACK = 2000  # of the newest documents, and of their chunks that no question retrieved: how far is looked back
+_BACK = 1000  # of the newest documents, and of their chunks that no question retrieved: how far is looked back
 _WANTED = 200  # entries of the bank, the most used, whose prompts are read again
 _SLICE = 50  # kept tensors whose files are read through in a night
 _UNTIDY = 100  # rows written since the tables were tidied, from which they are tidied again

@@ -21,9 +21,8 @@ class AskSettings:
     # What a model is shown beside what was found, and about how many tokens of it for each chunk found.
     whole: str = field(default="none", metadata={"among": ("none", "neighbours", "thread")})
     whole_tokens: int = 600
-    drafts: int = field(
-        default=8, metadata={"most": 64}
-    )  # tokens guessed and checked at a time, by a model that writes
+    # Tokens of an answer that are guessed and checked at a time.
+    drafts: int = field(default=8, metadata={"most": 64})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Evidence becomes a reply in words: prompt -> draft -> prefill -> decode -> parse -> citations checked.
+"""Evidence becomes a reply in words: prompt -> prefill -> draft -> decode -> parse -> citations checked.
 
 What was read is kept when nobody waits any more. Knows the model by its protocol. A question whose evidence does not
 fit the model's context is asked of the best of it.
@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import partial
 
 from engine.ask.cite import cite
-from engine.ask.draft import draft
 from engine.ask.evidence import Evidence
 from engine.ask.means import Say, Written
 from engine.ask.order import order_of
@@ -31,11 +30,12 @@ _SEAMS = 64  # tokens that chunks may have more when they are cut in two
 
 @dataclass(slots=True)
 class _Answer:
-    """What the model has read, what it has written so far, and how many tokens that took."""
+    """What the model has read, what it has written so far, how many tokens that took, and how many were guessed."""
 
     read: Read
     text: str = ""
     tokens: int = 0
+    guessed: int = 0
     first_ms: float = 0.0
 
 
@@ -66,8 +66,8 @@ def generate(
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
-    guesses = draft(reading.model, question, evidence, segments, trace, drafts)
     held = ExitStack()
+    guesses = Drafts(partial(_likely, reading, question, evidence, segments), drafts) if drafts else None
     written = _write(reading, segments, trace, most, guesses, say, held)
     with trace.step("cite") as step:
         said = parse(written.text)
@@ -90,7 +90,7 @@ def generate(
             "reused": reused,
             "computed": count - reused,
             "generated": written.tokens,
-            "guessed": guesses.right,
+            "guessed": written.guessed,
         },
     )
     return Written(reply, partial(_keep, written.read, held))
@@ -127,8 +127,21 @@ def _tier(reading: Reading) -> Tier:
     return "blocks" if reading.ropes else "prefix"
 
 
+def _likely(reading: Reading, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
+    """Give what the answer may repeat; what finds that is not imported before the first token."""
+    from engine.ask.draft import likely
+
+    return likely(reading.model, question, evidence, segments)
+
+
 def _write(
-    reading: Reading, segments: Segments, trace: Trace, most: int, guesses: Drafts, say: Say | None, held: ExitStack
+    reading: Reading,
+    segments: Segments,
+    trace: Trace,
+    most: int,
+    guesses: Drafts | None,
+    say: Say | None,
+    held: ExitStack,
 ) -> _Answer:
     """Read the prompt and write the answer; what may be shown of it is said at once."""
     *before, last = segments.ids
@@ -137,13 +150,18 @@ def _write(
         pieces = reading.model.decode(written.read.cache, last, most, guesses)
         piece = next(pieces, None)
     written.first_ms = trace.ms()["total"]
+    if piece is not None and guesses and guesses.end is not None:
+        said = _tell(visible(piece), said, say)
+        with trace.step("draft"):
+            guesses.learn()
     with trace.step("decode") as step:
         while piece is not None:
             written.text, written.tokens = written.text + piece, written.tokens + 1
             said = _tell(visible(written.text), said, say)
             piece = next(pieces, None)
         _tell(parse(written.text).answer or "", said, say)
-        step.note = f"{written.tokens} tokens" + (f", {guesses.right} of them guessed" if guesses.right else "")
+        written.guessed = guesses.right if guesses else 0
+        step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
     if written.tokens == most:
         trace.notices.append(f"the answer was cut at {most} tokens")
     return written

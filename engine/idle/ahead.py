@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
 from engine.ask.order import along_what_is_kept, order_of
 from engine.ask.prefill import Kept, Reading, keep, prefill
@@ -61,7 +62,8 @@ class Retrieved:
 def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment.
 
-    Of the new ones those are planned that are not kept yet, so that each night goes further back.
+    Of the new ones those are planned that are not kept yet, so that each time goes further back. The newest may take
+    what is kept to half of the budget, those behind them to a quarter: the rest is for what is likelier to be wanted.
     """
     heats = hot.heats(retrieved.lists)
     fresh, known = {chunk.id: chunk for chunk in retrieved.new}, heats[:_LOOKED_AT]
@@ -73,10 +75,11 @@ def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     )
     kept = ahead.kept
     parts = (_manner(ahead), partial(is_kept, kept), costs(kept.store.peek.kept()))
-    half = kept.store.budget // 2  # the rest is for what is likelier to be wanted, and comes later
-    unseen = hot.unseen(heats, list(fresh), retrieved.total)
-    new = (replace(one, within=half) for one in hot.plan(unseen, fresh, *parts, ahead.new))
-    return as_units(ahead, [*hot.plan(found, there, *parts), *new])
+    new, budget = hot.unseen(heats, list(fresh), retrieved.total), kept.store.budget
+    newest = [replace(one, within=budget // 2) for one in hot.plan(new[: ahead.new], fresh, *parts)]
+    older = hot.plan(new[ahead.new :], fresh, *parts, max(0, ahead.new - len(newest)))
+    older = (replace(one, within=budget // 4) for one in takewhile(lambda _: not ahead.late(), older))
+    return as_units(ahead, [*hot.plan(found, there, *parts), *newest, *older])
 
 
 def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool = False) -> list[Unit]:

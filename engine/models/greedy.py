@@ -12,20 +12,20 @@ Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest id behind each (rows
 
 
 def goes_on(
-    first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafts
+    first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafts | None
 ) -> Generator[int, None, None]:
     """Yield at most `room` ids, of which `first`, (1,), is the first; `undo` takes back that many rows of a step.
 
     While nothing can be guessed, a token is not waited for before the next one is begun. What is guessed depends on
-    the texts of `drafts` and on the answer, so the steps, and their rounding, do as well, and on nothing that is kept.
+    the texts of `drafts` and on the answer; so the steps, and their rounding, do as well, and on nothing that is kept.
     """
     import mlx.core as mx
 
-    waited, is_known, left = first, bool(drafts), room
+    waited, is_known, left = first, False, room
     try:
         while left > 0:
             left -= 1
-            if left and (is_known or drafts.next()):
+            if left and drafts and (is_known or drafts.next()):
                 id = int(waited.item())
                 drafts.add(id)
                 yield id
@@ -35,6 +35,7 @@ def goes_on(
                 undo(len(guess) - right)
                 for one in guess[:right]:
                     drafts.add(one)
+                    drafts.right += 1
                     yield one
                 waited, is_known, left = best[right : right + 1], bool(guess), left - right
             else:
@@ -42,7 +43,8 @@ def goes_on(
                 if left:
                     waited, is_known = step(shown), False
                 id = int(shown.item())
-                drafts.add(id)
+                if drafts:
+                    drafts.add(id)
                 yield id
     finally:
         mx.eval(waited)

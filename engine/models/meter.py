@@ -18,22 +18,28 @@ class Size:
 
 @dataclass(slots=True)
 class Meter:
-    """What was done so far: tokens read in segments, tokens read while writing, and whom they attended to.
+    """What was done so far: tokens read in segments, tokens written, tokens guessed wrongly, and whom they attended to.
 
     `pairs` are of tokens and those that attention compares them with: all in front, and of their own step.
     """
 
     read: int = 0
     written: int = 0
+    wrong: int = 0
     pairs: int = 0
 
     def count(self, tokens: int, before: int, *, written: bool) -> None:
-        """Count tokens that are read at a time behind others, or written there, wrong guesses and all."""
+        """Count tokens that are read at a time behind others, in a segment or to find what follows them."""
         if written:
             self.written += tokens
         else:
             self.read += tokens
         self.pairs += tokens * (before + tokens)
+
+    def take_back(self, tokens: int) -> None:
+        """Count so many of those that were written as guessed wrongly."""
+        self.written -= tokens
+        self.wrong += tokens
 
 
 def flops(size: Size, meter: Meter) -> float:
@@ -41,8 +47,8 @@ def flops(size: Size, meter: Meter) -> float:
 
     2 for each parameter and token (a product and a sum), and 4 for each layer, unit of width and pair of tokens: 2 for
     queries with keys and 2 for weights with values (Hoffmann et al. 2022, appendix F, without softmax and norms). The
-    head is reckoned for tokens that were written; of what is only read nobody asks for the next token.
+    head is reckoned for tokens that were written or guessed; of what is only read nobody asks for the next token.
     """
-    tokens = meter.read + meter.written
-    products = size.parameters * tokens + size.head_parameters * meter.written
+    written = meter.written + meter.wrong
+    products = size.parameters * (meter.read + written) + size.head_parameters * written
     return 2.0 * products + 4.0 * size.layers * size.width * meter.pairs

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.models import attention, caches
 from engine.models.caches import Cache, Fleeting, Form, Spare
-from engine.models.drafts import NO_ID, Drafts
+from engine.models.drafts import Drafts
 from engine.models.greedy import goes_on
 from engine.models.meter import Meter, Size
 from engine.models.protocols import Frame
@@ -40,7 +40,7 @@ class Mlx:
     """A loaded model. `one_line` says that its answers end with their line, since it knows no other end.
 
     With `bits` it goes on from what it has read as it would be loaded from so many bits, whether it was or not.
-    `breathe` is called before each sub-step and each token: it may have another prompt read meanwhile, or raise.
+    `breathe` is called before each sub-step and each step of writing; it may have another prompt read, or raise.
     """
 
     name: str
@@ -91,10 +91,14 @@ class Mlx:
     ) -> Generator[str, None, None]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
 
-        The cache then holds the segment and those tokens of the answer that were read to find the next. Where guesses
-        cannot be taken back from it, `drafts` are not followed.
+        The cache then holds the segment and those tokens that were read to find the next. Where guesses cannot be taken
+        back from it, `drafts` are not asked for any.
         """
-        pieces = self._write(cache, ids, most, drafts if drafts and caches.sliceable(cache) else Drafts((), 0))
+        if drafts and caches.sliceable(cache):
+            drafts.end = self._end
+        else:
+            drafts = None
+        pieces = self._write(cache, ids, most, drafts)
         return first_line(pieces) if self.one_line else pieces
 
     @property
@@ -142,24 +146,29 @@ class Mlx:
 
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
 
-    def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts) -> Generator[str, None, None]:
+    def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts | None) -> Generator[str, None, None]:
         spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
         first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
         room = min(most, self.context - caches.length(cache))
-        drafts.end(self._end)
-        with closing(goes_on(first, step, partial(caches.take_back, cache), room, drafts)) as written:
+        with closing(goes_on(first, step, partial(self._undo, cache), room, drafts)) as written:
             for id in written:
                 if id in self.stops:
                     return
                 yield spelling.add(id)
 
     @property
-    def _end(self) -> int:
-        """Give the stop that ends an answer: the one that ends a turn, where there is more than one."""
-        return next((id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops), NO_ID)
+    def _end(self) -> tuple[int, ...]:
+        """Give what ends an answer: its line, or the stop that ends a turn, where there is more than one."""
+        if self.one_line:
+            return tuple(self.tokens("\n"))
+        return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
 
     def _step(self, cache: Cache, ids: Any) -> Any:
         return self._likeliest(cache, self._rows(cache, ids, written=True))
+
+    def _undo(self, cache: Cache, count: int) -> None:
+        self.meter.take_back(count)
+        caches.take_back(cache, count)
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Begin to compute the ids that come next: (rows,) of (1, rows, vocabulary), which the cache has read."""

@@ -92,7 +92,7 @@ class LanguageModel(Protocol):
     def decode(self, cache: Any, ids: Sequence[int], most: int, drafts: Drafts | None = None) -> Iterator[str]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
 
-        `drafts` may guess tokens for it to check, which changes nothing but the time.
+        `drafts` may guess tokens for it to check, which saves time and, but for rounding, changes nothing.
         """
         ...
 

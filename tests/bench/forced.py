@@ -31,7 +31,7 @@ from engine.ask.trace import Trace
 from engine.ask.words import words
 from engine.ask.write import quotable
 from engine.models import caches
-from engine.models.drafts import NO_ID, Drafts
+from engine.models.drafts import Drafts
 from engine.models.meter import Meter
 from engine.models.mlx import Mlx
 
@@ -41,15 +41,20 @@ if TYPE_CHECKING:
     from engine.models.caches import Cache
 
 NOT_FOUND = "not found"  # as the answer prompt has it
+NO_STOP = -1  # for a model that has none: no token
 YES = "yes"  # as the check's prompt has it
 PIECES = 16_384  # of words that the tokenizer learns at most, so that a word takes as many tokens as of a real model
 
 
 @dataclass(slots=True)
 class Script:
-    """What the model is to say next, None where it speaks for itself; its ids, and what the cache held before them."""
+    """What the model is to say next, None where it speaks for itself; its ids, and what the cache held before them.
+
+    What is quoted is not guessed, since guesses are quotes.
+    """
 
     says: str | None = None
+    quoted: bool = False
     ids: list[int] = field(default_factory=list)
     begun: int | None = None
 
@@ -67,7 +72,7 @@ class Forced(Mlx):
         script = self.script
         script.ids = [] if script.says is None else [*self.tokens(script.says), min(self.stops)]
         script.begun = None
-        return Mlx.decode(self, cache, ids, most, drafts)
+        return Mlx.decode(self, cache, ids, most, None if script.quoted else drafts)
 
     def _likeliest(self, cache: "Cache", logits: Any) -> Any:
         """Compute as one does who writes, and say what the script has behind as many tokens as the cache has read."""
@@ -104,7 +109,7 @@ class Following(Models):
 def follow(model: Mlx, script: Script) -> Forced:
     """Give a model that follows a script."""
     parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
-    return Forced(**parts | {"stops": model.stops or frozenset((NO_ID,))}, script=script)
+    return Forced(**parts | {"stops": model.stops or frozenset((NO_STOP,))}, script=script)
 
 
 def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx] | None = None) -> None:
@@ -121,6 +126,7 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
         assert writer.load
         shown = order_of(order, writer.load())(candidates(evidence))
         gold = gold_of(question, evidence, golds, least)
+        script.quoted = normalise(question.text) not in golds
         script.says = reply(gold, [one.chunk.text for one in shown])
         trace.started += perf_counter() - begun  # nobody who asks waits for that
         try:

@@ -50,8 +50,8 @@ def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answe
     assert guessed["answer"] == plain["answer"] == "Friday at 6pm"
     assert plain["tokens"]["guessed"] == 0 < guessed["tokens"]["guessed"] < guessed["tokens"]["generated"]
     steps = [{step["name"]: step["note"] for step in row["explain"]} for row in (guessed, plain)]
-    assert steps[0]["draft"] == "a quote"
-    assert "draft" not in steps[1]
+    assert "guessed right" in steps[0]["decode"]
+    assert ("draft" in steps[0], "draft" in steps[1]) == (True, False)
 
 
 class FirstLine(io.TextIOWrapper):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.drafts import NO_ID, Drafts
+from engine.models.drafts import Drafts
 from engine.models.greedy import goes_on
 
 IDS = st.integers(0, 5)
@@ -43,22 +43,35 @@ class Reader:
         del self.read[len(self.read) - count :]
 
 
-def written(script: Sequence[int], room: int, drafts: Drafts) -> tuple[list[int], Reader]:
+def learnt(texts: Sequence[Sequence[int]], most: int, end: tuple[int, ...] = ()) -> Drafts:
+    drafts = Drafts(lambda: texts, most)
+    drafts.end = end
+    drafts.learn()
+    return drafts
+
+
+def written(script: Sequence[int], room: int, drafts: Drafts | None, learn_at: int = 0) -> tuple[list[int], Reader]:
+    """Write on; where texts are learnt late, they are after so many tokens."""
     import mlx.core as mx
 
     reader = Reader([*script, 0])
-    found = list(goes_on(mx.array([reader.best([])]), reader.step, reader.undo, room, drafts))
+    found = list[int]()
+    for id in goes_on(mx.array([reader.best([])]), reader.step, reader.undo, room, drafts):
+        found.append(id)
+        if drafts and len(found) == learn_at:
+            drafts.learn()
     assert reader.read == found[:-1]  # of each token but the last, the model has read it once
     return found, reader
 
 
-@given(st.lists(IDS, min_size=1, max_size=40), TEXTS, st.integers(0, 9), st.data())
+@given(st.lists(IDS, min_size=1, max_size=40), TEXTS, st.integers(1, 9), st.data())
 def test_any_guesses_leave_the_answer_as_it_is(
     script: list[int], texts: list[list[int]], most: int, data: st.DataObject
 ) -> None:
     room = data.draw(st.integers(0, len(script)))
-    drafts = Drafts([*texts, script] if data.draw(st.booleans()) else texts, most)
-    found, reader = written(script, room, drafts)
+    texts = [*texts, script] if data.draw(st.booleans()) else texts
+    drafts = Drafts(lambda: texts, most)
+    found, reader = written(script, room, drafts, learn_at=data.draw(st.integers(1, 5)))
     assert found == script[:room]
     assert reader.widest <= 1 + most
     assert reader.steps <= max(0, room - 1 - drafts.right)
@@ -66,13 +79,13 @@ def test_any_guesses_leave_the_answer_as_it_is(
 
 def test_an_answer_that_was_foretold_takes_few_steps() -> None:
     script = list(range(5, 45))
-    found, reader = written(script, 40, Drafts([[1, 2, 3], script], 8))
+    found, reader = written(script, 40, learnt([[1, 2, 3], script], 8))
     assert found == script
-    assert reader.steps == 5  # 4 guessed ones and the next behind the first token, then 8 and the next, time and again
+    assert reader.steps == 5  # 4 that were guessed and the next, behind the first; then 8 and the next each time
 
 
 def test_guesses_are_as_long_as_they_were_good() -> None:
-    drafts = Drafts([list(range(30))], 8)
+    drafts = learnt([list(range(30))], 8)
     drafts.add(3)
     widths = []
     for right in (4, 8, 3, 0, 0, 0, 0, 1):
@@ -80,7 +93,6 @@ def test_guesses_are_as_long_as_they_were_good() -> None:
         assert drafts.judge(drafts.next(), list(range(4, 4 + right))) == min(right, widths[-1])
     assert widths == [4, 8, 8, 8, 4, 2, 1, 1]
     assert len(drafts.next()) == 2
-    assert drafts.right == 4 + 8 + 3 + 1
 
 
 @pytest.mark.parametrize(
@@ -95,24 +107,39 @@ def test_guesses_are_as_long_as_they_were_good() -> None:
     ],
 )
 def test_what_came_after_the_same_tokens_comes_again(texts: list[list[int]], said: list[int], guess: list[int]) -> None:
-    drafts = Drafts(texts, 8)
+    drafts = learnt(texts, 8)
     for id in said:
         drafts.add(id)
     assert drafts.next() == guess
 
 
 def test_the_end_of_the_likeliest_text_is_the_end_of_the_answer() -> None:
-    drafts = Drafts([[1, 2], [3, 4]], 8)
-    drafts.end(99)
+    drafts = learnt([[1, 2], [3, 4]], 8, (98, 99))
     drafts.add(3)
-    assert drafts.next() == [4, 99]
-    unknown = Drafts([[3, 4]], 8)
-    unknown.end(NO_ID)
-    unknown.add(3)
-    assert unknown.next() == [4]
-
-
-def test_nothing_is_guessed_of_no_tokens() -> None:
-    drafts = Drafts([[1, 2, 3]], 0)
+    assert drafts.next() == [4, 98, 99]
     drafts.add(1)
-    assert (bool(drafts), drafts.next()) == (False, [])
+    assert drafts.next() == [2]
+
+
+def test_texts_that_are_learnt_late_go_on_with_what_was_said() -> None:
+    drafts = Drafts(lambda: [[1, 2, 3, 4]], 8)
+    drafts.add(1)
+    drafts.add(2)
+    assert drafts.next() == []
+    drafts.learn()
+    assert drafts.next() == [3, 4]
+
+
+def test_only_what_was_yielded_counts_as_guessed_right() -> None:
+    drafts, reader = learnt([[1, 2, 3, 4, 5]], 8), Reader([1, 2, 3, 4, 5, 0])
+    import mlx.core as mx
+
+    for id in goes_on(mx.array([1]), reader.step, reader.undo, 5, drafts):
+        if id == 4:  # as at a stop
+            break
+    assert drafts.right == 3
+
+
+def test_without_drafts_each_token_takes_a_step() -> None:
+    found, reader = written([3, 1, 3, 1, 3], 5, None)
+    assert (found, reader.steps, reader.widest) == ([3, 1, 3, 1, 3], 4, 1)
