@@ -4,6 +4,8 @@ What is in tests/data/nano came from a first run and legs of two runs at once, e
 
     python -m tests.nano --continue build/nano --seed 2 --minutes 25 --out build/a --peer build/b  # 3, build/b, build/a
     python -m tests.nano --average build/a build/b --out build/nano
+
+The last leg began with a model of five layers of 256 units that had been made deeper: `--grow FOLDER --out build/nano`.
 """
 
 import argparse
@@ -29,6 +31,12 @@ def main() -> None:
     if asked.average:
         loaded = [folder.load(one) for one in asked.average]
         folder.save(asked.out, folder.mean([weights for weights, _ in loaded]), Shape(), loaded[0][1])
+        return
+    if asked.grow:
+        from tests.nano.grow import grown
+
+        weights, tokenizer = folder.load(asked.grow)
+        folder.save(asked.out, grown(weights, tokenizer, Shape(), asked.seed), Shape(), tokenizer)
         return
     if asked.go_on:
         weights, tokenizer = folder.load(asked.go_on)
@@ -72,6 +80,7 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--blocks", action="store_true", help="read contexts in blocks, as pkb does (kv.reuse)")
     parser.add_argument("--average", type=Path, nargs="+", metavar="FOLDER", help="average models that began as one")
+    parser.add_argument("--grow", type=Path, metavar="FOLDER", help="make a trained model of five layers one deeper")
     parser.add_argument("--evaluate", type=Path, metavar="FOLDER", help="measure a model instead")
     asked = parser.parse_args()
     if asked.go_on:  # a trained model takes lower rates, and need not see short contexts first

@@ -105,7 +105,7 @@ def level(rng: Random, done: float) -> Level:
     elif done < 0.5:
         shares = (0.0, 0.05, 0.35, 0.4, 0.2, 0.0)
     else:
-        shares = (0.0, 0.02, 0.12, 0.42, 0.26, 0.18)
+        shares = (0.0, 0.02, 0.14, 0.5, 0.2, 0.14)
     return rng.choices((BARE, EASY, MIDDLE, HARD, LONG, FULL), shares)[0]
 
 

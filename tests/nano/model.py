@@ -16,13 +16,13 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of the model: 951,680 parameters as they stand."""
+    """The sizes of the model: 968,320 parameters as they stand."""
 
     vocabulary: int = 1024
     width: int = 128
-    layers: int = 5
+    layers: int = 6
     heads: int = 4
-    hidden: int = 256
+    hidden: int = 192
     theta: float = 1e6  # most of a head's places turn slowly: they compare words over hundreds of tokens
 
     @property
@@ -94,13 +94,21 @@ def _matrices(shape: Shape) -> dict[str, tuple[int, int]]:
 
 
 def hidden(
-    weights: Weights, shape: Shape, context: Tensor, lengths: Tensor, said: Tensor, cut: Tensor | None = None
+    weights: Weights,
+    shape: Shape,
+    context: Tensor,
+    lengths: Tensor,
+    said: Tensor,
+    cut: Tensor | None = None,
+    *,
+    heard: list[Tensor] | None = None,
 ) -> Tensor:
     """Give the last hidden states of what is said, (rows, questions, length, width).
 
     Context (rows, length) is read causally; each question of `said` (rows, questions, length) goes on from its end,
     `lengths`, and sees it and itself. With `cut` (rows, length, 2), the block and the place of each token in the
     context, a block is read behind the first one alone, at its place, and only questions see it where it stands.
+    `heard` is given the mean size of what each unit of each layer says, (units,).
     """
     many, longest = said.shape[1:]
     x = functional.embedding(torch.cat((context, said.flatten(1)), dim=1), weights["model.embed_tokens.weight"])
@@ -110,7 +118,10 @@ def hidden(
         own = f"model.layers.{layer}."
         normed = _norm(x, weights[own + "input_layernorm.weight"])
         x = x + _attention(weights, own + "self_attn.", shape, normed, sight)
-        x = x + _mlp(weights, own + "mlp.", _norm(x, weights[own + "post_attention_layernorm.weight"]))
+        units = _units(weights, own + "mlp.", _norm(x, weights[own + "post_attention_layernorm.weight"]))
+        if heard is not None:
+            heard.append(units.float().abs().flatten(0, -2).mean(0))
+        x = x + functional.linear(units, weights[own + "mlp.down_proj.weight"])
     last = x[:, context.shape[1] :].view(*said.shape, -1)
     return _norm(last, weights["model.norm.weight"])
 
@@ -220,11 +231,9 @@ def _seen(q: Tensor, k: Tensor, v: Tensor, sight: _Sight, moved: Tensor | None) 
     return torch.cat((first, rest), dim=2)
 
 
-def _mlp(weights: Weights, own: str, x: Tensor) -> Tensor:
+def _units(weights: Weights, own: str, x: Tensor) -> Tensor:
     gate = functional.silu(functional.linear(x, weights[own + "gate_proj.weight"]))
-    return functional.linear(
-        gate * functional.linear(x, weights[own + "up_proj.weight"]), weights[own + "down_proj.weight"]
-    )
+    return gate * functional.linear(x, weights[own + "up_proj.weight"])
 
 
 def _norm(x: Tensor, scale: Tensor) -> Tensor:
