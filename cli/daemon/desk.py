@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cli.daemon.models import Models
@@ -155,10 +156,10 @@ def _first_step(reading: "Reading", expected: int) -> None:
 
     Then have memory ready for as many tokens as the first question may find kept.
     """
-    from engine.ask import generate
-
+    for name in ("engine.ask.generate", "engine.ask.draft"):
+        import_module(name)
     model = reading.model
-    cache, ids = model.begin(), model.tokens(generate.__name__)
+    cache, ids = model.begin(), model.tokens("When?")
     model.prefill(cache, ids)
     next(model.decode(cache, ids, 1), None)
     if reading.kept:

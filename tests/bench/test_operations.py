@@ -5,7 +5,7 @@ import pytest
 from tests.bench.operations import Row, line, measured
 from tests.demo import DATA, QUESTIONS
 
-NUMBERS = 127 * 5 * 2 * 4 * 32  # of nano's keys and values: tokens of a chunk at least, layers, both, heads, width
+NUMBERS = 127 * 6 * 2 * 4 * 32  # of nano's keys and values: tokens of a chunk at least, layers, both, heads, width
 
 
 @pytest.fixture(scope="module")

@@ -34,12 +34,12 @@ def test_two_processes_with_room_for_neither_both_get_what_is_computed_cold(cold
 def test_whenever_it_is_killed_what_is_left_is_sound_and_gives_what_is_computed_cold(cold: Path) -> None:
     rng, left = Random(4), list[str]()
     with closing(Worker(cold)) as worker:
-        for seed in range(6):
+        for seed in range(10):
             worker.begin(seed, 40, step=rng.randint(1, 400))
             worker.finish()
             left += unfinished(cold)
             assert (worker.codes[-1], used(cold) <= BUDGET, wrong_with(cold)) == (-9, True, "")
-        worker.begin(6, 12)
+        worker.begin(10, 12)
         worker.finish()
     assert (worker.codes[-1], worker.wrong(), used(cold) <= BUDGET) == (0, [], True)
     assert left  # else no death was in the middle of anything
