@@ -19,7 +19,7 @@ WORDS = (
     "When was the spring concert?",
     "How much is a ticket for the summer concert?",
     "What do tickets for the summer concert cost?",
-    "On which days do I work at the workshop from June?",
+    "How many bicycles were repaired on the repair day?",
     "Who won the second prize in the raffle?",
 )
 QUESTIONS = (
