@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PLANNED = 4  # one part in so many of the time, at most, goes into planning each kind that is read ahead
 _MANY = 1_000_000
 _ENDS_IT = ("done", "there", "room", "failed", "given up")  # what comes of a unit that another night would not change
-_FURTHER = ("first", "blocks")
+_FURTHER = ("first", "blocks")  # kinds that, where anything was done, may go further back the next time
 
 
 @dataclass(frozen=True, slots=True)

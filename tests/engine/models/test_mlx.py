@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -158,7 +159,7 @@ def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(mod
     for texts in ([torn], [told], [long(model, 100), told[20:] + told[:20]]):
         counted = replace(model, breathe=lambda: steps.append(1))
         steps.clear()
-        drafts = Drafts(lambda texts=texts: texts, 8)  # type: ignore[misc]
+        drafts = Drafts(partial(list, texts), 8)
         cache = read(model, parts[:-1])
         pieces = counted.decode(cache, parts[-1], 40, drafts)
         first = next(pieces)
