@@ -135,7 +135,7 @@ class Nightly:
         new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
         if not lists and not new:
             return []
-        from engine.idle.ahead import Retrieved, hottest
+        from engine.idle.first import Retrieved, hottest
 
         def chunks(ids: "Sequence[str]") -> "dict[str, Chunk]":
             return {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)}

@@ -5,7 +5,7 @@ reservation is made in the transaction that asked it. Knows no tensors and no pr
 """
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,12 +55,25 @@ class Room:
             self._shelf.discard(one.key for one in chosen)
         return "room"
 
-    def free(self) -> int:
-        """Give the bytes that a node may have for which nothing else goes, on this day."""
+    def free(self, going: int = 0) -> int:
+        """Give the bytes that a node may have on this day for which nothing goes, or only so many bytes."""
         self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._shelf.ledger.transaction():
             daily = self._limits.daily - self._counts.written(self._now())
-            return max(0, min(self.budget - self._held() - _SLACK, daily))
+            return max(0, min(self.budget - self._held() + going - _SLACK, daily))
+
+    def let_go(self, keys: Iterable[Key]) -> None:
+        """Evict those of these nodes that nothing used, that nobody holds on to and behind which nothing stands."""
+        with self._shelf.ledger.transaction():
+            self._shelf.finish()
+            held = self._pinned()
+            found = [entry for key in keys if key not in held and (entry := self._index.find(key))]
+            idle = [entry.node for entry in found if entry.state == "whole" and not entry.node.uses]
+            chosen = [node for node in idle if self._index.below([node.key]) == {node.key}]
+            self._doom(chosen)
+        self._shelf.discard(node.key for node in chosen)
+        with self._shelf.ledger.transaction():
+            self._shelf.finish()
 
     def shrink(self, budget: int) -> int:
         """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
@@ -110,11 +123,14 @@ class Room:
 
     def _choose(self, excess: int, keep: Container[Key]) -> list[Node]:
         """Choose what goes: never what is pinned, being written, or in `keep`."""
-        now = self._now()
-        held = {key for key, owner, until in self._index.pins() if until > now and is_alive(self._shelf.folder, owner)}
-        entries = self._index.entries()
+        held, entries = self._pinned(), self._index.entries()
         held |= {entry.node.key for entry in entries if entry.state != "whole" or entry.node.key in keep}
-        return victims((entry.node for entry in entries), excess, self._score, now, held)
+        return victims((entry.node for entry in entries), excess, self._score, self._now(), held)
+
+    def _pinned(self) -> set[Key]:
+        """Give what somebody alive is loading."""
+        now, folder = self._now(), self._shelf.folder
+        return {key for key, owner, until in self._index.pins() if until > now and is_alive(folder, owner)}
 
     def _doom(self, nodes: list[Node]) -> None:
         if nodes:

@@ -144,9 +144,13 @@ class KvStore:
         """Give the bytes that may be kept."""
         return self._room.budget
 
-    def free(self) -> int:
-        """Give the bytes that may be kept now without anything else going, on this day."""
-        return self._room.free()
+    def free(self, going: int = 0) -> int:
+        """Give the bytes that may be kept now, on this day, without anything going, or only so many bytes."""
+        return self._room.free(going)
+
+    def let_go(self, keys: Collection[Key]) -> None:
+        """Evict those of these nodes that nothing used, that nobody holds on to and behind which nothing stands."""
+        self._room.let_go(keys)
 
     def collect(self) -> int:
         """Tidy up after processes that died, and keep within the budget; gives the bytes there are."""

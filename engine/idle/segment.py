@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from engine.idle.units import Kind
 from store.kv_counts import Tally
 from store.kv_match import path_keys
-from store.kv_tree import Root
+from store.kv_peek import Unused
+from store.kv_tree import Key, Root
 
 if TYPE_CHECKING:
     from engine.ask.prefill import Kept
@@ -29,7 +30,8 @@ class Costs:
 class Segment:
     """One segment that questions are expected to want; fields as a unit's.
 
-    `within` are the bytes that all that is kept may take with it, where that is less than the budget.
+    `within` are the bytes that all that is kept may take with it, where that is less than the budget; `instead` is what
+    goes for it.
     """
 
     kind: Kind
@@ -40,6 +42,7 @@ class Segment:
     seconds: float
     bytes: int
     within: int | None = None
+    instead: tuple[Unused, ...] = ()
 
 
 def costs(kept: Tally) -> Costs:
@@ -47,11 +50,16 @@ def costs(kept: Tally) -> Costs:
     return Costs(kept.seconds / kept.tokens, kept.bytes / kept.tokens) if kept.tokens else Costs(_GUESSED_S, 0.0)
 
 
+def key_of(root: Root, path: Path) -> Key:
+    """Give the key of the last segment of a path."""
+    return path_keys(root, path)[-1]
+
+
 def subject_of(root: Root, path: Path) -> str:
     """Name a segment behind its prefix."""
-    return path_keys(root, path)[-1].hex()
+    return key_of(root, path).hex()
 
 
 def is_kept(kept: "Kept", path: Path) -> bool:
     """Tell whether the last segment of a path is kept."""
-    return kept.store.peek.uses(path_keys(kept.root, path)[-1]) is not None
+    return kept.store.peek.uses(key_of(kept.root, path)) is not None

@@ -68,6 +68,12 @@ def done(row: dict[str, Any]) -> int:
     return sum(unit["state"] == "done" for unit in units(row))
 
 
+def read_ahead(pkb: Pkb) -> list[str]:
+    """Let a night go by; gives why each chunk was read ahead that was."""
+    row = pkb("idle", "--json", "--max-predictions", "0").row
+    return [unit["why"] for unit in units(row) if (unit["job"], unit["state"]) == ("first", "done")]
+
+
 def rows(pkb: Pkb, sql: str) -> list[Any]:
     with sqlite3.connect(pkb.folder / "home" / "ledger.db") as ledger:
         return ledger.execute(sql).fetchall()
@@ -87,12 +93,31 @@ def test_each_night_reads_new_chunks_further_back_than_the_one_before(pkb: Pkb) 
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "idle.when", "always")
     pkb("config", "set", "idle.ahead", "3")
-    nights = [pkb("idle", "--json", "--max-predictions", "0").row["units"] for _ in range(2)]
-    first, then = ([unit for unit in night if unit["job"] == "first"] for night in nights)
-    assert [unit["why"] for unit in first] == ["every question needs it", *3 * ["new, and not retrieved yet"]]
-    assert [unit["why"] for unit in then] == 3 * ["new, and not retrieved yet"]
-    assert {unit["state"] for unit in (*first, *then)} == {"done"}
+    assert read_ahead(pkb) == ["every question needs it", *3 * ["new, and not retrieved yet"]]
+    assert read_ahead(pkb) == 3 * ["new, and not retrieved yet"]
     assert rows(pkb, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
+
+
+def test_new_mail_takes_the_place_of_older_mail_that_was_read_ahead_and_never_asked_about(
+    pkb: Pkb, tmp_path: Path
+) -> None:
+    pkb("config", "set", "model.name", str(NANO))
+    pkb("config", "set", "idle.when", "always")
+    pkb("config", "set", "idle.ahead", "8")
+    assert read_ahead(pkb) == ["every question needs it", *8 * ["new, and not retrieved yet"]]
+    nodes = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
+    ((kept,),) = rows(pkb, "SELECT sum(bytes) FROM kv_nodes")
+    pkb("config", "set", "kv.bytes", str(2 * kept + 100_000))  # half of it is full
+    for number in (24, 25):
+        mail(tmp_path / "post", number, f"The spare key is in room {number}.")
+    pkb("ingest", str(tmp_path / "post"))
+    newest, newer = read_ahead(pkb)
+    assert newest == "new, and not retrieved yet; what is older and nobody used goes for it"
+    assert newest.startswith(newer)
+    left = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
+    assert left[:-2] == nodes[: len(left) - 2]
+    assert len(left) <= len(nodes) + 1
+    assert read_ahead(pkb) == []
 
 
 def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_about_anything_else(pkb: Pkb) -> None:

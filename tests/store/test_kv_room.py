@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from store.kv_index import KvIndex
 from store.kv_owner import Owner
+from store.kv_peek import Unused
 from store.kv_room import size_on_disk
 from store.kv_tree import Node
+from store.spent import Account
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
@@ -372,3 +374,49 @@ def test_two_processes_that_write_ten_times_the_budget_never_exceed_it(tmp_path:
         pytest.skip("no du that counts bytes on this machine")
     seen = watch(tmp_path, writers=2, times=10)
     assert (BUDGET // 2 < seen.most <= BUDGET, seen.written >= 9 * BUDGET, seen.samples > 5) == (True, True, True)
+
+
+def test_what_is_let_go_of_goes_with_its_file_and_leaves_room(open_kept: Open) -> None:
+    kept = open_kept()
+    a, b = keep(kept, A), keep(kept, B)
+    assert a
+    assert b
+    free = kept.store.free()
+    assert kept.store.free(a.bytes) == free + a.bytes
+    kept.store.let_go([a.key, b"nothing"])
+    assert (kept.has(A), kept.has(B), len(kept.files())) == (False, True, 1)
+    assert free + a.bytes <= kept.store.free() <= free + a.bytes + 50_000
+    assert kept.store.peek.ghost(a.key)
+
+
+def test_what_was_used_or_is_held_or_has_something_behind_it_is_not_let_go_of(open_kept: Open) -> None:
+    kept = open_kept(budget=PLENTY)
+    nodes = [keep(kept, *path) for path in ((A,), (A, B), (B,), (C,))]
+    with kept.store.match(ROOT, (A, B)) as match:
+        kept.store.used(match, 1.0)
+    held = kept.store.match(ROOT, (B,))
+    kept.store.let_go([node.key for node in nodes if node])
+    held.release()
+    assert [kept.has(*path) for path in ((A,), (A, B), (B,), (C,))] == [True, True, True, False]
+
+
+def test_a_day_that_is_over_has_room_for_nothing_whatever_goes(open_kept: Open) -> None:
+    kept = open_kept(daily=SIZE + 50_000)
+    node = keep(kept, A)
+    assert node
+    assert kept.store.free(node.bytes) <= 50_000
+
+
+def test_what_idle_made_and_nothing_used_are_leaves_behind_the_first_segment(open_kept: Open) -> None:
+    kept = open_kept(budget=PLENTY)
+    nodes = [keep(kept, *path) for path in ((A,), (A, B), (A, C), (A, B, C))]
+    Account(kept.ledger).made("first", (), 0)
+    asked = keep(kept, A, (1,))
+    assert asked
+    assert nodes[2]
+    assert nodes[3]
+    assert [one.key for one in kept.store.peek.unused("first")] == [nodes[2].key, nodes[3].key]
+    with kept.store.match(ROOT, (A, C)) as match:
+        kept.store.used(match, 1.0)
+    assert kept.store.peek.unused("first") == [Unused(nodes[3].key, nodes[3].bytes)]
+    assert kept.store.peek.unused("blocks") == []
