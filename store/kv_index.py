@@ -83,8 +83,8 @@ class KvIndex:
         self._rows.executemany(sql, [(owner, key) for key in keys])
 
     def drop(self, keys: Collection[Key]) -> None:
-        """Remove the rows of nodes whose files are gone."""
-        for table in ("kv_nodes", "kv_pins"):
+        """Remove the rows of nodes whose files are gone, and who made them: whoever keeps them again is another one."""
+        for table in ("kv_nodes", "kv_pins", "idle_made"):
             self._rows.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
 
     def unfinished(self) -> list[tuple[Key, str]]:

@@ -46,12 +46,12 @@ class Peek:
         """Give the number of nodes that went for lack of room and did not come back."""
         return self._counts.ghosts()
 
-    def unused(self, kind: str) -> list[Unused]:
-        """Give the leaves that this kind of idle work made and nothing used, those made first at the front."""
-        sql = """SELECT key, bytes FROM kv_nodes JOIN idle_made USING (key)
-                 WHERE kind = ? AND kv_nodes.uses = 0 AND state = 'whole' AND depth > 1
-                 AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
-        return [Unused(*row) for row in self._rows.execute(sql, (kind,))]
+    def unused(self, *kinds: str) -> list[Unused]:
+        """Give the leaves that these kinds of idle work made and nothing used, those made first at the front."""
+        sql = f"""SELECT key, bytes FROM kv_nodes JOIN idle_made USING (key)
+                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'whole' AND depth > 1
+                  AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
+        return [Unused(*row) for row in self._rows.execute(sql, kinds)]
 
     def kept(self) -> Tally:
         """Give all that is kept: nodes, their tokens (of four bytes each in a row), bytes, and seconds of computing."""

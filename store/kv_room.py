@@ -63,7 +63,7 @@ class Room:
             return max(0, min(self.budget - self._held() + going - _SLACK, daily))
 
     def let_go(self, keys: Iterable[Key]) -> None:
-        """Evict those of these nodes that nothing used, that nobody holds on to and behind which nothing stands."""
+        """Evict those of these nodes that nothing used, that nobody is loading and behind which nothing stands."""
         with self._shelf.ledger.transaction():
             self._shelf.finish()
             held = self._pinned()

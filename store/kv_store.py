@@ -149,7 +149,7 @@ class KvStore:
         return self._room.free(going)
 
     def let_go(self, keys: Collection[Key]) -> None:
-        """Evict those of these nodes that nothing used, that nobody holds on to and behind which nothing stands."""
+        """Evict those of these nodes that nothing used, that nobody is loading and behind which nothing stands."""
         self._room.let_go(keys)
 
     def collect(self) -> int:

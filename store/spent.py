@@ -96,6 +96,10 @@ class Account:
         sql = f"{_MADE} * (depth > 1) FROM kv_nodes WHERE rowid > ? {_AGAIN}"
         self._rows.execute(sql, (kind, source, part, after))
 
+    def kept(self, kind: str, node: bytes) -> None:
+        """Remember that a kind of work kept the node of this key."""
+        self._rows.execute(f"{_MADE} FROM kv_nodes WHERE key = ? {_AGAIN}", (kind, "", 0.0, node))
+
     def gather(self, now: float) -> None:
         """Count what was used since the last time; what has gone meanwhile is counted no more."""
         with self._ledger.transaction():

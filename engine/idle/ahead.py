@@ -15,8 +15,8 @@ from engine.ask.segments import Segments, fit
 from engine.ask.trace import Trace
 from engine.idle import refill
 from engine.idle.asking import Asking
-from engine.idle.segment import Path, Segment, costs, is_kept, subject_of
-from engine.idle.units import DONE, Outcome, Unit, in_order
+from engine.idle.segment import Path, Segment, costs, is_kept, key_of, subject_of
+from engine.idle.units import Outcome, Unit, in_order
 from engine.kv.pieces import in_blocks
 from store.bank import Kept as Entry
 
@@ -104,27 +104,30 @@ def as_units(ahead: Ahead, segments: Iterable[Segment]) -> list[Unit]:
 
 
 def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
-    """Read a segment behind its prefix and keep it, unless there is no room for it after all."""
+    """Read a segment behind its prefix and keep it, in place of what goes for it, unless there is no room after all."""
     kept, path = ahead.kept, segment.path
     if is_kept(kept, path):
         return Outcome("there")
+    most = _most(kept, segment)
+    if not _has_room(kept, segment, most, sum(one.bytes for one in segment.instead)):
+        return Outcome("room")
     with ahead.reader(), ExitStack() as held:
         if ahead.asking.ledger.generation != generation:
             return Outcome("changed")  # what the bank no longer holds must not be read
-        if not _has_room(kept, segment):
-            return Outcome("room")
         read = prefill(ahead.reading, path, Trace(asked=False), held)
-        whole = len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
-        kept.model.release(read.cache)
-    return DONE if whole else Outcome("room")
-
-
-def _has_room(kept: Kept, segment: Segment) -> bool:
-    """Tell whether a segment may be kept, once what goes for it has gone; nothing goes where it may not."""
-    total, going = kept.store.peek.kept().bytes, sum(one.bytes for one in segment.instead)
-    most = max(segment.within or 0, total if segment.instead else 0)
-    if segment.bytes > kept.store.free(going) or (segment.within is not None and total - going + segment.bytes > most):
-        return False
-    if segment.instead:
         kept.store.let_go([one.key for one in segment.instead])
-    return True
+        whole = _has_room(kept, segment, most) and len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
+        kept.model.release(read.cache)
+    return Outcome(node=key_of(kept.root, path)) if whole else Outcome("room")
+
+
+def _most(kept: Kept, segment: Segment) -> int:
+    """Give the bytes that all may take when a segment is kept: no more than now where something goes for it."""
+    if segment.within is None:
+        return kept.store.budget
+    return max(segment.within, kept.store.peek.kept().bytes) if segment.instead else segment.within
+
+
+def _has_room(kept: Kept, segment: Segment, most: int, going: int = 0) -> bool:
+    """Tell whether a segment may be kept without anything going, or only so many bytes."""
+    return segment.bytes <= kept.store.free(going) and kept.store.peek.kept().bytes - going + segment.bytes <= most

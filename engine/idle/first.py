@@ -4,7 +4,7 @@ what was retrieved most -> the newest that nothing retrieved -> those behind the
 chunks there are, and of a model only how it reads them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import takewhile
@@ -35,51 +35,56 @@ class Retrieved:
 
 
 def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
-    """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment."""
-    heats, manner = hot.heats(retrieved.lists), _manner(ahead)
-    known = heats[:_LOOKED_AT]
-    with ahead.reader():
-        there = retrieved.chunks([heat.chunk for heat in known])
-    found = hot.hottest(
-        [heat for heat in known if heat.chunk in there],
-        lambda name: retrieved.collections(there[name].document),
-    )
-    wanted = [there[heat.chunk] for heat in found if heat.chunk in there]
-    planned = hot.plan(found, there, manner, partial(is_kept, ahead.kept), costs(ahead.kept.store.peek.kept()))
-    new = hot.unseen(heats, [chunk.id for chunk in retrieved.new], retrieved.total)
-    return as_units(ahead, [*planned, *_new(ahead, manner, new, retrieved.new, wanted)])
+    """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment.
 
-
-def _new(
-    ahead: Ahead, manner: hot.Manner, new: Sequence[hot.Heat], chunks: Sequence[Chunk], wanted: Sequence[Chunk]
-) -> list[Segment]:
-    """Plan new chunks that are not kept yet, so that each time goes further back.
-
-    The newest may take what is kept to half of the budget, those behind them to a quarter: the rest is for what is
-    likelier to be wanted. Where half is full, what was read ahead before goes for newer ones, if nothing used it.
+    Of the new ones those are planned that are not kept yet, so that each time goes further back. The newest may take
+    what is kept to half of the budget, those behind them to a quarter: the rest is for what is likelier to be wanted.
+    Where half is full, what was read ahead before goes for newer chunks, if nothing used it.
     """
-    kept, fresh = ahead.kept, {chunk.id: chunk for chunk in chunks}
-    there, budget = kept.store.peek.kept(), kept.store.budget
-    parts = (fresh, manner, partial(is_kept, kept), costs(there))
-    newest = [replace(one, within=budget // 2) for one in hot.plan(new[: ahead.new], *parts)]
-    older = hot.plan(new[ahead.new :], *parts, max(0, ahead.new - len(newest)))
+    heats, manner = hot.heats(retrieved.lists), _manner(ahead)
+    found, there = _hottest(ahead, retrieved, heats[:_LOOKED_AT])
+    kept, fresh = ahead.kept, {chunk.id: chunk for chunk in retrieved.new}
+    parts = (manner, partial(is_kept, kept), costs(kept.store.peek.kept()))
+    planned = list(hot.plan(found, there, *parts))
+    new, budget = hot.unseen(heats, list(fresh), retrieved.total), kept.store.budget
+    newest = [replace(one, within=budget // 2) for one in hot.plan(new[: ahead.new], fresh, *parts)]
+    older = hot.plan(new[ahead.new :], fresh, *parts, max(0, ahead.new - len(newest)))
     older = (replace(one, within=budget // 4) for one in takewhile(lambda _: not ahead.late(), older))
+    total = kept.store.peek.kept().bytes + sum(one.bytes for one in planned)
+    way = make_way(newest, total, *_unused(ahead, manner, retrieved.new, there.values()))
+    return as_units(ahead, [*planned, *way, *older])
+
+
+def _hottest(ahead: Ahead, retrieved: Retrieved, heats: Sequence[hot.Heat]) -> tuple[list[hot.Heat], dict[str, Chunk]]:
+    """Give the hottest of these chunks, and all of them that there are, by id."""
+    with ahead.reader():
+        there = retrieved.chunks([heat.chunk for heat in heats])
+    known = [heat for heat in heats if heat.chunk in there]
+    return hot.hottest(known, lambda name: retrieved.collections(there[name].document)), there
+
+
+def _unused(
+    ahead: Ahead, manner: hot.Manner, new: Sequence[Chunk], retrieved: Iterable[Chunk]
+) -> tuple[Callable[[], list[Aged]], Callable[[Segment], float]]:
+    """Give what finds all that was read ahead and never used but of chunks that were retrieved; and a segment's age.
+
+    What is older than the newest chunks, or of another model or another way of reading, is older than all of them.
+    """
+    kept = ahead.kept
+
+    def key(chunk: Chunk) -> Key:
+        return key_of(kept.root, (manner.system, manner.segment(chunk)))
 
     @cache
     def ages() -> dict[Key, int]:
-        return {_key(ahead, manner, chunk): age for age, chunk in enumerate(chunks)}
+        return {key(chunk): age for age, chunk in enumerate(new)}
 
     def unused() -> list[Aged]:
-        spared = {_key(ahead, manner, chunk) for chunk in wanted}
-        found = [one for one in kept.store.peek.unused(manner.kind) if one.key not in spared]
+        spared = {key(chunk) for chunk in retrieved}
+        found = [one for one in kept.store.peek.unused("first", "blocks") if one.key not in spared]
         return sorted((Aged(ages().get(one.key, inf), one) for one in found), key=lambda one: -one.age)
 
-    way = make_way(newest, there.bytes, unused, lambda one: ages().get(key_of(kept.root, one.path), -1))
-    return [*way, *older]
-
-
-def _key(ahead: Ahead, manner: hot.Manner, chunk: Chunk) -> Key:
-    return key_of(ahead.kept.root, (manner.system, manner.segment(chunk)))
+    return unused, lambda one: ages().get(key_of(kept.root, one.path), -1)
 
 
 def _manner(ahead: Ahead) -> hot.Manner:

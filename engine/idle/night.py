@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.idle.learn import SPARED
-from engine.idle.units import Kind, NoTime, Outcome, State, Unit
+from engine.idle.units import READING, Kind, NoTime, Outcome, State, Unit
 from store.errors import Locked, PkbError
 from store.jobs import Job, Jobs
 from store.spent import Account, Spent
@@ -136,7 +136,10 @@ class Night:
         except PkbError as error:
             outcome, reason = Outcome("failed"), error.message
         self._settle(unit, outcome)
-        self._account.made(kind, outcome.made, node, unit.source, SPARED)
+        if outcome.node:
+            self._account.kept(kind, outcome.node)
+        elif kind not in READING:  # what a question kept meanwhile is none of theirs
+            self._account.made(kind, outcome.made, node, unit.source, SPARED)
         done = outcome.state == "done"
         spent = self._count(kind, self._world.measure().less(before) + Spent(int(done)))
         if done:

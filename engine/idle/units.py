@@ -13,6 +13,7 @@ Kind = Literal[
     "start", "refresh", "owed", "abstract", "predict", "populate", "convert", "first", "blocks", "refill", "upkeep"
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they are done
+READING: frozenset[Kind] = frozenset(("first", "blocks", "refill"))  # each unit reads one segment of prompts
 
 # `failed` and `given up`: it raised an error, now or too often; the others say why a unit was left.
 State = Literal[
@@ -22,10 +23,11 @@ State = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a unit, and the keys of the answers that it made."""
+    """What became of a unit, the keys of the answers that it made, and that of the segment that it read and kept."""
 
     state: State = "done"
     made: tuple[bytes, ...] = ()
+    node: bytes | None = None
 
 
 DONE = Outcome()

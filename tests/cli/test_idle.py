@@ -1,4 +1,4 @@
-"""`pkb idle`: what it reads ahead is there for the next question, changes no answer, and pushes nothing out."""
+"""`pkb idle`: what it reads ahead is there for the next question, changes no answer, and evicts nothing asked for."""
 
 import json
 import os
@@ -117,6 +117,7 @@ def test_new_mail_takes_the_place_of_older_mail_that_was_read_ahead_and_never_as
     left = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     assert left[:-2] == nodes[: len(left) - 2]
     assert len(left) <= len(nodes) + 1
+    assert rows(pkb, "SELECT count(*) FROM idle_made JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
     assert read_ahead(pkb) == []
 
 

@@ -37,7 +37,15 @@ def lose(kept: Kept) -> None:
     kept.has(A)
 
 
-CHANGES: dict[str, Change] = {"keep": keep, "forget": forget, "lose": lose}
+def let_go(kept: Kept) -> None:
+    """Let go of two leaves, and of what is no leaf."""
+    matches = [kept.store.match(ROOT, path) for path in ([A, B], [C])]
+    for match in matches:
+        match.release()
+    kept.store.let_go([node.key for match in matches for node in match.nodes])
+
+
+CHANGES: dict[str, Change] = {"keep": keep, "forget": forget, "lose": lose, "let_go": let_go}
 
 
 def main(name: str, folder: Path) -> None:

@@ -13,7 +13,7 @@ FACTS = ("within budget", "usable", "tidy", "parents", "again")
 Death = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["keep", "forget", "lose"])
+@pytest.fixture(scope="module", params=["keep", "forget", "lose", "let_go"])
 def deaths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Death]:
     """Die before every step of a change; gives what was found after each death."""
     command = [sys.executable, "-m", "tests.store.kv_kills", request.param, str(tmp_path_factory.mktemp("deaths"))]

@@ -410,9 +410,10 @@ def test_a_day_that_is_over_has_room_for_nothing_whatever_goes(open_kept: Open) 
 def test_what_idle_made_and_nothing_used_are_leaves_behind_the_first_segment(open_kept: Open) -> None:
     kept = open_kept(budget=PLENTY)
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (A, C), (A, B, C))]
-    Account(kept.ledger).made("first", (), 0)
-    asked = keep(kept, A, (1,))
-    assert asked
+    for node in nodes:
+        assert node
+        Account(kept.ledger).kept("first", node.key)
+    assert keep(kept, A, (1,))
     assert nodes[2]
     assert nodes[3]
     assert [one.key for one in kept.store.peek.unused("first")] == [nodes[2].key, nodes[3].key]

@@ -72,6 +72,21 @@ def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
     box.close()
 
 
+def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_meanwhile_is_not(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    account = Account(box.ledger)
+    assert box.keep(A)
+    asked, read = box.keep(A, C), box.keep(A, B)
+    assert asked
+    assert read
+    account.kept("first", read.key)
+    assert [one.key for one in box.store.peek.unused("first")] == [read.key]
+    box.store.forget([read.key])
+    assert box.keep(A, B)  # by a question
+    assert box.store.peek.unused("first", "blocks") == []
+    box.close()
+
+
 def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger: Ledger) -> None:
     foresights, account = Foresights(ledger), Account(ledger)
     foresights.predicted({"history/model": 3}, 5.0)

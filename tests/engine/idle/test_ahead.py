@@ -13,7 +13,7 @@ import pytest
 from engine.ask.prefill import Kept, Reading
 from engine.idle.ahead import Ahead, as_units
 from engine.idle.night import Done
-from engine.idle.segment import Ids, Segment, is_kept
+from engine.idle.segment import Ids, Segment, is_kept, key_of
 from engine.models.loading import load
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
@@ -127,6 +127,31 @@ def test_what_may_take_a_part_of_the_room_is_not_read_where_more_is_kept(model: 
     there = box.store.stats().bytes
     parts = [replace(segment(SYSTEM, A), within=there - 1), replace(segment(SYSTEM, B), within=box.store.budget)]
     assert states(run(model, box, parts)) == ["room", "done"]
+
+
+def test_what_was_read_ahead_and_never_used_goes_for_what_is_read_in_its_place(model: Mlx, box: Box) -> None:
+    run(model, box, SEGMENTS)
+    (old,) = [one for one in box.store.peek.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
+    full = box.store.stats().bytes
+    long, new = (
+        replace(segment(SYSTEM, ids, size=size), within=full, instead=(old,))
+        for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
+    )
+    assert states(run(model, box, [long])) == ["room"]
+    assert is_kept(Kept(box.store, ROOT, model), (SYSTEM, A))
+    assert states(run(model, box, [new])) == ["done"]
+    assert [is_kept(Kept(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [False, True, True]
+    assert len(box.store.peek.unused("first")) == 2
+
+
+def test_where_something_that_goes_was_used_meanwhile_it_stays_and_nothing_is_kept_for_it(model: Mlx, box: Box) -> None:
+    run(model, box, SEGMENTS)
+    (old,) = [one for one in box.store.peek.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
+    with box.store.match(ROOT, (SYSTEM, A)) as match:
+        box.store.used(match, 1.0)
+    instead = replace(segment(SYSTEM, A[::-1], size=old.bytes), within=0, instead=(old,))
+    assert states(run(model, box, [instead])) == ["room"]
+    assert is_kept(Kept(box.store, ROOT, model), (SYSTEM, A))
 
 
 def test_where_there_is_no_room_after_all_what_is_kept_stays(model: Mlx, box: Box) -> None:
