@@ -43,11 +43,11 @@ $(PLOTS): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' bench
 	@touch $@
 
-bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (50 minutes on two cores; goes on where it was cut short)
-	@$(BIN)/python -m tests.bench.experiments whole --to docs
+bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (within an hour; goes on where it was broken off)
+	@$(BIN)/python -m tests.bench.experiments whole --minutes 50 --to docs
 
 bench-quick: $(PLOTS)  ## A short form of it, into build/bench/quick (3 minutes)
-	@$(BIN)/python -m tests.bench.experiments quick
+	@$(BIN)/python -m tests.bench.experiments quick --minutes 4
 
 nano:  ## Train the tiny model of demo and tests anew, into build/nano (an hour; MORE="--minutes 5" and the like)
 	@test -x .venv-nano/bin/python || python3 -m venv .venv-nano

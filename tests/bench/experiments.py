@@ -2,8 +2,8 @@
 
 Run `python -m tests.bench.experiments quick|whole|nights [--out FOLDER] [--data DATA] [--only NAME...] [--to DOCS]
 [--minutes N] [--gptcache PYTHON]`. A unit that is done is not done again, so that what was cut short goes on. With
---minutes no question is asked after so many: policies then have been asked equally few, and the page says what is
-missing.
+--minutes each corpus of an experiment has its share of so many, and begins no question after it: its policies then have
+been asked equally few, and the page says what is missing.
 """
 
 import os
@@ -48,7 +48,7 @@ def all_of_it(options: Namespace) -> int:
     found, absent = jobs(options)
     print(f"{len(found)} jobs in {len(cores)} lanes, about {left(found, {}, len(cores)) / 60:.0f} min", flush=True)
     waiting = ordered(found, limited=options.minutes < NEVER)
-    ended = work(waiting, cores, lambda: monotonic() > begun + 60 * options.minutes)
+    ended = work(waiting, cores, time() + 60 * options.minutes)
     done = {one.job.name: one for one in told(found, ended, len(cores))}
     seconds = {name: one.seconds for name, one in done.items() if not one.failed}
     whys = {job.name: "it failed" if job.name in done else "time was up" for job in found if job.name not in seconds}
@@ -103,8 +103,7 @@ def groups(experiment: Experiment, corpus: str, options: Namespace) -> Iterator[
 def jobs(options: Namespace) -> tuple[list[Job], dict[str, str]]:
     """Give what is left to do, and by name why what else there is cannot be done."""
     found, absent = list[Job](), dict[str, str]()
-    until = ["--until", str(time() + 60 * options.minutes)]
-    about = ["--out", str(options.out), "--data", str(options.data), "--questions", str(options.questions), *until]
+    about = ["--out", str(options.out), "--data", str(options.data), "--questions", str(options.questions)]
     for experiment in SCOPES[options.scope]:
         for corpus in experiment.corpora:
             name, works = f"{experiment.name} {corpus}", list(groups(experiment, corpus, options))
@@ -112,7 +111,7 @@ def jobs(options: Namespace) -> tuple[list[Job], dict[str, str]]:
                 absent[name] = "its documents are not here"
             elif not all(unit_file(one, options.out).exists() for own in works for one in own):
                 words = ["experiments", options.scope, "--group", experiment.name, corpus, *about]
-                found.append(Job(name, words, experiment.seconds(corpus)))
+                found.append(Job(name, words, experiment.seconds(corpus), limited=True))
     found += others(options) if options.scope == "whole" else []
     return [job for job in found if not options.only or job.name.split()[0] in options.only], absent
 

@@ -7,11 +7,12 @@ would wait for, there is one lane.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 
 from engine.models.runtime import THREADS, device
 
@@ -21,12 +22,16 @@ QUIET = {**dict.fromkeys(THREADS, "1"), "TOKENIZERS_PARALLELISM": "false"}
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A module and its words, the seconds that it may take on one core, and where what it prints is kept."""
+    """A module and its words, the seconds that it may take on one core, and where what it prints is kept.
+
+    One that is `limited` takes the moment at which it is to end (`--until`, seconds since the epoch).
+    """
 
     name: str
     words: Sequence[str]
     seconds: float
     file: Path | None = None
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Running:
     process: "subprocess.Popen[bytes]"
     lane: int
     begun: float
+    until: float  # seconds since the epoch
 
 
 def lanes() -> list[int | None]:
@@ -58,20 +64,20 @@ def lanes() -> list[int | None]:
 
 
 def ordered(jobs: Sequence[Job], *, limited: bool) -> list[Job]:
-    """Put the longest first, so that all lanes end together; where time is limited only that one, then the shortest."""
-    found = sorted(jobs, key=lambda job: -job.seconds)
-    return [*found[:1], *reversed(found[1:])] if limited else found
+    """Put the longest first, so that all lanes end together; where time is limited, behind what cannot be cut short."""
+    return sorted(jobs, key=lambda job: (limited and job.limited, -job.seconds))
 
 
-def work(jobs: Sequence[Job], cores: Sequence[int | None], late: Callable[[], bool]) -> Generator[Done, None, None]:
-    """Do the jobs in their order, and yield each when it ends; one that has not begun when it is late is left."""
+def work(jobs: Sequence[Job], cores: Sequence[int | None], until: float) -> Generator[Done, None, None]:
+    """Do the jobs in their order until a moment, yielding each when it ends; one that has not begun by then is left."""
     waiting, running = list(jobs), list[Running]()
     with ExitStack() as held:
         held.callback(_stop, running)
         while waiting or running:
             for lane in sorted(set(range(len(cores))) - {one.lane for one in running}):
-                if waiting and not late():
-                    running.append(_begin(waiting.pop(0), lane, cores[lane]))
+                if waiting and time() < until:
+                    end = _end(waiting, running, len(cores), until)
+                    running.append(_begin(waiting.pop(0), lane, cores[lane], end))
             if not running:
                 return
             sleep(POLL_S)
@@ -88,15 +94,29 @@ def left(jobs: Sequence[Job], done: Mapping[str, float], count: int) -> float:
     return rest * pace / count
 
 
-def _begin(job: Job, lane: int, core: int | None) -> Running:
-    command = [sys.executable, "-m", f"tests.bench.{job.words[0]}", *job.words[1:]]
+def _end(waiting: Sequence[Job], running: Sequence[Running], count: int, until: float) -> float:
+    """Give the moment at which the next job is to end, so that those behind it have their share of what is left."""
+    if until == inf:
+        return until
+    now = time()
+    return now + share(waiting, count * (until - now) - sum(max(0.0, one.until - now) for one in running))
+
+
+def share(waiting: Sequence[Job], free: float) -> float:
+    """Give the seconds that the first job may take of those that all lanes have left: as it was thought to, of all."""
+    return free * waiting[0].seconds / sum(job.seconds for job in waiting)
+
+
+def _begin(job: Job, lane: int, core: int | None, until: float) -> Running:
+    limit = ["--until", str(until)] if job.limited else []
+    command = [sys.executable, "-m", f"tests.bench.{job.words[0]}", *job.words[1:], *limit]
     with ExitStack() as held:
         out = held.enter_context(_part(job.file).open("wb")) if job.file else subprocess.DEVNULL
         process = subprocess.Popen(command, env={**os.environ, **QUIET}, stdout=out)
     if core is not None and sys.platform == "linux":
         with suppress(ProcessLookupError):  # it has ended already
             os.sched_setaffinity(process.pid, {core})
-    return Running(job, process, lane, monotonic())
+    return Running(job, process, lane, monotonic(), until)
 
 
 def _ended(one: Running) -> Done:

@@ -4,11 +4,12 @@ import os
 import sys
 from contextlib import closing
 from pathlib import Path
+from time import time
 
 import psutil
 import pytest
 
-from tests.bench.lanes import QUIET, Job, lanes, left, ordered, work
+from tests.bench.lanes import QUIET, Job, lanes, left, ordered, share, work
 
 
 @pytest.fixture
@@ -28,43 +29,53 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def never() -> bool:
-    """Be in time."""
-    return False
+NEVER = float("inf")
 
 
 def test_what_a_job_prints_has_its_name_only_where_it_did_not_fail(module: None, tmp_path: Path) -> None:
     files = {name: tmp_path / f"{name}.txt" for name in ("good", "bad")}
     jobs = [Job(name, ["said", name], 1.0, file) for name, file in files.items()]
-    done = {one.job.name: one.failed for one in work(jobs, lanes(), never)}
+    done = {one.job.name: one.failed for one in work(jobs, lanes(), NEVER)}
     assert done == {"good": False, "bad": True}
     assert files["good"].read_text("utf-8").split() == ["good", "1", "1"]
     assert not files["bad"].exists()
 
 
-def test_the_longest_goes_first_and_then_the_shortest_where_time_is_limited() -> None:
-    jobs = [Job(name, [], seconds) for name, seconds in (("a", 1.0), ("b", 9.0), ("c", 5.0), ("d", 3.0))]
+def test_the_longest_goes_first_but_behind_what_cannot_be_cut_short_where_time_is_limited() -> None:
+    sizes = (("a", 1.0), ("b", 9.0), ("c", 5.0), ("d", 3.0))
+    jobs = [Job(name, [], seconds, limited=name in "bd") for name, seconds in sizes]
     assert [job.name for job in ordered(jobs, limited=False)] == ["b", "c", "d", "a"]
-    assert [job.name for job in ordered(jobs, limited=True)] == ["b", "a", "d", "c"]
+    assert [job.name for job in ordered(jobs, limited=True)] == ["c", "a", "b", "d"]
 
 
-def test_nothing_begins_when_it_is_late(module: None) -> None:
-    jobs = [Job("long", ["said"], 9.0), Job("between", ["said"], 5.0), Job("short", ["said"], 1.0)]
-    began = list[str]()
+def test_nothing_begins_when_it_is_late(module: None, tmp_path: Path) -> None:
+    (tmp_path / "tests" / "bench" / "nap.py").write_text("import time\ntime.sleep(1)\n", "utf-8")
+    jobs = [Job(name, ["nap"], 1.0) for name in ("first", "second")]
+    assert [one.job.name for one in work(jobs, [None], time() + 0.5)] == ["first"]
+    assert list(work(jobs, [None], time())) == []
 
-    def late() -> bool:
-        return len(began) >= 2
 
-    for one in work(jobs, [None], late):
-        began.append(one.job.name)
-    assert began == ["long", "between"]
+def test_a_job_has_its_share_of_the_time_that_is_left() -> None:
+    jobs = [Job("one", [], 30.0), Job("two", [], 60.0), Job("three", [], 30.0)]
+    assert (share(jobs, 60.0), share(jobs[2:], 12.0)) == (15.0, 12.0)
+    assert share(jobs, NEVER) == NEVER
+
+
+def test_a_job_that_can_be_cut_short_is_told_when(module: None, tmp_path: Path) -> None:
+    files, end = [tmp_path / f"{number}.txt" for number in range(2)], time() + 1000
+    jobs = [Job(str(number), ["said"], 1.0, file, limited=not number) for number, file in enumerate(files)]
+    assert len(list(work(jobs, [None], end))) == 2
+    said = [file.read_text("utf-8").split() for file in files]
+    assert said[0][0] == "--until"
+    assert end - 501 < float(said[0][1]) < end - 450
+    assert "--until" not in said[1]
 
 
 def test_jobs_whose_results_nobody_awaits_are_ended(module: None, tmp_path: Path) -> None:
     (tmp_path / "tests" / "bench" / "slow.py").write_text(
         "import time\nprint(1, flush=True)\ntime.sleep(60)\n", "utf-8"
     )
-    with closing(work([Job("slow", ["slow"], 9.0), Job("quick", ["said"], 1.0)], [None, None], never)) as found:
+    with closing(work([Job("slow", ["slow"], 9.0), Job("quick", ["said"], 1.0)], [None, None], NEVER)) as found:
         assert next(found).job.name == "quick"
     assert not [one for one in psutil.Process().children() if "tests.bench.slow" in one.cmdline()]
 
