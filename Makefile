@@ -43,7 +43,7 @@ $(PLOTS): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' bench
 	@touch $@
 
-bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (within an hour; goes on where it was broken off)
+bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (about 50 minutes; goes on where it was broken off)
 	@$(BIN)/python -m tests.bench.experiments whole --minutes 50 --to docs
 
 bench-quick: $(PLOTS)  ## A short form of it, into build/bench/quick (3 minutes)

@@ -115,8 +115,8 @@ def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
         if ahead.asking.ledger.generation != generation:
             return Outcome("changed")  # what the bank no longer holds must not be read
         read = prefill(ahead.reading, path, Trace(asked=False), held)
-        kept.store.let_go([one.key for one in segment.instead])
-        whole = _has_room(kept, segment, most) and len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
+        still = not segment.instead or _makes_way(kept, segment, most)
+        whole = still and len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
         kept.model.release(read.cache)
     return Outcome(node=key_of(kept.root, path)) if whole else Outcome("room")
 
@@ -126,6 +126,12 @@ def _most(kept: Kept, segment: Segment) -> int:
     if segment.within is None:
         return kept.store.budget
     return max(segment.within, kept.store.peek.kept().bytes) if segment.instead else segment.within
+
+
+def _makes_way(kept: Kept, segment: Segment, most: int) -> bool:
+    """Let go of what goes for a segment; False where some of it was used meanwhile, and leaves too little room."""
+    kept.store.let_go([one.key for one in segment.instead])
+    return _has_room(kept, segment, most)
 
 
 def _has_room(kept: Kept, segment: Segment, most: int, going: int = 0) -> bool:

@@ -5,7 +5,7 @@ What is in tests/data/nano came from a first run and legs of two runs at once, e
     python -m tests.nano --continue build/nano --seed 2 --minutes 25 --out build/a --peer build/b  # 3, build/b, build/a
     python -m tests.nano --average build/a build/b --out build/nano
 
-The last leg began with a model of five layers of 256 units that had been made deeper: `--grow FOLDER --out build/nano`.
+One leg began with a model of five layers of 256 units that had been made deeper: `--grow FOLDER --out build/nano`.
 """
 
 import argparse
