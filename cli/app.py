@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -83,6 +84,8 @@ def main() -> None:
     if sys.argv[1:2] in (["idle"], ["watch"]):  # whoever asks, or does anything else, goes first
         os.nice(_GIVING_WAY)
     sys.excepthook = _bug
+    # What a signal leaves of LanceDB's where it comes before a coroutine is begun: of no consequence.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(_ended(sys.argv[1:]))
 

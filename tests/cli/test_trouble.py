@@ -176,3 +176,23 @@ def test_a_signal_ends_ingest_with_its_code_and_loses_nothing(
     assert fresh("ingest", "--vectors", "later").code == 0
     assert acknowledged <= _documents(fresh.folder / "home" / "ledger.db") == 300
     assert fresh("check", "--read-data").code == 0
+
+
+# A signal that comes after LanceDB has made its first coroutine and before it is begun.
+_BETWEEN = """
+import os, sys
+from lancedb.background_loop import BackgroundEventLoop as Loop
+run, number = Loop.run, int(sys.argv.pop())
+Loop.run = lambda loop, begun: (os.kill(os.getpid(), number), run(loop, begun))
+from cli.app import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_says_nothing_of_what_the_tables_had_begun(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-c", _BETWEEN, "ingest", str(DATA / "mail" / "mh"), str(int(sent))]
+    done = subprocess.run(
+        command, env=environment(tmp_path), capture_output=True, check=False, preexec_fn=_interruptible
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
