@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine.models.runtime import load_blas
+
 # A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
@@ -24,6 +26,12 @@ def pytest_collection_finish() -> None:
     """Keep what was imported and collected out of the collector's rounds, each of which would walk 300,000 objects."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fast_products(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Open the BLAS before any test imports MLX, which binds for good to what is there: its own is ten times as slow."""
+    load_blas(tmp_path_factory.mktemp("blas"))
 
 
 @pytest.fixture(scope="session")

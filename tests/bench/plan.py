@@ -109,7 +109,7 @@ ABLATED = [*QUOTED, *ablated(0.85), *ablated(0.80)]
 OTHER_TAUS = [policy for policy in taus() if policy.name not in {one.name for one in ABLATED}]
 WHOLE = (
     Experiment("time", "overall latency, ablation, budget", "135M", ("synthetic",), REAL, 1, 8),
-    Experiment("public", "overall latency, public sets", "135M", PUBLIC, at(TOP, [*FIVE, DRAFTED]), 1, 3),
+    Experiment("public", "overall latency, public sets", "135M", PUBLIC, at(TOP, [*FIVE, DRAFTED, BLOCKS]), 1, 3),
     Experiment("shape", "a second shape of model", "0.5B", ("synthetic",), at(TOP, FOUR), 1, 2),
     Experiment("taus", "sensitivity to the threshold", "quote", ("synthetic",), OTHER_TAUS, 1, 60),
     Experiment("parts", "hits, ablation", "quote", ("synthetic",), ABLATED, 1, 60),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.models import runtime
 from engine.models.caches import length
 from engine.models.drafts import Drafts
 from engine.models.loading import load
@@ -25,7 +24,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Load a small model of random weights."""
     folder = make(tmp_path_factory.mktemp("models") / "llama", KINDS["llama"] | {"tie_word_embeddings": True})
     cache = tmp_path_factory.mktemp("cache")
-    runtime.load_blas(cache)
     return replace(load(folder, name="small", cache=cache, memory_share=0.9), stops=frozenset(), one_line=False)
 
 

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.models import runtime
 from engine.models.loading import load
 from engine.models.meter import Meter, Size, flops
 from engine.models.mlx import Mlx
@@ -23,7 +22,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Load a small model of random weights, with fewer heads of keys than of queries."""
     folder = make(tmp_path_factory.mktemp("models") / "llama", KINDS["llama"] | {"tie_word_embeddings": True})
     cache = tmp_path_factory.mktemp("cache")
-    runtime.load_blas(cache)
     return load(folder, name="small", cache=cache, memory_share=0.9)
 
 

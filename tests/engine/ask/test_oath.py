@@ -17,7 +17,6 @@ from engine.ask.prefill import Kept, Reading, prefill
 from engine.ask.trace import Trace
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from store.kv_files import Tensor, read_header, verify, write
 from tests.demo import NANO
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
@@ -30,7 +29,6 @@ BORDERS = (31, 32, 50, 64, 100)  # tokens that a segment shares with another one
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Give a model: random ones of three architectures, and two that were trained."""
     cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
     name = request.param
     if name == "stories260K":
         folder: Path = request.getfixturevalue("shared") / "models" / name

@@ -20,7 +20,6 @@ from engine.ask.prefill import Kept, Reading, prefill
 from engine.ask.trace import Trace
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from store.kv_files import Tensor, read_header, verify, write
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, OTHERS, make
@@ -32,7 +31,6 @@ LENGTHS = (1, 2, 31, 64, 100, 130)  # tokens of a segment: one takes another way
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Give a random model of an architecture, and the bits that what it has read is kept in."""
     cache, (name, bits) = tmp_path_factory.mktemp("cache"), request.param
-    load_blas(cache)
     folder = make(tmp_path_factory.mktemp("models") / name, (KINDS | OTHERS)[name])
     found = load(folder, name=name, cache=cache, memory_share=0.9)
     return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=bits)

@@ -17,7 +17,6 @@ from engine.idle.segment import Ids, Segment, is_kept, key_of
 from engine.models.loading import load
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from store.kv_counts import KvCounts
 from store.spent import Spent
 from tests.demo import NANO
@@ -33,7 +32,6 @@ SYSTEM, A, B, LAST = (5, 6, 7), (8, 9), (10, 11, 12, 13), (14, 15)
 def model(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Load the model of the tests."""
     cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
     return replace(load(NANO, name="nano", cache=cache, memory_share=0.9), sub_step=4)
 
 

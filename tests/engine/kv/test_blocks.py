@@ -17,7 +17,6 @@ from engine.kv import blocks
 from engine.kv.layers import take
 from engine.kv.rotate import movable
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from store.kv_files import Tensor, read_header, verify, write
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
 from tests.engine.kv.kit import MOVABLE, loaded, through, without
@@ -27,7 +26,6 @@ from tests.engine.kv.kit import MOVABLE, loaded, through, without
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Give a model: random ones with ropes of all sorts, and one that was trained."""
     cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
     return loaded(request.param, tmp_path_factory.mktemp("models"), cache)
 
 

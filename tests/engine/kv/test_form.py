@@ -12,7 +12,6 @@ from engine.ask.prompt import Prompt
 from engine.ask.segments import Segments
 from engine.kv.pieces import block_of, in_blocks
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from tests.demo import NANO
 from tests.engine.kv.kit import loaded
 from tests.nano.batches import batch, row
@@ -27,7 +26,6 @@ def tokenizer() -> Any:
 @pytest.fixture(scope="module")
 def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
     return loaded("nano", cache, cache)
 
 

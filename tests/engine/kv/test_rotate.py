@@ -13,7 +13,6 @@ from engine.kv.layers import take
 from engine.kv.rotate import movable, turned, why_not
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from store.errors import PkbError
 from tests.demo import NANO
 from tests.engine.ask.oath_box import Ids, some
@@ -26,9 +25,7 @@ PLACES = (0, 1, 5, 64, 131, 400)
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("cache")
-    load_blas(found)
-    return found
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module", params=[*MOVABLE, "nano"])

@@ -14,7 +14,6 @@ from engine.kv.pieces import in_blocks
 from engine.kv.rotate import movable
 from engine.kv.trial import Timed, Trial, again, divergence, trial
 from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
 from store.kv_tree import root_of
 from tests.engine.ask.oath_box import Box, some
 from tests.engine.kv.kit import loaded
@@ -23,7 +22,6 @@ from tests.engine.kv.kit import loaded
 @pytest.fixture(scope="module")
 def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
     return loaded("nano", cache, cache)
 
 

@@ -10,18 +10,15 @@ from hypothesis import strategies as st
 
 from engine.models import attention
 from engine.models.loading import load
-from engine.models.runtime import device, load_blas
+from engine.models.runtime import device
 from tests.engine.models.shapes import KINDS, make
 
 MASKS = ("none", "causal", "bool", "added", "by head")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def blas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Load BLAS before anything imports MLX; gives the folder of its cache."""
-    cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
-    return cache
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
 
 
 @settings(max_examples=60, deadline=None)
@@ -72,8 +69,8 @@ def test_a_row_does_not_depend_on_what_lies_behind_the_keys() -> None:
 
 
 @pytest.mark.skipif(device() != "cpu", reason="it stands in on processors")
-def test_a_loaded_model_attends_by_it(tmp_path: Path, blas: Path) -> None:
+def test_a_loaded_model_attends_by_it(tmp_path: Path, scratch: Path) -> None:
     for kind in ("llama", "qwen3", "gemma2"):
-        model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=blas, memory_share=0.9)
+        model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=scratch, memory_share=0.9)
         module = sys.modules[type(model.model).__module__]
         assert getattr(module, "scaled_dot_product_attention", attention.attend) is attention.attend

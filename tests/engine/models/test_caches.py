@@ -14,7 +14,6 @@ from engine.models.caches import Form
 from engine.models.loading import form, load
 from engine.models.mlx import Mlx
 from engine.models.protocols import Unreadable
-from engine.models.runtime import load_blas
 from store.kv_files import verify, write
 from store.kv_header import Header
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
@@ -36,19 +35,16 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def blas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Load BLAS before anything imports MLX; gives the folder of its cache."""
-    cache = tmp_path_factory.mktemp("cache")
-    load_blas(cache)
-    return cache
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module", params=OTHERS)
-def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, blas: Path) -> Mlx:
+def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Mlx:
     """Give a model that does not keep the keys and values of every token."""
     folder = make(tmp_path_factory.mktemp("models") / request.param, OTHERS[request.param])
-    return load(folder, name=request.param, cache=blas, memory_share=0.9)
+    return load(folder, name=request.param, cache=scratch, memory_share=0.9)
 
 
 def filled(seed: int, shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Any:
@@ -120,8 +116,8 @@ def test_settling_changes_nothing_of_what_a_model_says(other: Mlx) -> None:
         token = int(two.argmax())
 
 
-def test_a_running_state_takes_as_much_room_behind_any_segment(tmp_path: Path, blas: Path) -> None:
-    model = load(make(tmp_path / "mamba", OTHERS["mamba"]), name="mamba", cache=blas, memory_share=0.9)
+def test_a_running_state_takes_as_much_room_behind_any_segment(tmp_path: Path, scratch: Path) -> None:
+    model = load(make(tmp_path / "mamba", OTHERS["mamba"]), name="mamba", cache=scratch, memory_share=0.9)
     cache = model.begin()
     sizes = [
         sum(memoryview(one.buffer).nbytes for one in model.cut(cache, 0, length, model.prefill(cache, [5] * length)))
@@ -168,8 +164,8 @@ def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path: Path, blas: Path) -> None:
-    model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=blas, memory_share=0.9)
+def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path: Path, scratch: Path) -> None:
+    model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=scratch, memory_share=0.9)
     cache = model.begin()
     model.prefill(cache, [5] * 40)
     model.expect(cache, 200)
@@ -190,11 +186,13 @@ def test_no_memory_is_made_ready_for_another_form_nor_more_than_may_lie_idle(oth
 
 
 @pytest.mark.parametrize("length", [1, 40, 300])
-def test_what_lies_behind_the_tokens_of_a_loaded_cache_is_never_read(length: int, tmp_path: Path, blas: Path) -> None:
+def test_what_lies_behind_the_tokens_of_a_loaded_cache_is_never_read(
+    length: int, tmp_path: Path, scratch: Path
+) -> None:
     """Not by a token, by a question that fits the room there is, nor by one that a cache has to grow for."""
     import mlx.core as mx
 
-    model = load(make(tmp_path / "llama", KINDS["llama"]), name="llama", cache=blas, memory_share=0.9)
+    model = load(make(tmp_path / "llama", KINDS["llama"]), name="llama", cache=scratch, memory_share=0.9)
     cache = model.begin()
     model.prefill(cache, [7] * 30)
     path = kept(cache, 0, 30, tmp_path / "a.safetensors")
@@ -211,8 +209,8 @@ def test_what_lies_behind_the_tokens_of_a_loaded_cache_is_never_read(length: int
 
 
 @pytest.mark.parametrize("name", ["gemma3", "mamba"])
-def test_a_file_of_a_model_of_another_form_is_unreadable(name: str, tmp_path: Path, blas: Path) -> None:
-    model = load(make(tmp_path / name, OTHERS[name]), name=name, cache=blas, memory_share=0.9)
+def test_a_file_of_a_model_of_another_form_is_unreadable(name: str, tmp_path: Path, scratch: Path) -> None:
+    model = load(make(tmp_path / name, OTHERS[name]), name=name, cache=scratch, memory_share=0.9)
     path = kept(filled(3, [((1, 2, 9, 16), (1, 2, 9, 16))]), 0, 9, tmp_path / "a.safetensors")
     with pytest.raises(Unreadable):
         model.restore([path])

@@ -20,7 +20,7 @@ from engine.models.drafts import Drafts
 from engine.models.loading import load
 from engine.models.mlx import Mlx
 from engine.models.protocols import Frame, LanguageModel
-from engine.models.runtime import Device, device, load_blas
+from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling
 from store.errors import NoModel, PkbError
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, make, write
@@ -36,7 +36,6 @@ Open = Callable[[Path], Mlx]
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     """Give a function that loads a folder; one cache for all, and the environment as it was."""
     cache, before = tmp_path_factory.mktemp("cache"), os.environ.get("TMPDIR")
-    load_blas(cache)  # before `make` imports MLX, whose own multiplies any number of rows alike
     yield lambda folder: load(folder, name=folder.name, cache=cache, memory_share=0.9)
     os.environ.pop("TMPDIR", None)
     os.environ.update({"TMPDIR": before} if before else {})

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.models.protocols import Unreadable
-from engine.models.runtime import load_blas
 from engine.models.straight import read
 from engine.models.tensors import tensor
 from store.kv_files import write
@@ -18,12 +17,6 @@ from store.kv_header import Header
 
 KEY = b"0" * 16
 NAMES = ("0.k", "0.v", "1.k", "1.v")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def blas(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Load BLAS before anything imports MLX."""
-    load_blas(tmp_path_factory.mktemp("cache"))
 
 
 def kept(path: Path, tokens: int, dtype: str = "float32", heads: int = 2, width: int = 8, seed: int = 0) -> Path:
