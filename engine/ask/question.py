@@ -32,9 +32,9 @@ _AUXILIARY = re.compile(
     r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
 )
 _ASKING = (
-    "accord attitud concern describ discuss discussion document email explain group mail meet mention messag "
+    "accord attitud com concern describ discuss discussion document email explain group mail meet mention messag next "
     "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
-    "thought told toward view "
+    "thought told toward upcom view "
 )
 # Words of asking, not of what is asked about: few who said a thing said that they did. In the form that words() gives.
 ASKING_WORDS = frozenset(_ASKING.split())

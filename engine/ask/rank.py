@@ -32,6 +32,7 @@ class Weights:
     date: float = 0.3
     recent: float = 0.2
     neighbour: float = 0.2
+    coming: float = 0.4  # names a day to come, where the next of something is asked for; no public set asks so
 
 
 @dataclass(frozen=True, slots=True)

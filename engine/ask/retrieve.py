@@ -5,12 +5,15 @@ Knows the bank by the protocol below, and neither LanceDB nor files; the only im
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from math import log
 from typing import Protocol
 
 from rank_bm25 import BM25Okapi
 
+from engine.ask.coming import comes
+from engine.ask.occasion import occasion
 from engine.ask.question import ASKING_WORDS, Question
 from engine.ask.rank import Asked, Row, Weights, scores
 from engine.ask.sources import Scored, Source, join
@@ -47,6 +50,7 @@ class Retrieval:
     by_words: int = 100
     by_vector: int = 50
     joined: int = 3
+    dated: int = 30  # best chunks that are looked at for days to come
     floor: float = 0.2  # cosine below which a chunk without a word of the question is not of its matter
     weights: Weights = field(default_factory=Weights)
 
@@ -71,8 +75,10 @@ def retrieve(
         return Retrieved((), (), {}, _covered(totals))
     counted = (*question.words, *question.day_words)
     idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
-    ranked = _ranked(hits, question, idf, totals, settings.weights)
     by_id = {hit.chunk.id: hit for hit, _ in hits}
+    ranked = _ranked(hits, question, idf, totals, settings.weights)
+    if occasion(question, None).coming:
+        ranked = _awaited(ranked, by_id, question.day, settings)
     return Retrieved(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
 
 
@@ -123,7 +129,22 @@ def _ranked(
     by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
     values = scores(rows, by_words, asked, idf, weights)
     ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
-    return sorted(ranked, key=lambda scored: (-scored.score, scored.chunk.id))
+    return sorted(ranked, key=_first)
+
+
+def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: Retrieval) -> list[Scored]:
+    """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
+    best, rest = ranked[: settings.dated], ranked[settings.dated :]
+    named = [comes(one.chunk.text, hits[one.chunk.id].date, today) for one in best]
+    lifted = [
+        replace(one, score=one.score + settings.weights.coming * is_named)
+        for one, is_named in zip(best, named, strict=True)
+    ]
+    return sorted([*lifted, *rest], key=_first)
+
+
+def _first(scored: Scored) -> tuple[float, str]:
+    return -scored.score, scored.chunk.id
 
 
 def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) -> dict[str, float]:

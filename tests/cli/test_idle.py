@@ -36,8 +36,11 @@ def asked_before(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(folder).items():
             patch.setenv(name, value)
-        config = (["config", "set", "idle.when", "always"], ["config", "set", "model.name", str(NANO)])
-        for words in (*(["ask", question] for question in ASKED), *config):
+        config = {"idle.when": "always", "idle.ahead": "2", "model.name": str(NANO)}
+        for words in (
+            *(["ask", question] for question in ASKED),
+            *(["config", "set", *each] for each in config.items()),
+        ):
             assert run(words) == 0
     return folder
 
@@ -151,6 +154,7 @@ def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(night: Pk
 
 
 def test_it_says_nothing_where_there_is_nothing_to_do(night: Pkb) -> None:
+    night("config", "set", "idle.ahead", "0")
     assert night("idle").out.count("\n") == 1
     again = night("idle")
     assert (again.code, again.out, again.err) == (0, "", "")

@@ -178,6 +178,27 @@ def test_a_pool_scores_as_brute_force_over_the_whole_bank(corpus: list[list[str]
     assert bm25(corpus[:size], idf, mean) == pytest.approx(expected)
 
 
+def test_the_next_of_something_is_on_a_day_to_come() -> None:
+    bank = MemoryBank(
+        hits([mail("Concert", f"The {day} concert is on {day}, at seven.") for day in ("3 March", "9 June")])
+    )
+    for day, first in (
+        (datetime(2024, 2, 1, tzinfo=UTC), None),
+        (NOW, "9 June"),
+        (datetime(2025, 1, 1, tzinfo=UTC), None),
+    ):
+        found = retrieve(bank, None, understand("When is the next concert?", day), ANYWHERE, 5, DEFAULT)
+        scores = {one.chunk.text[4:11].strip(): one.score for one in found.ranked}
+        assert len(set(scores.values())) == (2 if first else 1)
+        assert first in (None, max(scores, key=scores.__getitem__))
+
+
+def test_of_what_comes_next_the_matter_counts_and_hardly_the_word() -> None:
+    music = mail("Music", "The concert is in the old church by the river, at seven.")
+    bank = MemoryBank(hits([mail("Repairs", "The next repairs are next Monday, the next next week."), music]))
+    assert asked("When is the next concert?", bank).ranked[0].chunk.document == music.document.id
+
+
 def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared: Path) -> None:
     items = []
     for file in sorted((shared / "data" / "locomo" / "conv-30" / "docs").iterdir()):
