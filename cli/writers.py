@@ -100,11 +100,13 @@ def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "dat
 def _manner(settings: "Settings") -> list[str]:
     """Name what else an answer in words depends on, where it is not as usual."""
     ask, order = settings.ask, settings.kv.order
+    usual = type(ask)()
     return [
         "" if settings.kv.reuse != "blocks" else "blocks",
         "" if order == "document" else f"order {order}",
         "" if ask.whole == "none" else f"{ask.whole} {ask.whole_tokens}",
         f"{bits} bits" if (bits := _bits(settings)) else "",
+        "" if ask.drafts == usual.drafts else f"{ask.drafts} guessed",
     ]
 
 

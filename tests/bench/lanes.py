@@ -64,8 +64,16 @@ def lanes() -> list[int | None]:
 
 
 def ordered(jobs: Sequence[Job], *, limited: bool) -> list[Job]:
-    """Put the longest first, so that all lanes end together; where time is limited, behind what cannot be cut short."""
-    return sorted(jobs, key=lambda job: (limited and job.limited, -job.seconds))
+    """Put the longest first, so that all lanes end together.
+
+    Where time is limited, those that can be cut short come last, the shortest of them first: a round of a long one may
+    take much longer than its share, and the short ones would be left with none.
+    """
+    last = [job for job in jobs if limited and job.limited]
+    return [
+        *sorted((job for job in jobs if job not in last), key=lambda job: -job.seconds),
+        *sorted(last, key=lambda job: job.seconds),
+    ]
 
 
 def work(jobs: Sequence[Job], cores: Sequence[int | None], until: float) -> Generator[Done, None, None]:

@@ -41,11 +41,11 @@ def test_what_a_job_prints_has_its_name_only_where_it_did_not_fail(module: None,
     assert not files["bad"].exists()
 
 
-def test_the_longest_goes_first_but_behind_what_cannot_be_cut_short_where_time_is_limited() -> None:
+def test_the_longest_goes_first_but_of_what_can_be_cut_short_the_shortest() -> None:
     sizes = (("a", 1.0), ("b", 9.0), ("c", 5.0), ("d", 3.0))
     jobs = [Job(name, [], seconds, limited=name in "bd") for name, seconds in sizes]
     assert [job.name for job in ordered(jobs, limited=False)] == ["b", "c", "d", "a"]
-    assert [job.name for job in ordered(jobs, limited=True)] == ["c", "a", "b", "d"]
+    assert [job.name for job in ordered(jobs, limited=True)] == ["c", "a", "d", "b"]
 
 
 def test_nothing_begins_when_it_is_late(module: None, tmp_path: Path) -> None:

@@ -54,6 +54,14 @@ def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answe
     assert ("draft" in steps[0], "draft" in steps[1]) == (True, False)
 
 
+def test_an_answer_with_other_guesses_is_another_answer(words: Pkb) -> None:
+    words("ask", "When is the picnic?")
+    words("config", "set", "ask.drafts", "0")
+    assert words("ask", "When is the picnic?", "--json").row["tier"] == "prefix"
+    words("config", "set", "ask.drafts", "8")
+    assert words("ask", "When is the picnic?", "--json").row["tier"] == "exact"
+
+
 class FirstLine(io.TextIOWrapper):
     """A pipe whose reader leaves after the first line."""
 
