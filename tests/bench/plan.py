@@ -97,7 +97,7 @@ def named(*names: str) -> list[Policy]:
     return [POLICIES[name] for name in names]
 
 
-BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks", "kv.bytes": 1_000_000_000})
+BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks"})
 DRAFTED = varied("ragcache-meancache", "drafts", {"ask.drafts": 8})
 DRAFTLESS = varied("pkb", "no-drafts", {"ask.drafts": 0})
 EIGHT = tuple(POLICIES.values())
