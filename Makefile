@@ -6,8 +6,10 @@ READY  := $(VENV)/.ready
 PLOTS  := $(VENV)/.bench
 SYSTEM := $(shell uname -s)
 EXTRA  := $(if $(filter Linux,$(SYSTEM)),[cpu])
-# One BLAS thread in tests: two of them on a busy machine wait for each other.
-QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+# One BLAS thread in tests: two of them on a busy machine wait for each other. Their processes read what the first one
+# compiled, whatever the shell says: each would take a second more.
+QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
+          PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check fix bench bench-quick nano soak clean
