@@ -10,12 +10,12 @@ from datetime import date, datetime
 
 from engine.ask.dates import WEEKDAYS, Days
 from engine.ask.moments import resolve
-from engine.ask.question import Question
+from engine.ask.question import NEXT, Question
 from engine.ask.spans import MONTH, WEEKDAY, WHICH, Found, Kind, find
 from engine.ask.words import FUNCTION_WORDS, words
 
 _SOME_DAY = rf"(?:\d|{MONTH}|{WEEKDAY}|{WHICH}\b|today|tonight|tomorrow|yesterday)"
-_NEXT = re.compile(r"\b(?:next|upcoming|coming)\b", re.IGNORECASE)
+_NEXT = re.compile(r"\b(?:next|upcoming|coming)\b", re.IGNORECASE)  # in a text
 _COMING = ("date", "time", "place")  # what is asked for of an occasion that is the next
 # From Monday to Friday, Monday-Friday: days of every week.
 _WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}", re.IGNORECASE)
@@ -95,10 +95,10 @@ def occasion(question: Question, kind: Kind | None, since: date | None = None) -
     """Give the days that a question names; for the next of something, all from the day on that asks, or `since`."""
     if question.dates:
         return NONE if _BOUNDED.search(question.text) else _named(question)
-    coming = _NEXT.search(question.text) if (kind or question.asked) in _COMING else None
+    coming = NEXT.search(question.text) if (kind or question.asked) in _COMING else None
     if coming is None:
         return NONE
-    named = frozenset(words(coming.group()))
+    named = frozenset(words(coming.group().split()[-1]))
     days = Days(since or question.day, date.max)
     return Occasion((days,), named, frozenset(question.content) - named, coming=True)
 

@@ -53,6 +53,9 @@ POLITE = re.compile(
 _PAST = re.compile(
     r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
 )
+# The next of something: not what stands next to it, and not who is coming. `moving` finds all of these too, so that
+# what depends on the day is kept for a day.
+NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
 _SOME_DAY = date(2000, 1, 1)  # with days before and after it
 _NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
@@ -72,6 +75,11 @@ class Question:
     def current(self) -> bool:
         """Tell whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
         return self.asked != "other" and not self.dates and not self.past
+
+    @property
+    def coming(self) -> bool:
+        """Tell whether it asks for the day, the hour or the place of the next of something."""
+        return self.asked in ("date", "time", "place") and not self.dates and NEXT.search(self.text) is not None
 
     @property
     def past(self) -> bool:

@@ -12,8 +12,6 @@ from typing import Protocol
 
 from rank_bm25 import BM25Okapi
 
-from engine.ask.coming import comes
-from engine.ask.occasion import occasion
 from engine.ask.question import ASKING_WORDS, Question
 from engine.ask.rank import Asked, Row, Weights, scores
 from engine.ask.sources import Scored, Source, join
@@ -77,7 +75,7 @@ def retrieve(
     idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
     by_id = {hit.chunk.id: hit for hit, _ in hits}
     ranked = _ranked(hits, question, idf, totals, settings.weights)
-    if occasion(question, None).coming:
+    if question.coming:
         ranked = _awaited(ranked, by_id, question.day, settings)
     return Retrieved(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
 
@@ -134,6 +132,8 @@ def _ranked(
 
 def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: Retrieval) -> list[Scored]:
     """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
+    from engine.ask.coming import comes  # patterns that few questions need, and compiling them takes a while
+
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
     named = [comes(one.chunk.text, hits[one.chunk.id].date, today) for one in best]
     lifted = [

@@ -69,11 +69,12 @@ def ordered(jobs: Sequence[Job], *, limited: bool) -> list[Job]:
     Where time is limited, those that can be cut short come last, the shortest of them first: a round of a long one may
     take much longer than its share, and the short ones would be left with none.
     """
-    last = [job for job in jobs if limited and job.limited]
-    return [
-        *sorted((job for job in jobs if job not in last), key=lambda job: -job.seconds),
-        *sorted(last, key=lambda job: job.seconds),
-    ]
+
+    def place(job: Job) -> tuple[bool, float]:
+        last = limited and job.limited
+        return last, job.seconds if last else -job.seconds
+
+    return sorted(jobs, key=place)
 
 
 def work(jobs: Sequence[Job], cores: Sequence[int | None], until: float) -> Generator[Done, None, None]:

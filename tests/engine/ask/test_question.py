@@ -220,3 +220,20 @@ def test_what_is_said_out_of_politeness_asks_nothing(before: str) -> None:
 )
 def test_a_near_day_has_the_words_that_a_text_may_name_it_by(text: str, expected: str) -> None:
     assert understand(text, NOW).day_words == tuple(words(expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "coming"),
+    [
+        ("When is the next concert?", True),
+        ("Where is our coming concert?", True),
+        ("what time is the upcoming rehearsal", True),
+        ("When is Ann coming to the concert?", False),
+        ("Where is the house next to the church?", False),
+        ("When is the concert next week?", False),
+        ("What is the next concert about?", False),
+    ],
+)
+def test_what_asks_for_the_next_of_something_has_an_answer_of_one_day(text: str, coming: bool) -> None:
+    assert understand(text, NOW).coming is coming
+    assert moves(text) or not coming

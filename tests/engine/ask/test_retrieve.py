@@ -1,5 +1,7 @@
 """Retrieval over a bank in memory."""
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
@@ -191,6 +193,12 @@ def test_the_next_of_something_is_on_a_day_to_come() -> None:
         scores = {one.chunk.text[4:11].strip(): one.score for one in found.ranked}
         assert len(set(scores.values())) == (2 if first else 1)
         assert first in (None, max(scores, key=scores.__getitem__))
+
+
+def test_the_patterns_of_dates_wait_for_a_question_that_needs_them() -> None:
+    code = "import engine.ask.retrieve, sys; print('engine.ask.spans' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_of_what_comes_next_the_matter_counts_and_hardly_the_word() -> None:
