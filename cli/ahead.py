@@ -7,7 +7,7 @@ from cli import out
 from cli.plain import one_line, size
 
 if TYPE_CHECKING:
-    from cli.idle import Report
+    from cli.idle_run import Report
     from engine.idle.night import Done
     from store.spent import Paid, Spent
 

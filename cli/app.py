@@ -138,7 +138,7 @@ def _run(args: list[str], *, as_json: bool) -> int:
     except BrokenPipeError:
         raise
     except _from_outside() as error:
-        from cli.trouble import explain
+        from store.errors import explain
 
         sys.stdout.flush()  # where this fails too, it is what failed
         if (known := explain(error)) is None:

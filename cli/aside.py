@@ -119,10 +119,9 @@ def _link(source: Path, folder: Path, pattern: str, but: str = "") -> None:
 
 def _read(own: Session, mail: Path) -> None:
     """Read the messages, and embed them where there is an embedder."""
-    from cli.ingest import read
     from store.catalogue import Root
 
-    read(own, [Root(str(mail), "example", "mail")], [], prune=False, quiet=True)
+    deeds.ingest(own, [Root(str(mail), "example", "mail")], [], prune=False)
     try:
         for _ in deeds.embed(own):
             pass

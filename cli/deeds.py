@@ -1,8 +1,10 @@
 """What commands do with an open session, one function each. Prints nothing."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.session import Session
@@ -10,13 +12,13 @@ from store.errors import PkbError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from engine.ask.evidence import Evidence
     from engine.health import Check
     from engine.ingest.embed import Embedded
-    from engine.ingest.ingest import Ingest, Settled
-    from engine.models.protocols import Vectors
+    from engine.ingest.ingest import Ingest, Settled, Summary
+    from store.catalogue import Root
+    from store.hits import Vectors
     from store.integrity import Finding
     from store.records import Scope
 
@@ -118,15 +120,44 @@ def examine(opened: Session) -> "Iterator[Check]":
 
 def _bad(name: str, error: Exception) -> "Check":
     """Make a finding of what keeps commands from working."""
-    from cli.trouble import explain
     from engine.health import Check
+    from store.errors import explain
 
     known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
     message, step = known or ("it cannot be opened", None)
     return Check(name, "bad", message, None if step == "pkb doctor" else step)
 
 
-def ingest(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
+OnProgress = Callable[[str, int, int | None], None]  # a step's name, how far it is, and how far it goes, if known
+
+
+def ingest(
+    opened: Session,
+    roots: "Sequence[Root]",
+    missing: "Sequence[Root]",
+    *,
+    prune: bool,
+    on_progress: OnProgress = lambda *_: None,
+    settled: "Settled | None" = None,
+) -> "tuple[Summary, list[Root]]":
+    """Bring every root up to date; returns the missing ones whose documents were kept."""
+    run = ingest_run(opened, prune=prune, settled=settled)
+    with opened.locks.writer():
+        # A single file is no disk: where its folder is there and it is not, it was removed.
+        lost = [root for root in missing if prune or _was_a_file(opened, root)]
+        for root in lost:
+            run.let_go(root)
+        for root in roots:
+            for progress in run.run(root):
+                on_progress(progress.step, progress.done, progress.total)
+    return run.summary, [root for root in missing if root not in lost]
+
+
+def _was_a_file(opened: Session, root: "Root") -> bool:
+    return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
+
+
+def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
     from engine.ingest.ingest import Guard, Ingest
     from engine.ingest.limits import Limits

@@ -1,6 +1,5 @@
 """`pkb ingest`: reads folders, shows how far it is, and sums up."""
 
-import os
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from cli.session import Session, session
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ingest.ingest import Settled, Summary
+    from engine.ingest.ingest import Summary
     from store.catalogue import Root
 
 _LISTED = 10
@@ -57,7 +56,8 @@ def ingest(
     with session() as opened:
         roots, missing = choose(opened, paths or [], kind, collection)
         opened.make()
-        summary, missing = read(opened, roots, missing, prune=prune, quiet=as_json)
+        with bars(quiet=as_json) as tick:
+            summary, missing = deeds.ingest(opened, roots, missing, prune=prune, on_progress=tick)
         if not as_json:
             _show(opened, summary)
         left = _embed(opened, vectors, quiet=as_json)
@@ -91,32 +91,6 @@ def root_at(path: str, before: "dict[str, Root]", kind: str | None, collection: 
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
     usual = Root(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
     return Root(path, collection or usual.collection, kind or usual.kind)
-
-
-def read(
-    opened: Session,
-    roots: "Sequence[Root]",
-    missing: "Sequence[Root]",
-    *,
-    prune: bool,
-    quiet: bool,
-    settled: "Settled | None" = None,
-) -> "tuple[Summary, list[Root]]":
-    """Bring every root up to date; gives the missing ones that were not let go of."""
-    run = deeds.ingest(opened, prune=prune, settled=settled)
-    with opened.locks.writer(), bars(quiet=quiet) as tick:
-        # A single file is no disk: where its folder is there and it is not, it was removed.
-        lost = [root for root in missing if prune or _was_a_file(opened, root)]
-        for root in lost:
-            run.let_go(root)
-        for root in roots:
-            for progress in run.run(root):
-                tick(progress.step, progress.done, progress.total)
-    return run.summary, [root for root in missing if root not in lost]
-
-
-def _was_a_file(opened: Session, root: "Root") -> bool:
-    return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
 
 
 def _embed(opened: Session, when: When, *, quiet: bool) -> int:

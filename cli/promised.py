@@ -41,10 +41,10 @@ def _history(own: Session) -> dict[str, Any]:
 
 def _idle(own: Session) -> dict[str, Any]:
     """Plan as `pkb idle --dry-run` does."""
-    from cli.idle import Asked, work
+    from cli.idle_run import Asked, work
 
     asked = Asked(time.monotonic(), _NIGHT_S, units=sys.maxsize, predictions=sys.maxsize, dry_run=True, force=False)
-    report = work(own, asked, quiet=True)
+    report = work(own, asked)
     units = [done.unit for done in report.done]
     return {
         "reason": report.reason,

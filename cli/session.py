@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from engine.ask.similar import Rules
     from engine.ask.trace import Trace
     from engine.ask.whole import Whole
-    from engine.models.protocols import Embedder, Vectors
+    from engine.models.protocols import Embedder
     from engine.settings import Settings
     from store.bank_vectors import QuestionVectors
     from store.catalogue import Catalogue
+    from store.hits import Vectors
     from store.home import Home
     from store.knowledge import Knowledge
     from store.ledger import Ledger

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import deeds
-from cli.ingest import read, root_at
+from cli.ingest import root_at
+from cli.progress import bars
 from cli.session import Session, session
 from cli.tidings import Tidings
 from store.errors import Locked, NoModel
@@ -86,13 +87,14 @@ class Vigil:
     def _bring(self, opened: Session, due: "Due") -> "tuple[Summary, str]":
         """Read a folder, or the whole root where so many have gone from the folder that only that can tell."""
         if not Path(due.root).exists():
-            return read(opened, [], [self._roots[due.root]], prune=False, quiet=True)[0], due.root
+            return deeds.ingest(opened, [], [self._roots[due.root]], prune=False)[0], due.root
         known = {root.path: root for root in opened.catalogue.roots()}
         before = {due.root: self._roots[due.root], **known, **self._unread}
         settled = None if due.every else partial(self._settled, [opened.home.data, opened.home.cache])
         for where in dict.fromkeys((due.folder, due.root)):
             root = root_at(where, before, None, None)
-            summary, _ = read(opened, [root], [], prune=False, quiet=self._tidings.as_json, settled=settled)
+            with bars(quiet=self._tidings.as_json) as tick:
+                summary, _ = deeds.ingest(opened, [root], [], prune=False, on_progress=tick, settled=settled)
             if not summary.refused:
                 break
         return summary, where

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from cli import deeds
 from cli.given import duration
-from cli.ingest import choose, read
+from cli.ingest import choose
 from cli.queue import queue
 from cli.session import session
 from store.errors import Locked
@@ -75,7 +76,7 @@ def start(
         opened.make()
         aside = [str(folder) for folder in (opened.home.data, opened.home.cache)]
         with suppress(Locked):  # else the next time
-            read(opened, [], missing, prune=False, quiet=True)
+            deeds.ingest(opened, [], missing, prune=False)
     with Follow(pace, polling=polling, aside=aside) as follow:
         vigil = Vigil(follow, pace, Tidings(as_json=as_json), embeds=embeds, queue=queue)
         for root in (*roots, *missing):

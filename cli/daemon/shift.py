@@ -14,7 +14,7 @@ from cli.session import Session
 
 if TYPE_CHECKING:
     from cli.daemon.turns import Job
-    from cli.idle import Asked, Report
+    from cli.idle_run import Asked, Report
     from engine.idle.night import Done
 
 
@@ -42,7 +42,7 @@ def work(opened: Session, asked: "Asked", here: "Callable[[], Report]") -> "Repo
 
 def done_here(job: "Job", opened: Session, here: "Callable[[Session, Asked], Report]") -> None:
     """Do a night's work for a command that asks this process for it."""
-    from cli.idle import Asked
+    from cli.idle_run import Asked
 
     asked = unpack(Asked, job.frame.get("asked"))
     job.tell("done", {"report": _packed(here(opened, asked))})
@@ -61,7 +61,7 @@ def _row(one: "Done") -> Any:
 
 def _report(values: Any) -> "Report":
     """Read a report; Broken where it is none."""
-    from cli.idle import Report
+    from cli.idle_run import Report
     from engine.idle.night import Done
     from engine.idle.units import DONE, Unit
     from store.spent import Paid, Spent

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from threading import Condition, Thread
 from typing import Any
 
@@ -181,11 +180,11 @@ class Turns(Thread):
 
     def _night(self, job: Job) -> None:
         from cli.daemon.shift import done_here
-        from cli.idle import work
+        from cli.idle_run import work
 
         opened = self._desk.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
-        done_here(job, opened, partial(work, quiet=True))
+        done_here(job, opened, work)
 
     def _release(self, job: Job) -> None:
         from engine.models.memory import release

@@ -15,7 +15,7 @@ from store.ledger import Ledger
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
-    from engine.models.protocols import Vectors
+    from store.hits import Vectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from engine.ask.retrieve import Bank, Retrieval, retrieve
 from engine.ask.sources import Source as Found
 from engine.ask.trace import Trace
 from engine.ask.whole import Threads, Whole, bring, widened
-from engine.models.protocols import Embedder, Vectors
+from engine.models.protocols import Embedder
 from store.catalogue import Catalogue
-from store.hits import Hit
+from store.hits import Hit, Vectors
 from store.records import Chunk, Place, Scope
 
 _COPIES = 3  # named beside a source

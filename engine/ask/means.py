@@ -14,8 +14,8 @@ from store.records import Scope
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
-    from engine.models.protocols import Vectors
     from store.bank_vectors import QuestionVectors
+    from store.hits import Vectors
 
 Say = Callable[[str], None]  # is given more of an answer while it is written
 

@@ -16,8 +16,7 @@ from engine.ask.question import ASKING_WORDS, Question
 from engine.ask.rank import Asked, Row, Weights, scores
 from engine.ask.sources import Scored, Source, join
 from engine.ask.words import FUNCTION_WORDS, words
-from engine.models.protocols import Vectors
-from store.hits import Hit, Totals
+from store.hits import Hit, Totals, Vectors
 from store.records import Scope
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.models.protocols import Embedder, Vectors
+from engine.models.protocols import Embedder
 from store.errors import Locked
+from store.hits import Vectors
 from store.locks import Locks
 from store.tables import Row
 from store.vectors import VectorStore

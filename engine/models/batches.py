@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 
 WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly kept
 

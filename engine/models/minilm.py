@@ -15,9 +15,9 @@ from engine.models.bert import Bert, encode, from_tensors
 from engine.models.catalog import EMBEDDER
 from engine.models.digests import digest
 from engine.models.place import find
-from engine.models.protocols import Vectors
 from engine.models.weights import open_tensors
 from store.errors import NoModel
+from store.hits import Vectors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

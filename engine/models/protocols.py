@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from engine.models.drafts import Drafts
+from store.hits import Vectors
 from store.kv_files import Tensor
-
-Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):

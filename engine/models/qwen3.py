@@ -15,8 +15,8 @@ from engine.models import runtime
 from engine.models.batches import Tokens, batches, in_order
 from engine.models.catalog import architecture
 from engine.models.place import Local, find, fingerprint
-from engine.models.protocols import Vectors
 from store.errors import NoModel, PkbError, UsageError
+from store.hits import Vectors
 
 if TYPE_CHECKING:
     from engine.models.tokens import Tokens as Vocabulary

@@ -13,9 +13,9 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.models.protocols import Vectors
 from store.bank import Bank, Kept
 from store.bank_vectors import Near, QuestionVectors
+from store.hits import Vectors
 from store.ledger import Ledger, open_ledger
 
 WIDTH, CENTRES, ROUNDS = 384, 1000, 60

@@ -34,9 +34,9 @@ from engine.ask.similar import Rules, Similar
 from engine.ask.trace import Trace
 from engine.ask.write import quotable, write
 from engine.models.minilm import MiniLM
-from engine.models.protocols import Vectors
 from store.bank import Bank
 from store.bank_vectors import QuestionVectors
+from store.hits import Vectors
 from store.ledger import open_ledger
 from store.records import Scope
 from tests.bench.hits import LEAST, NOW, SETS, Case, K, paired, rows

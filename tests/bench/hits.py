@@ -25,7 +25,7 @@ from engine.ask.quote import Quote, QuoteSettings, quote
 from engine.ask.retrieve import Retrieval, retrieve
 from engine.ask.verify import unsupported
 from engine.models.minilm import MiniLM
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 from store.records import Scope
 from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load

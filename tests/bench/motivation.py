@@ -21,7 +21,7 @@ from engine.ask.prompt import in_document_order
 from engine.ask.question import understand
 from engine.ask.segments import candidates
 from engine.ask.trace import Trace
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 from tests.bench.corpora import CORPORA, Query, User, same, users
 from tests.bench.homes import opened, pkb
 from tests.bench.living import NOW, SHARED

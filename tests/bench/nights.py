@@ -19,8 +19,8 @@ from engine.ask.retrieve import Retrieval, retrieve
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
 from engine.ingest.limits import Limits
-from engine.models.protocols import Embedder, Vectors
-from store.hits import Hit
+from engine.models.protocols import Embedder
+from store.hits import Hit, Vectors
 from store.records import Scope
 from tests.bench.retrieval import kept
 from tests.engine.ask.bank import Item, MemoryBank, embedded

@@ -25,9 +25,9 @@ from engine.ask.question import understand
 from engine.ask.trace import Trace
 from engine.ask.verify import unsupported
 from engine.ask.write import quotable, write
-from engine.models.protocols import Vectors
 from store.bank import Bank
 from store.bank_vectors import QuestionVectors
+from store.hits import Vectors
 from store.kv_tree import root_of
 from store.tables import Tables
 from tests.bench import bank

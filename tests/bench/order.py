@@ -21,8 +21,8 @@ from engine.ask.question import understand
 from engine.ask.retrieve import Retrieval, retrieve
 from engine.ask.segments import chunk_ids, system_ids
 from engine.models.minilm import MiniLM
-from engine.models.protocols import Embedder, Frame, Vectors
-from store.hits import Hit
+from engine.models.protocols import Embedder, Frame
+from store.hits import Hit, Vectors
 from store.kv_match import path_keys
 from store.kv_tree import Key, root_of
 from store.records import Scope

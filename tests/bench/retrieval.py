@@ -25,7 +25,8 @@ from engine.ingest.chunking import chunk, embedded_text
 from engine.ingest.files import read
 from engine.ingest.limits import Limits
 from engine.models.minilm import MiniLM
-from engine.models.protocols import Embedder, Vectors
+from engine.models.protocols import Embedder
+from store.hits import Vectors
 from store.records import Chunk, Scope
 from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
 

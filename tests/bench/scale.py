@@ -21,8 +21,8 @@ from cli.session import Session
 from engine.ask.question import understand
 from engine.ask.retrieve import Retrieval, bm25, inverse_frequencies, retrieve
 from engine.ask.words import words
-from engine.models.protocols import Vectors
 from store.entry import Entry
+from store.hits import Vectors
 from store.reading import Reader
 from store.records import Chunk, Document, Scope
 from store.vectors import VectorStore

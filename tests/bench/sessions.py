@@ -108,7 +108,7 @@ def replayed(user: Path, most: int, every: int) -> dict[str, Tally]:
 def ingest(session: Session, docs: Path) -> None:
     """Bring the home up to date, vectors too."""
     with session.locks.writer():
-        for _ in deeds.ingest(session, prune=False).run(Root(str(docs), "docs", "transcript")):
+        for _ in deeds.ingest_run(session, prune=False).run(Root(str(docs), "docs", "transcript")):
             pass
     for _ in deeds.embed(session):
         pass

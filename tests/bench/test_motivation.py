@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 from tests.bench.corpora import Query, User
 from tests.bench.motivation import (
     TITLES,

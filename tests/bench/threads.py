@@ -22,7 +22,7 @@ from engine.ask.whole import Whole, bring, widened
 from engine.ingest.files import read
 from engine.ingest.limits import Limits
 from engine.models.minilm import MiniLM
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 from store.ledger import open_ledger
 from store.records import Chunk, Document, Scope
 from store.threads import thread_of

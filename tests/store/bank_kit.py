@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.models.protocols import Vectors
 from store.bank import Bank, Kept, State
 from store.bank_vectors import QuestionVectors
+from store.hits import Vectors
 from store.ledger import Ledger
 
 WIDTH, EMBEDDER, BUDGET, LEAST = 8, "embedder-1", 1 << 20, 0.85

@@ -12,9 +12,9 @@ from zlib import crc32
 
 import numpy as np
 
-from engine.models.protocols import Vectors
 from store.catalogue import Catalogue
 from store.entry import Entry
+from store.hits import Vectors
 from store.home import Home
 from store.integrity import Finding, examine
 from store.knowledge import Knowledge

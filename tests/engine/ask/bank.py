@@ -8,8 +8,7 @@ from math import log
 import numpy as np
 
 from engine.ask.searched import searched
-from engine.models.protocols import Vectors
-from store.hits import Hit, Totals
+from store.hits import Hit, Totals, Vectors
 from store.records import Chunk, Document, Scope
 
 

@@ -13,8 +13,7 @@ from engine.ask.evidence import Evidence
 from engine.ask.means import Answered, Manner, Means, Say, Written
 from engine.ask.question import Question
 from engine.ask.trace import Trace
-from engine.models.protocols import Vectors
-from store.hits import Hit
+from store.hits import Hit, Vectors
 from store.ledger import Ledger
 from store.reading import Reader
 from store.records import Scope

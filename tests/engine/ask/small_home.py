@@ -15,8 +15,8 @@ from engine.ask.means import Answered, Manner, Means
 from engine.ask.similar import Rules
 from engine.ask.words import words
 from engine.ingest.ingest import Ingest
-from engine.models.protocols import Vectors
 from store.catalogue import Root
+from store.hits import Vectors
 from store.ledger import open_ledger
 from store.records import Scope
 from tests.store.kit import HashEmbedder
@@ -79,7 +79,7 @@ class SmallHome:
 
 def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: bool = True) -> Ingest:
     """Bring the home up to date with the folder."""
-    run = deeds.ingest(session, prune=True)
+    run = deeds.ingest_run(session, prune=True)
     with session.locks.writer():
         for _ in run.run(Root(str(mail), collection, None)):
             pass

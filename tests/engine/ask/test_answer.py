@@ -14,10 +14,10 @@ from engine.ask.means import Answered, Manner, Means, Say, Written
 from engine.ask.question import Question
 from engine.ask.reply import Reply
 from engine.ask.trace import Trace
-from engine.models.protocols import Vectors
 from store.bank import Bank
 from store.errors import UsageError
 from store.history import History
+from store.hits import Vectors
 from store.ledger import Ledger, open_ledger
 from store.notices import Notice, Notices
 from store.records import Scope

@@ -21,7 +21,7 @@ from engine.ask.words import words
 from engine.ingest.chunking import chunk
 from engine.ingest.limits import Limits
 from engine.ingest.transcripts import read_transcript
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 from store.records import Document, Passage, Scope
 from tests.engine.ask.bank import Item, MemoryBank, hits
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.ingest import embed as module
 from engine.ingest.embed import Embedded, embed
-from engine.models.protocols import Vectors
+from store.hits import Vectors
 from store.locks import Locks
 from tests.engine.ingest.box import Box, mail
 from tests.store.kit import HashEmbedder, Killed
