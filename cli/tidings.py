@@ -1,10 +1,12 @@
 """What `pkb watch` tells, a line an event, for a person or as JSON. Names files and numbers, never what is in them."""
 
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from cli import out
 from cli.plain import count, line
+from cli.progress import Tick, bars
 
 if TYPE_CHECKING:
     from engine.ingest.follow import Followed
@@ -57,6 +59,10 @@ class Tidings:
     def queued(self) -> None:
         """Say that work was left for the night."""
         self._tell("queued", None, said="work queued for pkb idle")
+
+    def progress(self) -> AbstractContextManager[Tick]:
+        """Return a context that shows bars on a terminal."""
+        return bars(quiet=self.as_json)
 
     def _tell(
         self,

@@ -4,25 +4,49 @@ import gc
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cli import deeds
 from cli.ingest import root_at
-from cli.progress import bars
 from cli.session import Session, session
-from cli.tidings import Tidings
 from store.errors import Locked, NoModel
 
 if TYPE_CHECKING:
-    from engine.ingest.follow import Follow
+    from engine.ingest.follow import Follow, Followed
     from engine.ingest.ingest import Summary
     from engine.ingest.unrest import Due, Pace
     from store.catalogue import Root
     from store.records import FileState
 
 Queue = Callable[[Session], None]
+
+
+class WatchListener(Protocol):
+    """Is told of what a watcher does; every method returns at once."""
+
+    def followed(self, one: "Followed") -> None:
+        """Say how a root is followed from now on, or that it is not there."""
+
+    def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
+        """Say what was read in a folder; `always` is set at the first time, when even no change is worth a word."""
+
+    def embedded(self, done: int, left: int) -> None:
+        """Say how many chunks were embedded, and how many are left."""
+
+    def put_off(self, path: str, why: str) -> None:
+        """Say that reading waits, and for what."""
+
+    def without_model(self, error: NoModel) -> None:
+        """Say that nothing is embedded."""
+
+    def queued(self) -> None:
+        """Say that work was queued for the next idle run."""
+
+    def progress(self) -> AbstractContextManager[deeds.OnProgress]:
+        """Return a context in which progress is shown."""
 
 
 class Vigil:
@@ -32,12 +56,12 @@ class Vigil:
         self,
         follow: "Follow",
         pace: "Pace",
-        tidings: Tidings,
+        listener: WatchListener,
         *,
         embeds: bool = True,
         queue: Queue | None = None,
     ) -> None:
-        self._follow, self._pace, self._tidings = follow, pace, tidings
+        self._follow, self._pace, self._listener = follow, pace, listener
         self._embeds, self._queue = embeds, queue
         self._roots: dict[str, Root] = {}
         self._unread: dict[str, Root] = {}  # whose collection and kind are not in the catalogue yet
@@ -46,12 +70,12 @@ class Vigil:
     def add(self, root: "Root") -> None:
         """Follow a root."""
         self._roots[root.path] = self._unread[root.path] = root
-        self._tidings.followed(self._follow.add(root.path))
+        self._listener.followed(self._follow.add(root.path))
 
     def turn(self) -> None:
         """Do the next thing there is to do, or wait for one, a beat at most."""
         for followed in self._follow.beat():
-            self._tidings.followed(followed)
+            self._listener.followed(followed)
         if due := self._follow.due():
             for one in due:
                 self._read(one)
@@ -72,14 +96,14 @@ class Vigil:
                 left = deeds.missing_vectors(opened) if summary.kept else None
         except Locked as busy:
             self._follow.touch(due.root, due.folder)
-            self._tidings.put_off(due.root, busy.message)
+            self._listener.put_off(due.root, busy.message)
             return
         seconds = time.monotonic() - began
         if summary.waiting:
             self._follow.touch(due.root, due.folder)
         if where == due.root:
             self._follow.looked(due.root, seconds)
-        self._tidings.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
+        self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
         self._unembedded |= self._embeds
         if self._queue and (summary.kept or summary.removed):
             self._since = time.monotonic()
@@ -93,7 +117,7 @@ class Vigil:
         settled = None if due.every else partial(self._settled, [opened.home.data, opened.home.cache])
         for where in dict.fromkeys((due.folder, due.root)):
             root = root_at(where, before, None, None)
-            with bars(quiet=self._tidings.as_json) as tick:
+            with self._listener.progress() as tick:
                 summary, _ = deeds.ingest(opened, [root], [], prune=False, on_progress=tick, settled=settled)
             if not summary.refused:
                 break
@@ -122,11 +146,11 @@ class Vigil:
                             break
         except NoModel as error:
             self._embeds = False
-            self._tidings.without_model(error)
+            self._listener.without_model(error)
         except Locked:
             self._unembedded = True
         if done:
-            self._tidings.embedded(done, left)
+            self._listener.embedded(done, left)
         gc.collect()  # what embedding took is not wanted for hours
 
     def _offer(self) -> None:
@@ -143,4 +167,4 @@ class Vigil:
         except NoModel:
             pass  # there is nobody to work either: `pkb idle` says so
         else:
-            self._tidings.queued()
+            self._listener.queued()
