@@ -20,6 +20,7 @@ class Cited:
 
     quotes: tuple[str, ...]
     stands: bool
+    first: int | None = None  # the index of the first source that bears it
 
 
 def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int], *, words_first: bool = False) -> Cited:
@@ -38,7 +39,7 @@ def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int],
     named = list(dict.fromkeys(shown[number - 1] for number in said.cited if 0 < number <= len(shown)))
     if not telling:  # "Yes"
         bearing = named or list(shown[:1])
-        return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing))
+        return Cited(_quotes(reads, bearing, telling, question), bool(bearing), next(iter(bearing), None))
     asked = frozenset(words(question)) - FUNCTION_WORDS
     in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
     held = {index: len(telling & found) for index, found in in_sources.items()}
@@ -47,7 +48,8 @@ def cite(said: Said, question: str, reads: Sequence[Read], shown: Sequence[int],
     if not bearing and any(held.values()):
         bearing = [max(held, key=lambda index: (held[index], -index))]
     judged = any(asked & found for found in in_sources.values())
-    return Cited(_quotes(reads, bearing, telling, question), stands=bool(bearing) or (bool(named) and not judged))
+    stands = bool(bearing) or (bool(named) and not judged)
+    return Cited(_quotes(reads, bearing, telling, question), stands, next(iter(bearing or named), None))
 
 
 def _telling(answer: str, question: str) -> frozenset[str]:

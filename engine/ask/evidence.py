@@ -56,10 +56,11 @@ class Evidence:
     brought: frozenset[str] = frozenset()
     nearest: tuple[float, ...] = ()  # cosines of the chunks looked at, nearest first
 
-    def sources(self, quotes: Sequence[str]) -> tuple[Source, ...]:
-        """Give all places, best first, each with what is quoted of it: one quote a read."""
-        pairs = zip(self.reads, quotes, strict=True)
-        return tuple(replace(source, quote=quote) for read, quote in pairs for source in read.sources)
+    def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
+        """Return all places, each with its quote (one a read): those of the read at index `lead`, then by rank."""
+        pairs = list(zip(self.reads, quotes, strict=True))
+        ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
+        return tuple(replace(source, quote=quote) for read, quote in ordered for source in read.sources)
 
 
 class ReadBank(Bank, Threads, Protocol):

@@ -77,13 +77,14 @@ def generate(
         if said.answer and cited.stands and not any(cited.quotes):
             trace.notices.append("no word of the answer stands in its sources: check it")
     reused, count = sum(written.read.reused), segments.count
+    lead = (cited.first or 0) if cited.stands else 0
     reply = Reply(
         question=question.text,
         answer=said.answer if cited.stands else None,
         tier=_tier(reading) if reused else "full",
         writer="model",
         model=name,
-        sources=evidence.sources(cited.quotes),
+        sources=evidence.sources(cited.quotes, lead),
         ms=trace.ms() | {"first_token": written.first_ms},
         tokens={
             "prompt": count,
@@ -92,6 +93,7 @@ def generate(
             "generated": written.tokens,
             "guessed": written.guessed,
         },
+        lead=lead,
     )
     return Written(reply, partial(_keep, written.read, held))
 

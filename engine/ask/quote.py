@@ -53,7 +53,8 @@ class Quote:
     """An answer in the words of its sources, or None where they hold none.
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
-    each an exact part of its text ("" where that has none). `resolved` says what a relative date means.
+    each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
+    says what a relative date means.
     """
 
     answer: str | None
@@ -78,6 +79,8 @@ def quote(question: Question, reads: Sequence[Read], settings: QuoteSettings | N
     said = say(question, reads, found, kind, settings.forms) if answers else None
     if said is None:
         return Quote(None, None, None, quotes, supported)
+    own = said.quote or quotes[said.source]
+    quotes = (*quotes[: said.source], own, *quotes[said.source + 1 :])
     return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved)
 
 

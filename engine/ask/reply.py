@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, or the finding that there is none, with the sources that were read, best first."""
+    """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank."""
 
     question: str
     answer: str | None
@@ -48,6 +48,7 @@ class Reply:
     age_s: float | None = None
     stale: bool = False
     tokens: dict[str, int] | None = None
+    lead: int = 0  # the rank, from 0, of the first source
 
     def to_json(self) -> dict[str, Any]:
         """Give the contract's object."""
@@ -75,11 +76,13 @@ def freeze(reply: Reply) -> str:
     return json.dumps(kept)  # escaped: file names need not be text
 
 
-def relocate(frozen: str, sources: Callable[[Sequence[str]], Sequence[Source]]) -> str:
-    """Give what is kept of a reply with other sources: `sources` makes them from the quote of each passage read."""
+def relocate(frozen: str, sources: Callable[[Sequence[str], int], Sequence[Source]]) -> str:
+    """Return a kept reply with other sources; `sources` takes the quotes by rank, and the rank of the first source."""
     kept = json.loads(frozen)
-    quotes = [source["quote"] for source in kept["sources"] if not source["copy"]]
-    return json.dumps(kept | {"sources": [asdict(source) for source in sources(quotes)]})
+    quotes, lead = [source["quote"] for source in kept["sources"] if not source["copy"]], kept.get("lead", 0)
+    if quotes:
+        quotes.insert(lead, quotes.pop(0))
+    return json.dumps(kept | {"sources": [asdict(source) for source in sources(quotes, lead)]})
 
 
 def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Reply:

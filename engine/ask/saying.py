@@ -41,12 +41,16 @@ class Forms:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer from the source at index `source`; `highlight` are offsets in it."""
+    """An answer from the source at index `source`; `highlight` are offsets in it.
+
+    `quote` is the sentence that it was taken from; None where that is the source's header.
+    """
 
     answer: str
     source: int
     highlight: tuple[int, int] | None = None
     resolved: str | None = None
+    quote: str | None = None
 
 
 def say(
@@ -59,11 +63,18 @@ def say(
         return _contact(question, reads, kind)
     if _SENT.match(question.text) and reads[0].sender:
         return _alone(reads[0].sender, 0)
+    return replace(_from_sentence(question, reads[best.read], found, best, kind, forms), quote=best.text)
+
+
+def _from_sentence(
+    question: Question, read: Read, found: Sequence[Candidate], best: Candidate, kind: Kind | None, forms: Forms
+) -> Said:
+    """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
     if kind and best.spans:
-        return _span(question, reads[best.read], found, best, kind)
+        return _span(question, read, found, best, kind)
     if kind is None and _BROAD.search(question.text):
         return Said(_several(found, best, forms.most), best.read)
-    return _sentence(question, reads[best.read], found, best, kind)
+    return _sentence(question, read, found, best, kind)
 
 
 def _as_it_is(question: Question) -> Question:

@@ -14,7 +14,8 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
     with trace.step("write") as step:
         quoted = quote(question, quotable(evidence), QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
-        sources = evidence.sources(_checked(evidence, quoted))
+        lead = quoted.source or 0
+        sources = evidence.sources(_checked(evidence, quoted), lead)
     ms = trace.ms()
     reply = Reply(
         question=question.text,
@@ -25,6 +26,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         sources=sources,
         ms=ms | {"first_token": ms["total"]},
         highlight=quoted.highlight,
+        lead=lead,
     )
     return Written(reply)
 

@@ -1,6 +1,7 @@
 """The contract of `pkb ask`: keys, tiers, exit codes, and what makes two questions the same."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.demo import environment
+from tests.demo import DATA, QUESTIONS, environment
 
 KEY = "Who has the spare key to the workshop?"
 NONSENSE = "Which quorv blimmers the zant?"
@@ -44,6 +45,35 @@ def test_an_answer_stands_on_sources_best_first(pkb: Pkb) -> None:
     assert scores == sorted(scores, reverse=True)
     assert 1 <= len(scores) <= 5
     assert all(Path(source["path"]).is_absolute() for source in row["sources"])
+
+
+CONCERT = "When is the summer concert?"
+
+
+def test_the_source_that_an_answer_was_taken_from_is_listed_first(pkb: Pkb) -> None:
+    row = answer(pkb, CONCERT)
+    first, *others = row["sources"]
+    assert row["answer"].split(",")[0] == "Saturday 22 June 2024"
+    assert "22 June" in first["quote"]
+    scores = [source["score"] for source in others if source["score"] != first["score"]]  # without its copies
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > first["score"]  # another source ranks higher
+
+
+def test_every_answer_stands_in_its_first_source(pkb: Pkb) -> None:
+    for question in QUESTIONS:
+        row = answer(pkb, question)
+        if row["answered"] and row["writer"] == "quote":
+            told = [line for line in pkb("ask", question).out.splitlines() if line.startswith("    “")]
+            assert told[0].startswith(f"    “{' '.join(row['sources'][0]['quote'].split())[:200]}")
+
+
+def test_a_cached_answer_lists_the_same_source_first_when_its_files_have_moved(pkb: Pkb, tmp_path: Path) -> None:
+    made = answer(pkb, CONCERT)
+    shutil.copytree(DATA / "mail", tmp_path / "moved")
+    pkb("ingest", str(tmp_path / "moved"))
+    again = answer(pkb, CONCERT)
+    assert (again["tier"], again["sources"][0]["quote"]) == ("exact", made["sources"][0]["quote"])
 
 
 def test_a_question_without_support_is_declined_with_exit_code_4(pkb: Pkb) -> None:

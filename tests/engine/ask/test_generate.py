@@ -55,6 +55,16 @@ def test_the_template_stands_around_the_segments() -> None:
     assert (system[:4], system[-9:], last[-5:]) == ("(-1)", "(-2) (-3)", " (-4)")
 
 
+def test_the_source_that_the_model_names_first_is_listed_first() -> None:
+    reply, _, _ = ask(Parrot([" Sing", " well", " on", " Friday", " [", "1", ",", "3", "]", "\n"]))
+    assert [(source.path, bool(source.quote)) for source in reply.sources] == [("/Ann", True), ("/Ben", True)]
+
+
+def test_without_an_answer_sources_are_listed_by_rank() -> None:
+    reply, _, _ = ask(Parrot([" not", " found", " [", "1", "]"]))
+    assert [source.path for source in reply.sources] == ["/Ben", "/Ann"]
+
+
 def test_an_answer_is_told_as_it_grows_and_its_source_is_quoted() -> None:
     reply, told, _ = ask(Parrot([" Friday", " at", " 6pm", " [", "3", "]", "\n"]))
     assert told == ["Friday", " at", " 6pm"]
