@@ -12,7 +12,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench bench-quick nano soak clean
+.PHONY: help setup demo test check fix bench bench-quick screenshots nano soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -50,6 +50,9 @@ bench: $(PLOTS)  ## PerCache's evaluation, into docs/benchmarks.md (about 50 min
 
 bench-quick: $(PLOTS)  ## A short form of it, into build/bench/quick (3 minutes)
 	@$(BIN)/python -m tests.bench.experiments quick --minutes 4
+
+screenshots: $(READY)  ## Render the terminal pictures of README and guide into docs/images, from real runs
+	@$(QUIET) $(BIN)/python -m tests.screenshots
 
 nano:  ## Train the tiny model of demo and tests anew, into build/nano (an hour; MORE="--minutes 5" and the like)
 	@test -x .venv-nano/bin/python || python3 -m venv .venv-nano
