@@ -69,13 +69,26 @@ def test_every_link_within_the_project_leads_to_a_file() -> None:
     assert [f"{page.name}: {link}" for page, link in sorted(links) if not (page.parent / link).exists()] == []
 
 
-def test_every_link_within_a_page_leads_to_a_heading() -> None:
+def test_every_link_to_a_heading_leads_to_one() -> None:
     missing = []
     for page in PAGES:
-        text = page.read_text("utf-8")
-        headings = {anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-        missing += [f"{page.name}: {link}" for link in re.findall(r"\]\(#([^)]+)\)", text) if link not in headings]
+        for name, link in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text("utf-8")):
+            text = (page.parent / name if name else page).read_text("utf-8")
+            headings = {anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+            missing += [] if link in headings else [f"{page.name}: {name}#{link}"]
     assert missing == []
+
+
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    text = (PROJECT / "docs" / "glossary.md").read_text("utf-8")
+    terms = [term.lower() for term in re.findall(r"^\*\*(.+?)\.?\*\*", text, re.MULTILINE)]
+    assert terms == sorted(terms)
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = PROJECT / "docs" / "decisions"
+    index = (folder / "README.md").read_text("utf-8")
+    assert [page.name for page in folder.glob("0*.md") if f"({page.name})" not in index] == []
 
 
 def test_pictures_fetch_nothing_when_they_are_viewed() -> None:
