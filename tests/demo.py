@@ -1,6 +1,6 @@
-"""`make demo`: the main job on the bundled mail and meetings, in a home of its own that is removed afterwards.
+"""`make demo`: ingest, ask and ask again on the bundled mail and meetings, in a temporary home.
 
-Every command is shown as a person would type it; `run` is what the tests use too.
+Every command is shown as a person would type it; tests run commands through `pkb` too.
 """
 
 import os
@@ -14,7 +14,7 @@ DATA = Path(__file__).parent / "data" / "demo"
 NANO = Path(__file__).parent / "data" / "nano"  # the language model that `make nano` trained
 # The bundled data ends here; questions such as "this week" are asked on this day.
 NOW = "2024-06-19T08:00"
-# What nano, small as it is, can answer in words, or finds no answer to.
+# Questions that nano, small as it is, can answer or decline.
 WORDS = (
     "When was the spring concert?",
     "How much is a ticket for the summer concert?",
@@ -36,7 +36,7 @@ QUESTIONS = (
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Give the environment of a home of its own, on the day the bundled data ends."""
+    """Return the environment of a home of its own, on the day the bundled data ends."""
     own = {
         "PKB_HOME": f"{home}/home",
         "PKB_CACHE": f"{home}/cache",
@@ -47,14 +47,14 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def pkb(home: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one pkb command and keep what it prints."""
+    """Run one pkb command and capture its output."""
     command = [sys.executable, "-m", "cli.app", *words]
     env = environment(home)
     return subprocess.run(command, env=env, input=stdin, capture_output=True, text=True, check=False)
 
 
 def main() -> int:
-    """Show the commands and what they print; gives the number that failed."""
+    """Run the commands and show their output; return the number that failed."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="pkb-demo-") as folder:
         for title, commands in _script():
@@ -62,7 +62,7 @@ def main() -> int:
             for words in commands:
                 _show(f"\n$ pkb {shlex.join(words)}", "1")
                 command = [sys.executable, "-m", "cli.app", *words]
-                # 3: a picture and an archive among the mail are named; 4: some questions have no answer there
+                # 3: a picture and an archive are skipped; 4: some questions have no answer
                 failed += subprocess.run(command, env=environment(Path(folder)), check=False).returncode not in (
                     0,
                     3,
@@ -80,13 +80,13 @@ def _script() -> list[tuple[str, list[list[str]]]]:
     quoted, worded = ([["ask", question] for question in questions] for questions in (QUESTIONS, WORDS))
     ahead = [["idle", "--budget", "1m", "--force"], *([*words, "--fresh"] for words in worded)]
     return [
-        ("Read mail and meetings.", [["ingest", str(DATA / "mail"), str(DATA / "transcripts")]]),
-        ("Ask. Without a language model pkb quotes.", quoted),
-        ("Asked again, an answer comes from the bank.", [["ask", "When is rehearsal"]]),
-        ("The same in words, by a tiny model made for this demo: expect little of it.", [_use(), *worded]),
-        ("Read ahead while nobody asks, then answer anew: what was read comes from disk.", ahead),
+        ("Ingest mail and meetings.", [["ingest", str(DATA / "mail"), str(DATA / "transcripts")]]),
+        ("Ask. Without a language model, pkb quotes.", quoted),
+        ("Ask again: the answer comes from the cache.", [["ask", "When is rehearsal"]]),
+        ("Ask a language model, a tiny one trained for this demo: expect little of it.", [_use(), *worded]),
+        ("Work ahead while idle, then answer again: the KV cache comes from disk.", ahead),
         ("Look around.", [["search", "gazebo", "-k", "2"], ["stats"]]),
-        ("What answered most of this stayed in memory; it would leave by itself.", [["serve", "--stop"]]),
+        ("Stop the background server. It would exit by itself.", [["serve", "--stop"]]),
     ]
 
 
