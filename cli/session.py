@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.ask.question import Question
     from engine.ask.similar import Rules
     from engine.ask.trace import Trace
-    from engine.ask.whole import Whole
     from engine.models.protocols import Embedder, Vectors
     from engine.settings import Settings
     from store.bank_vectors import QuestionVectors
@@ -187,7 +186,7 @@ class Session:
 
                 parts = (self.reader, self.catalogue, vector)
                 held.enter_context(self.locks.reader())
-            return find(*parts, question, manner.scope, manner.k, trace, self.whole)
+            return find(*parts, question, manner.scope, manner.k, trace)
 
     @cached_property
     def questions(self) -> "QuestionVectors | None":
@@ -207,14 +206,6 @@ class Session:
         learnt = float(self.ledger.get("tau") or 0.0)
         parts = (bank.guard, bank.evidence, bank.verify, bank.check)
         return Rules(max(bank.tau, learnt), self.settings.ask.decline_below, *(part == "on" for part in parts))
-
-    @property
-    def whole(self) -> "Whole":
-        """Give what comes with a retrieved chunk: nothing where pkb quotes, for a quote needs no context."""
-        from engine.ask.whole import Whole
-
-        ask = self.settings.ask
-        return Whole(ask.whole, ask.whole_tokens) if self.writer.load else Whole()
 
     @cached_property
     def writer(self) -> "Writer":

@@ -104,7 +104,6 @@ def _manner(settings: "Settings") -> list[str]:
     return [
         "" if settings.kv.reuse != "blocks" else "blocks",
         "" if order == "document" else f"order {order}",
-        "" if ask.whole == "none" else f"{ask.whole} {ask.whole_tokens}",
         f"{bits} bits" if (bits := _bits(settings)) else "",
         "" if ask.drafts == usual.drafts else f"{ask.drafts} guessed",
     ]

@@ -18,9 +18,6 @@ class AskSettings:
     k: int = field(default=5, metadata={"least": 1, "most": 50})  # sources read for an answer
     # Support, 0 to 1, under which pkb says that it found nothing.
     decline_below: float = field(default=0.5, metadata={"most": 1})
-    # What a model is shown beside what was found, and about how many tokens of it for each chunk found.
-    whole: str = field(default="none", metadata={"among": ("none", "neighbours", "thread")})
-    whole_tokens: int = 600
     # Tokens of an answer that are guessed and checked at a time.
     drafts: int = field(default=8, metadata={"most": 64})
 
