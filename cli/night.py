@@ -170,11 +170,12 @@ class Nightly:
         """Give what is read ahead with; None where what this model reads cannot be kept."""
         from engine.idle.ahead import Ahead
 
-        settings, reading = self.opened.settings, self.load()
+        opened, reading = self.opened, self.load()
+        settings = opened.settings
         if reading.kept is None:
             return None
-        parts = (settings.kv.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return Ahead(reading, self._asking, *parts, self.opened.locks.reader, self.late())
+        parts = (opened.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
+        return Ahead(reading, self._asking, *parts, opened.locks.reader, self.late())
 
     def _upkeep(self) -> "list[Unit]":
         from engine.idle.upkeep import plan

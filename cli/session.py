@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.ask.begin import Room
     from engine.ask.evidence import Evidence
     from engine.ask.means import Manner, Means
+    from engine.ask.prompt import Order
     from engine.ask.question import Question
     from engine.ask.similar import Rules
     from engine.ask.trace import Trace
@@ -214,7 +215,14 @@ class Session:
 
         kept = self.keeps_tensors and self.settings.kv.reuse != "off"
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
-        return choose(*parts, models=lambda: self.models, kept=kept)
+        return choose(*parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+
+    @cached_property
+    def order(self) -> "Order":
+        """Return the order of the passages in a prompt."""
+        from engine.ask.prompt import in_document_order
+
+        return in_document_order
 
     @cached_property
     def models(self) -> "Models":

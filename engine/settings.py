@@ -72,8 +72,6 @@ class KvSettings:
     """What is kept of what the model has read (PerCache 4.1.1: the tree of tensors), and what of it goes first."""
 
     reuse: str = field(default="prefix", metadata={"among": ("prefix", "blocks", "off")})
-    # Of the chunks in a prompt. "reuse" follows what is kept: then answers depend on what was asked before.
-    order: str = field(default="document", metadata={"among": ("document", "relevance", "reuse")})
     bytes: int = 4_000_000_000  # of the whole cache folder, at every instant
     score: str = field(default="value", metadata={"among": ("value", "lfu", "recency")})
     daily_bytes: int = 20_000_000_000  # written on one day, to spare the disk

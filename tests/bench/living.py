@@ -17,6 +17,7 @@ from cli.night import Nightly
 from cli.session import Session
 from engine.ask.exact import normalise
 from engine.ask.means import Answered, Manner
+from engine.ask.prompt import Order, in_document_order
 from engine.config import save
 from engine.idle.asking import Asking
 from engine.idle.machine import Machine
@@ -84,6 +85,7 @@ class Life:
     home: Path
     settings: Mapping[str, Any]
     dress: Callable[[Session], None] = as_it_is
+    order: Order = in_document_order  # of the passages in a prompt
     session: Session = field(init=False)
     nightly: Nightly = field(init=False)
 
@@ -91,7 +93,7 @@ class Life:
         for key, value in self.settings.items():
             save(Path(environment(self.home)["PKB_CONFIG"]), key, str(value))
         self.session = opened(self.home)
-        self.session.now = NOW
+        self.session.now, self.session.order = NOW, self.order
         self.dress(self.session)
         never, machine = self._never, Machine()
         parts = (self.session, True, 10**6, machine, lambda: never, never)

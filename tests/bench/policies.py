@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.ask.prompt import Order, in_document_order
 from engine.idle.units import Kind
+from tests.bench.orders import by_relevance
 
 STRIDE = 5  # questions foreseen at a time (PerCache 5)
 TAU = 0.85  # as PerCache sets it for itself and for MeanCache alike (PerCache 5)
@@ -22,12 +24,11 @@ COSINE_ALONE: dict[str, Any] = UNGUESSED | {
     "bank.verify": "off",
     "bank.check": "off",
 }
-NO_TENSORS: dict[str, Any] = {"kv.reuse": "off", "kv.order": "relevance"}
-TREE: dict[str, Any] = {"kv.reuse": "prefix", "kv.order": "relevance", "kv.score": "value"}
+NO_TENSORS: dict[str, Any] = {"kv.reuse": "off"}
+TREE: dict[str, Any] = {"kv.reuse": "prefix", "kv.score": "value"}
 PRINTED: dict[str, Any] = {
     "ask.k": 2,
     "kv.reuse": "prefix",
-    "kv.order": "relevance",
     "kv.score": "lfu",
     "idle.stride": STRIDE,
     "bank.max_error": 1.0,  # no threshold is learnt
@@ -49,6 +50,7 @@ class Policy:
     nights: tuple[Kind, ...] = ()  # kinds of idle work between questions
     printed: bool = False  # queries are kept as well, and projections alone saved: by formula
     keeps: bool = True
+    order: Order = by_relevance  # of the passages in a prompt
     about: str = ""
 
 
@@ -116,6 +118,7 @@ _ALL = (
         {},
         foresee=STRIDE,
         nights=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
+        order=in_document_order,
         about="as it is installed, but that abstracts are not made and templates foresee, as for all the others; it"
         " alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",
     ),

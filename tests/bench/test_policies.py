@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from engine.ask.prompt import in_document_order
 from engine.config import put
 from engine.idle.units import KINDS
 from engine.settings import Settings, keys
+from tests.bench.orders import by_relevance
 from tests.bench.policies import POLICIES, Policy
 
 
@@ -72,13 +74,15 @@ def test_the_baselines_with_a_bank_go_by_cosine_alone_at_the_papers_threshold(na
 
 def test_percache_is_as_the_paper_prints_it() -> None:
     found = settled(POLICIES["percache"])
-    wanted = {"ask.k": 2, "kv.order": "relevance", "kv.score": "lfu", "idle.stride": 5, "kv.bits": 0}
+    wanted = {"ask.k": 2, "kv.score": "lfu", "idle.stride": 5, "kv.bits": 0}
     assert {key: found[key] for key in wanted} == wanted
+    assert POLICIES["percache"].order is by_relevance
     assert [name for name, policy in POLICIES.items() if policy.printed] == ["percache"]
 
 
 def test_pkb_is_measured_as_it_is_installed() -> None:
     assert settled(POLICIES["pkb"]) == keys(Settings())
+    assert POLICIES["pkb"].order is in_document_order
 
 
 def test_sleep_time_alone_keeps_no_answer_to_what_was_asked() -> None:

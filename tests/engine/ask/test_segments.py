@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 from engine.ask.evidence import Evidence, Read
-from engine.ask.prompt import by_relevance
 from engine.ask.segments import fit
 from store.records import Chunk
 from tests.engine.ask.parrot import Parrot
@@ -33,6 +32,6 @@ def test_where_there_is_not_room_for_all_the_best_sources_are_shown() -> None:
 
 def test_chunks_stand_in_the_order_that_is_asked_for_and_keep_their_sources() -> None:
     late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
-    found = fit(Parrot([]), "q", NOW, late, 10, by_relevance)
+    found = fit(Parrot([]), "q", NOW, late, 10, list)
     assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]
     assert found.prompt.sources == (0, 1, 1, 1)
