@@ -6,6 +6,7 @@ Imports stand inside the functions: `--help` and an exact hit must not wait for 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from engine.ask.similar import Rules
     from engine.ask.trace import Trace
     from engine.models.protocols import Embedder, Vectors
-    from engine.settings import Settings
+    from engine.settings import Experiment, Settings
     from store.bank_vectors import QuestionVectors
     from store.catalogue import Catalogue
-    from store.home import Home
     from store.knowledge import Knowledge
     from store.ledger import Ledger
     from store.locks import Locks
@@ -40,20 +40,23 @@ if TYPE_CHECKING:
 class Session:
     """One command's view of a home."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], experiment: "Experiment | None" = None) -> None:
         from store.home import locate
 
-        self.environ = environ
-        self.home: Home = locate(environ)
+        self.environ, self.home = environ, locate(environ)
         self.keeps_tensors = True  # what a model has read is kept and loaded, where the settings have it so
-        self._create = False
+        self._create, self._experiment = False, experiment
 
     @cached_property
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming what cannot be."""
-        from engine.config import load
+        from cli.out import say
+        from engine.config import load, retired
 
-        return load(self.home.config)
+        settings = load(self.home.config)
+        if old := retired(self.home.config):
+            say(f"pkb: {self.home.config}: ignored retired settings: {', '.join(old)}")
+        return replace(settings, experiment=self._experiment) if self._experiment else settings
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this command alone."""
@@ -160,7 +163,7 @@ class Session:
         """Give what the bank may hold."""
         from engine.ask.begin import Room
 
-        return Room(self.settings.bank.bytes, self.settings.bank.refresh_k)
+        return Room(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
     def means(self) -> "Means":
@@ -199,14 +202,12 @@ class Session:
 
     def rules(self) -> "Rules | None":
         """Say when a question is given another one's answer; None where the settings want no such thing."""
-        bank = self.settings.bank
-        if bank.semantic == "off":
+        if not (parts := self.settings.experiment).semantic:
             return None
         from engine.ask.similar import Rules
 
-        learnt = float(self.ledger.get("tau") or 0.0)
-        parts = (bank.guard, bank.evidence, bank.verify, bank.check)
-        return Rules(max(bank.tau, learnt), self.settings.ask.decline_below, *(part == "on" for part in parts))
+        tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
+        return Rules(tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check)
 
     @cached_property
     def writer(self) -> "Writer":

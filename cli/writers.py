@@ -91,7 +91,7 @@ def _model(
         with trace.step("import"):
             from engine.ask.generate import generate
 
-        return generate(name, load, question, evidence, trace, now, most, say, order(), settings.ask.drafts)
+        return generate(name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts)
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         from engine.ask.generate import read_ahead
@@ -108,12 +108,12 @@ def _model(
 
 def _manner(settings: "Settings") -> list[str]:
     """Name what else an answer in words depends on, where it is not as usual."""
-    ask = settings.ask
-    usual = type(ask)()
+    experiment = settings.experiment
+    usual = type(experiment)()
     return [
         "" if settings.kv.reuse != "blocks" else "blocks",
         f"{bits} bits" if (bits := _bits(settings)) else "",
-        "" if ask.drafts == usual.drafts else f"{ask.drafts} guessed",
+        "" if experiment.drafts == usual.drafts else f"{experiment.drafts} guessed",
     ]
 
 
@@ -143,7 +143,7 @@ def _load(
 
     model = models.get((fingerprint, threads, share), loaded)
     opened = partial(_open, model, fingerprint, home, ledger, settings, threads, kept=kept)
-    return models.reading((settings.kv, kept), opened)
+    return models.reading((settings.kv, settings.experiment.score, kept), opened)
 
 
 def _open(
@@ -158,4 +158,6 @@ def _open(
         return Reading(model, None, ropes)
     from cli.tensors import kept as open_kept
 
-    return Reading(model, open_kept(model, fingerprint, home, ledger, settings.kv, threads), ropes)
+    return Reading(
+        model, open_kept(model, fingerprint, home, ledger, settings.kv, threads, settings.experiment.score), ropes
+    )
