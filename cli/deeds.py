@@ -162,7 +162,7 @@ def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None
     from engine.ingest.ingest import Guard, Ingest
     from engine.ingest.limits import Limits
 
-    chosen = opened.settings.ingest
+    chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
     limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
-    guard = Guard(chosen.gone_share, chosen.gone_count, prune)
+    guard = Guard(share, chosen.gone_count, prune)
     return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)

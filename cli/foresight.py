@@ -26,7 +26,7 @@ _SHOWN = 4  # one part in so many of a model's context shows it abstracts
 def quiet(opened: Session) -> bool:
     """Tell whether nothing was asked for a while; what was asked in the future was before the clock was put back."""
     last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
-    return last is None or abs(opened.now.timestamp() - last) >= opened.settings.idle.quiet_s
+    return last is None or abs(opened.now.timestamp() - last) >= opened.settings.experiment.quiet_s
 
 
 def abstracts(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[Unit]":
@@ -135,7 +135,7 @@ def asked_before(opened: Session) -> list[str]:
     """Give the last questions, the oldest first."""
     from store.past import latest
 
-    return latest(opened.ledger, opened.settings.idle.history)[::-1]
+    return latest(opened.ledger, opened.settings.experiment.history)[::-1]
 
 
 def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":

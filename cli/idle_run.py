@@ -84,13 +84,13 @@ def _about(opened: Session, asked: Asked) -> tuple[str, ...]:
 
 def _may_go_on(opened: Session, asked: Asked, machine: "Machine") -> "Callable[[], str | None]":
     """Give what tells, at any moment, why the machine is to be left alone; None where it may be used."""
-    settings = opened.settings.idle
-    if asked.force or settings.when == "always":
+    if asked.force or opened.settings.idle.when == "always":
         return lambda: None
     from engine.clock import now
     from engine.idle.device import Limits, why_not
 
-    limits = Limits(settings.load, settings.away_s)
+    experiment = opened.settings.experiment
+    limits = Limits(experiment.load, experiment.away_s)
 
     def reason() -> str | None:
         last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]

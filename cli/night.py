@@ -108,7 +108,7 @@ class Nightly:
         from engine.idle.populate import is_near
 
         near = partial(is_near, self._asking, _strategy(opened))
-        return plan(self._asking, views(opened, self._model, self.over), opened.settings.idle.stride, near)
+        return plan(self._asking, views(opened, self._model, self.over), opened.settings.experiment.stride, near)
 
     @property
     def _asking(self) -> "Asking":
@@ -170,11 +170,12 @@ class Nightly:
         """Give what is read ahead with; None where what this model reads cannot be kept."""
         from engine.idle.ahead import Ahead
 
-        settings, reading = self.opened.settings, self.load()
+        opened, reading = self.opened, self.load()
+        settings = opened.settings
         if reading.kept is None:
             return None
-        parts = (settings.kv.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return Ahead(reading, self._asking, *parts, self.opened.locks.reader, self.late())
+        parts = (opened.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
+        return Ahead(reading, self._asking, *parts, opened.locks.reader, self.late())
 
     def _upkeep(self) -> "list[Unit]":
         from engine.idle.upkeep import plan
@@ -191,7 +192,7 @@ def _refresh(opened: Session, asking: "Asking") -> "list[Unit]":
 def _owed(opened: Session, asking: "Asking") -> "list[Unit]":
     from engine.idle.owed import plan
 
-    return plan(asking, opened.settings.bank.tau, opened.settings.bank.max_error)
+    return plan(asking, opened.settings.bank.tau, opened.settings.experiment.max_error)
 
 
 def _populate(opened: Session, asking: "Asking", taken: Callable[[], bool]) -> "list[Unit]":
@@ -212,7 +213,7 @@ def _strategy(opened: Session) -> "Strategy":
     from engine.idle.populate import Strategy, decodes
 
     settings = opened.settings
-    decode = opened.writer.load is None or decodes(settings.bank.tau, settings.idle.cutoff)
+    decode = opened.writer.load is None or decodes(settings.bank.tau, settings.experiment.cutoff)
     return Strategy(Manner(k=settings.ask.k), decode, settings.bank.tau)
 
 

@@ -6,6 +6,7 @@ Imports stand inside the functions: `--help` and an exact hit must not wait for 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,16 +21,15 @@ if TYPE_CHECKING:
     from engine.ask.begin import Room
     from engine.ask.evidence import Evidence
     from engine.ask.means import Manner, Means
+    from engine.ask.prompt import Order
     from engine.ask.question import Question
     from engine.ask.similar import Rules
     from engine.ask.trace import Trace
-    from engine.ask.whole import Whole
     from engine.models.protocols import Embedder
-    from engine.settings import Settings
+    from engine.settings import Experiment, Settings
     from store.bank_vectors import QuestionVectors
     from store.catalogue import Catalogue
     from store.hits import Vectors
-    from store.home import Home
     from store.knowledge import Knowledge
     from store.ledger import Ledger
     from store.locks import Locks
@@ -41,20 +41,23 @@ if TYPE_CHECKING:
 class Session:
     """One command's view of a home."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], experiment: "Experiment | None" = None) -> None:
         from store.home import locate
 
-        self.environ = environ
-        self.home: Home = locate(environ)
+        self.environ, self.home = environ, locate(environ)
         self.keeps_tensors = True  # what a model has read is kept and loaded, where the settings have it so
-        self._create = False
+        self._create, self._experiment = False, experiment
 
     @cached_property
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming what cannot be."""
-        from engine.config import load
+        from cli.out import say
+        from engine.config import load, retired
 
-        return load(self.home.config)
+        settings = load(self.home.config)
+        if old := retired(self.home.config):
+            say(f"pkb: {self.home.config}: ignored retired settings: {', '.join(old)}")
+        return replace(settings, experiment=self._experiment) if self._experiment else settings
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this command alone."""
@@ -161,7 +164,7 @@ class Session:
         """Give what the bank may hold."""
         from engine.ask.begin import Room
 
-        return Room(self.settings.bank.bytes, self.settings.bank.refresh_k)
+        return Room(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
     def means(self) -> "Means":
@@ -188,7 +191,7 @@ class Session:
 
                 parts = (self.reader, self.catalogue, vector)
                 held.enter_context(self.locks.reader())
-            return find(*parts, question, manner.scope, manner.k, trace, self.whole)
+            return find(*parts, question, manner.scope, manner.k, trace)
 
     @cached_property
     def questions(self) -> "QuestionVectors | None":
@@ -200,22 +203,12 @@ class Session:
 
     def rules(self) -> "Rules | None":
         """Say when a question is given another one's answer; None where the settings want no such thing."""
-        bank = self.settings.bank
-        if bank.semantic == "off":
+        if not (parts := self.settings.experiment).semantic:
             return None
         from engine.ask.similar import Rules
 
-        learnt = float(self.ledger.get("tau") or 0.0)
-        parts = (bank.guard, bank.evidence, bank.verify, bank.check)
-        return Rules(max(bank.tau, learnt), self.settings.ask.decline_below, *(part == "on" for part in parts))
-
-    @property
-    def whole(self) -> "Whole":
-        """Give what comes with a retrieved chunk: nothing where pkb quotes, for a quote needs no context."""
-        from engine.ask.whole import Whole
-
-        ask = self.settings.ask
-        return Whole(ask.whole, ask.whole_tokens) if self.writer.load else Whole()
+        tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
+        return Rules(tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check)
 
     @cached_property
     def writer(self) -> "Writer":
@@ -224,7 +217,14 @@ class Session:
 
         kept = self.keeps_tensors and self.settings.kv.reuse != "off"
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
-        return choose(*parts, models=lambda: self.models, kept=kept)
+        return choose(*parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+
+    @cached_property
+    def order(self) -> "Order":
+        """Return the order of the passages in a prompt."""
+        from engine.ask.prompt import in_document_order
+
+        return in_document_order
 
     @cached_property
     def models(self) -> "Models":

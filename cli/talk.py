@@ -12,8 +12,8 @@ from cli.session import Session
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.antecedents import Turn
     from engine.ask.condense import Condensed, Write
+    from engine.ask.followup import Turn
     from engine.ask.means import Answered, Manner
 
 
@@ -77,7 +77,7 @@ class Talk:
         from engine.ask.condense import condense
 
         begun = time.perf_counter()
-        condensed = condense(typed, self._turns, opened.now.date(), _writer(opened))
+        condensed = condense(typed, self._turns, _writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
 
     def _note(self, answered: "Answered", condensed: "Condensed", took: float) -> None:

@@ -16,7 +16,13 @@ _NEVER = sys.maxsize  # no segment is that long: none lends its beginning
 
 
 def kept(
-    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "KvSettings", threads: int
+    model: "Mlx",
+    fingerprint: str,
+    home: "Home",
+    ledger: "Ledger",
+    settings: "KvSettings",
+    threads: int,
+    score: str = "value",
 ) -> "Kept":
     """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
     from importlib.metadata import version
@@ -26,14 +32,16 @@ def kept(
     from store.kv_tree import root_of
 
     form, sub_step = model.form, str(model.sub_step)
-    store = open_store(home, ledger, settings, model.sub_step if form.lends else _NEVER)
+    store = open_store(home, ledger, settings, model.sub_step if form.lends else _NEVER, score)
     store.collect()
     parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic(home.cache, threads)
     return Kept(store, root_of(parts), model)
 
 
-def open_store(home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1) -> "KvStore":
+def open_store(
+    home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
+) -> "KvStore":
     """Open the store; only who matches prompts needs to name the sub-step."""
     from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
     from store.eviction import Weights, scores
@@ -44,7 +52,7 @@ def open_store(home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step:
         ledger,
         home.tensors,
         limits=Limits(settings.bytes, settings.daily_bytes),
-        score=scores(Weights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[settings.score],
+        score=scores(Weights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[score],
         sub_step=sub_step,
         now=time.time,
         others=home.beside_tensors,

@@ -168,7 +168,7 @@ def _model(home: Session, reading: "Reading", folder: Path, ledger: "Ledger") ->
         place, room = Home(folder, folder / "cache", home.home.config), KvSettings(bytes=_ROOM, daily_bytes=_DAILY)
         reading = replace(reading, kept=kept(model, "", place, ledger, room, threads_of(home.ledger)))
     settings = home.settings
-    return Model(model.name, reading, _ROOM, settings.model.max_tokens, settings.kv.order, settings.ask.drafts)
+    return Model(model.name, reading, _ROOM, settings.model.max_tokens, settings.experiment.drafts)
 
 
 def _commands(home: Session, question: str, model: str | None) -> list[float]:

@@ -59,7 +59,7 @@ def _load(home: Session) -> "Reading":
 
     settings = put(home.settings, "kv.reuse", "blocks", "this command")
     parts = (home.home, settings, lambda: home.ledger, home.now, home.environ)
-    load = choose(*parts, models=lambda: home.models, kept=False).load
+    load = choose(*parts, models=lambda: home.models, kept=False, order=lambda: home.order).load
     if load is None:
         raise UsageError("there is no language model to try", "pkb model pull")
     return load()

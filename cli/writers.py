@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.means import Say, Written
     from engine.ask.prefill import Reading
+    from engine.ask.prompt import Order
     from engine.ask.question import Question
     from engine.ask.trace import Trace
     from engine.models.mlx import Mlx
@@ -44,6 +45,7 @@ def choose(
     *,
     models: "Callable[[], Models]",
     kept: bool = True,
+    order: "Callable[[], Order]",
 ) -> Writer:
     """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
 
@@ -57,7 +59,7 @@ def choose(
     found = find(chosen.name, chosen.revision or None, environ)
     print_of = fingerprint(found, home.cache / "digests")
     load = cache(lambda: _load(found, print_of, home, ledger(), settings, models(), kept=kept))
-    return _model(found.name, print_of, load, now, settings)
+    return _model(found.name, print_of, load, now, settings, order)
 
 
 def _quotes(least: float) -> Writer:
@@ -73,40 +75,45 @@ def _quotes(least: float) -> Writer:
     return Writer(by_quotes(least), write, lambda *_: None, lambda *_: True)
 
 
-def _model(name: str, fingerprint: str, load: "Callable[[], Reading]", now: "datetime", settings: "Settings") -> Writer:
+def _model(
+    name: str,
+    fingerprint: str,
+    load: "Callable[[], Reading]",
+    now: "datetime",
+    settings: "Settings",
+    order: "Callable[[], Order]",
+) -> Writer:
     from engine.ask.exact import by_model
 
-    most, order = settings.model.max_tokens, settings.kv.order
+    most = settings.model.max_tokens
 
     def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
         with trace.step("import"):
             from engine.ask.generate import generate
 
-        return generate(name, load, question, evidence, trace, now, most, say, order, settings.ask.drafts)
+        return generate(name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts)
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         from engine.ask.generate import read_ahead
 
-        read_ahead(load, question, evidence, trace, now, most, order)
+        read_ahead(load, question, evidence, trace, now, most, order())
 
     def bears(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
         from engine.ask.bears import bears
 
-        return bears(load, question, evidence, answer, trace, now, most, order)
+        return bears(load, question, evidence, answer, trace, now, most, order())
 
     return Writer(by_model(fingerprint, most, *_manner(settings)), write, read, bears, load)
 
 
 def _manner(settings: "Settings") -> list[str]:
     """Name what else an answer in words depends on, where it is not as usual."""
-    ask, order = settings.ask, settings.kv.order
-    usual = type(ask)()
+    experiment = settings.experiment
+    usual = type(experiment)()
     return [
         "" if settings.kv.reuse != "blocks" else "blocks",
-        "" if order == "document" else f"order {order}",
-        "" if ask.whole == "none" else f"{ask.whole} {ask.whole_tokens}",
         f"{bits} bits" if (bits := _bits(settings)) else "",
-        "" if ask.drafts == usual.drafts else f"{ask.drafts} guessed",
+        "" if experiment.drafts == usual.drafts else f"{experiment.drafts} guessed",
     ]
 
 
@@ -136,7 +143,7 @@ def _load(
 
     model = models.get((fingerprint, threads, share), loaded)
     opened = partial(_open, model, fingerprint, home, ledger, settings, threads, kept=kept)
-    return models.reading((settings.kv, kept), opened)
+    return models.reading((settings.kv, settings.experiment.score, kept), opened)
 
 
 def _open(
@@ -151,4 +158,6 @@ def _open(
         return Reading(model, None, ropes)
     from cli.tensors import kept as open_kept
 
-    return Reading(model, open_kept(model, fingerprint, home, ledger, settings.kv, threads), ropes)
+    return Reading(
+        model, open_kept(model, fingerprint, home, ledger, settings.kv, threads, settings.experiment.score), ropes
+    )

@@ -12,10 +12,27 @@ from typing import Any
 from engine.settings import Settings, find, keys
 from store.errors import PkbError, UsageError
 
+RETIRED = frozenset(
+    f"{section}.{name}"
+    for section, names in {
+        "ask": "whole whole_tokens drafts",
+        "bank": "semantic max_error refresh_k guard evidence verify check",
+        "ingest": "gone_share",
+        "kv": "order score",
+        "idle": "away_s load stride history cutoff quiet_s",
+    }.items()
+    for name in names.split()
+)  # keys of older versions: in a file they are ignored
+
 
 def chosen(path: Path) -> set[str]:
-    """Give the keys that the config file sets."""
-    return {key for key, _ in _leaves(tomllib.loads(_text(path)))}
+    """Return the keys that the config file sets."""
+    return {key for key, _ in _leaves(_sections(_text(path), str(path)))}
+
+
+def retired(path: Path) -> list[str]:
+    """Return the keys in the config file that pkb no longer reads."""
+    return sorted(chosen(path) & RETIRED)
 
 
 def save(path: Path, key: str, value: str) -> Any:
@@ -58,6 +75,8 @@ def parse(text: str, source: str) -> Settings:
     """Read settings from TOML; `source` is named in errors."""
     settings, known = Settings(), keys(Settings())
     for key, value in _leaves(_sections(text, source)):
+        if key in RETIRED:
+            continue
         if key not in known:
             raise UsageError(f"{source}: no such key: {key}", "pkb config path")
         settings = put(settings, key, value, source)
@@ -74,6 +93,8 @@ def _sections(text: str, source: str) -> dict[str, Any]:
 def put(settings: Settings, key: str, value: Any, source: str = "config") -> Settings:
     """Change one dotted key; UsageError where it is unknown or the value is of another type or negative."""
     known = keys(settings)
+    if key in RETIRED:
+        raise UsageError(f"{source}: {key} was retired", "pkb config show")
     if key not in known:
         raise UsageError(f"{source}: no such key: {key}", "pkb config show")
     section, name = key.split(".")

@@ -1,14 +1,13 @@
 """Every number that a user may change and every constant of the papers, once, with its section.
 
-Knows its own fields and what they may hold; no file, and not who reads them.
+Knows its own fields and what they may hold; no file, and not who reads them. What only measurements change is in
+`Experiment`, which no config file sets.
 """
 
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from store.errors import UsageError
-
-ON_OFF = ("on", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +17,6 @@ class AskSettings:
     k: int = field(default=5, metadata={"least": 1, "most": 50})  # sources read for an answer
     # Support, 0 to 1, under which pkb says that it found nothing.
     decline_below: float = field(default=0.5, metadata={"most": 1})
-    # What a model is shown beside what was found, and about how many tokens of it for each chunk found.
-    whole: str = field(default="none", metadata={"among": ("none", "neighbours", "thread")})
-    whole_tokens: int = 600
-    # Tokens of an answer that are guessed and checked at a time.
-    drafts: int = field(default=8, metadata={"most": 64})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +24,13 @@ class BankSettings:
     """What is kept of answers (PerCache 4.1.1: the QA bank), and which of them another question may be given."""
 
     bytes: int = 100_000_000
-    semantic: str = field(default="on", metadata={"among": ON_OFF})
     tau: float = field(default=0.85, metadata={"most": 1})  # least cosine of two questions (PerCache 5)
-    # Of the hits served, at most this share may be wrong, by what the nights find; a higher tau is learnt from that.
-    max_error: float = field(default=0.02, metadata={"most": 1})
-    refresh_k: int = field(default=5, metadata={"least": 1, "most": 50})  # new chunks among so many (PerCache 4.1.3)
-    # What speaks against a hit; each can be left out, to measure what it does.
-    guard: str = field(default="on", metadata={"among": ON_OFF})  # the words of the two questions
-    evidence: str = field(default="on", metadata={"among": ON_OFF})  # what is retrieved for them
-    verify: str = field(default="on", metadata={"among": ON_OFF})  # the answer, quoted once more
-    check: str = field(default="on", metadata={"among": ON_OFF})  # one word of the model, where one writes
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """When vanished documents look like an unmounted disk: more than both; and what one item may cost."""
+    """How many vanished documents look like an unmounted disk, and what one item may cost."""
 
-    gone_share: float = field(default=0.2, metadata={"most": 1})
     gone_count: int = 50
     message_bytes: int = field(default=64 << 20, metadata={"least": 1})
     file_bytes: int = field(default=256 << 20, metadata={"least": 1})
@@ -75,10 +59,7 @@ class KvSettings:
     """What is kept of what the model has read (PerCache 4.1.1: the tree of tensors), and what of it goes first."""
 
     reuse: str = field(default="prefix", metadata={"among": ("prefix", "blocks", "off")})
-    # Of the chunks in a prompt. "reuse" follows what is kept: then answers depend on what was asked before.
-    order: str = field(default="document", metadata={"among": ("document", "relevance", "reuse")})
     bytes: int = 4_000_000_000  # of the whole cache folder, at every instant
-    score: str = field(default="value", metadata={"among": ("value", "lfu", "recency")})
     daily_bytes: int = 20_000_000_000  # written on one day, to spare the disk
     # That a number of the keys and values is kept in; 0: as it was computed, which changes no answer.
     bits: int = field(default=0, metadata={"among": (0, 8)})
@@ -99,14 +80,32 @@ class IdleSettings:
     """What is done while nobody asks (PerCache 4.1.2, 4.3), and when: free means on mains, not busy, nobody there."""
 
     when: str = field(default="free", metadata={"among": ("free", "always")})
-    away_s: float = 300.0  # that nobody must have been at the machine
-    load: float = 0.5  # of others, for each core, above which the machine is busy
-    stride: int = field(default=5, metadata={"least": 1, "most": 50})  # questions predicted at a time (PerCache 5)
     ahead: int = 120  # chunks read a night that no question retrieved, the newest that are not read yet
-    history: int = field(default=50, metadata={"least": 1})  # questions looked back to (PerCache 4.1.2)
-    # A bank.tau above it lets few hits through: foreseen questions are then read and not answered (PerCache 4.3.2).
-    cutoff: float = field(default=0.88, metadata={"most": 1})
-    quiet_s: float = 300.0  # after new mail and new questions, before they are summed up and predicted from
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What measurements vary and users do not: tests/bench fills it in, and a config file cannot."""
+
+    # The semantic tier, and what may refuse a hit in it.
+    semantic: bool = True
+    guard: bool = True  # the words of the two questions
+    evidence: bool = True  # the passages retrieved for them
+    verify: bool = True  # the answer, quoted once more
+    check: bool = True  # one word of the model, where one writes
+    # Of the hits served, at most this share may be wrong, by what idle runs find; a higher tau is learnt from that.
+    max_error: float = 0.02
+    refresh_k: int = 5  # an answer is stale when a new chunk is among so many nearest (PerCache 4.1.3)
+    drafts: int = 8  # tokens of an answer that are guessed and checked at a time
+    score: str = "value"  # what the KV cache evicts by: value, lfu, recency
+    stride: int = 5  # questions predicted at a time (PerCache 5)
+    history: int = 50  # questions looked back to (PerCache 4.1.2)
+    # With a tau above it few hits get through: predicted questions are prefilled and not answered (PerCache 4.3.2).
+    cutoff: float = 0.88
+    quiet_s: float = 300.0  # without new mail and questions, before chunks are summarized and questions predicted
+    away_s: float = 300.0  # without a person at the machine, before it counts as idle
+    load: float = 0.5  # of other processes, for each core, above which the machine is busy
+    gone_share: float = 0.2  # of all documents, that must vanish, too, to look like an unmounted disk
 
 
 RECENCY_WEIGHT = 0.6  # the prefix-caching article, weighted eviction: .6 recency + .4 frequency
@@ -116,7 +115,7 @@ HALF_LIFE_S = 7 * 86_400.0  # of recency: our own, since the article's recency, 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of it, by section."""
+    """All of it, by section; `experiment` is no section of a config file."""
 
     ask: AskSettings = field(default_factory=AskSettings)
     bank: BankSettings = field(default_factory=BankSettings)
@@ -126,6 +125,7 @@ class Settings:
     kv: KvSettings = field(default_factory=KvSettings)
     idle: IdleSettings = field(default_factory=IdleSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    experiment: Experiment = field(default_factory=Experiment)
 
 
 def find(settings: Settings, key: str) -> Any:
@@ -137,9 +137,10 @@ def find(settings: Settings, key: str) -> Any:
 
 
 def keys(settings: Settings) -> dict[str, Any]:
-    """Give every key with its value, dotted, in order."""
+    """Return every key that a config file may set with its value, dotted, in order."""
     return {
         f"{section.name}.{one.name}": getattr(getattr(settings, section.name), one.name)
         for section in fields(settings)
+        if section.name != "experiment"
         for one in fields(getattr(settings, section.name))
     }

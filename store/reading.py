@@ -5,7 +5,7 @@ Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
 
 from collections.abc import Mapping, Sequence
 
-from store import frequencies, pending, threads
+from store import frequencies, pending
 from store.errors import PkbError
 from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
@@ -17,7 +17,6 @@ _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
     "title", "date", "sender", "recipients",
 )  # fmt: skip
-_NEAR = 64  # documents of a thread, counted from its first, that are looked at together: some run to thousands
 
 
 class Reader:
@@ -46,14 +45,6 @@ class Reader:
         """Count the whole bank."""
         chunks, words = self._ledger.count("chunks"), self._ledger.count("words")
         return Totals(chunks, words / chunks if chunks else 0.0, chunks - pending.count(self._ledger))
-
-    def thread(self, document: str) -> list[str]:
-        """Give the documents of its thread that are near a document, oldest first; itself always."""
-        found = threads.members(self._ledger, threads.of_document(self._ledger, document))
-        if document not in found:
-            return [document]
-        start = found.index(document) // _NEAR * _NEAR
-        return found[start : start + _NEAR]
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Give all chunks of these documents within the scope, in no order and without vectors."""

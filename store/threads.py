@@ -24,12 +24,6 @@ def thread_of(ledger: Ledger, document: Document) -> str:
     return thread
 
 
-def of_document(ledger: Ledger, document: str) -> str:
-    """Give the thread of a document that is kept; of another one, itself."""
-    row = ledger.rows.execute("SELECT thread FROM documents WHERE id = ?", (document,)).fetchone()
-    return str(row[0]) if row else document
-
-
 def members(ledger: Ledger, thread: str) -> list[str]:
     """Give the documents of a thread, oldest first."""
     sql = "SELECT id FROM documents WHERE thread = ? ORDER BY date, id"

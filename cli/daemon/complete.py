@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cli.daemon.parcel import pack, unpack
-from engine.ask.antecedents import Turn
+from engine.ask.followup import Turn
 
 if TYPE_CHECKING:
     from cli.session import Session

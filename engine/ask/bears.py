@@ -11,6 +11,7 @@ from datetime import datetime
 from engine.ask.evidence import Evidence
 from engine.ask.generate import read, segments_of
 from engine.ask.prefill import Reading
+from engine.ask.prompt import Order, in_document_order
 from engine.ask.question import Question
 from engine.ask.segments import Ids
 from engine.ask.trace import Trace
@@ -28,7 +29,7 @@ def bears(
     trace: Trace,
     now: datetime,
     most: int,
-    order: str,
+    order: Order = in_document_order,
 ) -> bool:
     """Tell whether the model says yes to an answer; False where it would have to read more than the question first."""
     with trace.step("check") as step, ExitStack() as held:

@@ -6,23 +6,17 @@ The rules also decide whether what the model says is to be trusted. What stands 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Literal
 
-from engine.ask.antecedents import Turn
-from engine.ask.followup import by_rules
-from engine.ask.lacking import core, lacks
-from engine.ask.phrases import bare
+from engine.ask.followup import Turn, bare, by_rules, core, lacks
 from engine.ask.prefill import Reading
 from engine.ask.reply import Reply
 from engine.ask.words import FUNCTION_WORDS, words
 from prompts import prompt
 
 Write = Callable[[str, Sequence[Turn]], str]  # has a model complete a question, given the turns before it
-_TURNS = 3  # of a conversation, the last ones are shown to a model
-_ANSWER = 300  # characters of each answer
-_MOST = 64  # tokens of a question
-_FEW = 6  # words that an answer may have to stand in a question
+_TURNS, _ANSWER = 3, 300  # the last turns, which a model is shown; characters of each answer
+_MOST, _FEW = 64, 6  # tokens of a question; words that an answer may have to stand in one
 _LABEL = re.compile(r"^\W*(?:(?:the )?(?:last |rewritten |full )*question(?: in full)?\s*:)?[\s\"“*'`]*", re.IGNORECASE)
 _NAMED = re.compile(r"(?<=\s)[^\W\d_a-zß-öø-ÿ][\w.'’-]*|\w*\d[\w.,:/-]*")
 
@@ -44,15 +38,18 @@ def turn_of(reply: Reply) -> Turn:
     return Turn(reply.question, reply.answer, focus if len(focus.split()) <= _FEW else "")
 
 
-def condense(text: str, turns: Sequence[Turn], today: date, write: Write | None = None) -> Condensed:
+def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Condensed:
     """Make a question stand alone, given the turns before it, the last one last; `write` has a model do it."""
     if lacks(text, first=not turns) is None:
         line = core(text)
-        whole = line == bare(text) or not line
-        return Condensed(text.strip()) if whole else Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
+        return (
+            Condensed(text.strip())
+            if line in ("", bare(text))
+            else Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
+        )
     if write and turns and (said := trusted(write(text, turns), text, turns)):
         return Condensed(said, "model")
-    return Condensed(by_rules(text, turns, today), "rules")
+    return Condensed(by_rules(text, turns), "rules")
 
 
 def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
@@ -64,7 +61,9 @@ def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
     filled = (_content(line) & _content(before)) - own
     if not line or lacks(line) is not None or not named <= known | FUNCTION_WORDS:
         return None
-    return line if filled and own <= _content(line) and _asks(text) <= set(words(line)) else None
+    asking = re.match(r"(?:how \w+|whom?|what|which|when|where|why)\b(?! about)(?<!how about)", core(text), re.I)
+    asks = set(words(asking[0])) if asking else set()
+    return line if filled and own <= _content(line) and asks <= set(words(line)) else None
 
 
 def with_model(load: Callable[[], Reading]) -> Write:
@@ -100,12 +99,3 @@ def _line(said: str) -> str:
 
 def _content(text: str) -> set[str]:
     return set(words(text)) - FUNCTION_WORDS
-
-
-def _asks(text: str) -> set[str]:
-    """Give the question word that a question is begun with."""
-    found = re.match(
-        r"(?:how (?:many|much|long|often|old)|who|whom|what|which|when|where|why)\b", core(text), re.IGNORECASE
-    )
-    about = re.match(r"(?:what|how) about\b", core(text), re.IGNORECASE)
-    return set(words(found[0])) if found and not about else set()

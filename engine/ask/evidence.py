@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 from engine.ask.question import Question
 from engine.ask.reply import Source
 from engine.ask.retrieve import Bank, Retrieval, retrieve
 from engine.ask.sources import Source as Found
 from engine.ask.trace import Trace
-from engine.ask.whole import Threads, Whole, bring, widened
 from engine.models.protocols import Embedder
 from store.catalogue import Catalogue
 from store.hits import Hit, Vectors
@@ -18,7 +16,6 @@ from store.records import Chunk, Place, Scope
 
 _COPIES = 3  # named beside a source
 _NEAREST = 50  # as many as a question may read sources
-_NOTHING_MORE = Whole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +42,11 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The sources of one question, best first; `chunks` names all that an answer from them depends on.
-
-    `brought` are those of them that were not retrieved but came with one that was.
-    """
+    """The sources of one question, best first; `chunks` names all that an answer from them depends on."""
 
     reads: tuple[Read, ...]
     chunks: tuple[str, ...]
     covered: float
-    brought: frozenset[str] = frozenset()
     nearest: tuple[float, ...] = ()  # cosines of the chunks looked at, nearest first
 
     def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
@@ -63,50 +56,42 @@ class Evidence:
         return tuple(replace(source, quote=quote) for read, quote in ordered for source in read.sources)
 
 
-class ReadBank(Bank, Threads, Protocol):
-    """What is asked of a knowledge bank: candidates, and what belongs with them."""
-
-
 def gather(
-    bank: ReadBank,
+    bank: Bank,
     catalogue: Catalogue,
     embedder: Embedder | None,
     question: Question,
     scope: Scope,
     k: int,
     trace: Trace,
-    whole: Whole = _NOTHING_MORE,
 ) -> Evidence:
     """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it."""
     vector = None
     if embedder is not None and bank.totals().embedded:
         with trace.step("embed"):
             vector = embedder.embed_question(question.text)
-    return find(bank, catalogue, vector, question, scope, k, trace, whole)
+    return find(bank, catalogue, vector, question, scope, k, trace)
 
 
 def find(
-    bank: ReadBank,
+    bank: Bank,
     catalogue: Catalogue,
     vector: Vectors | None,
     question: Question,
     scope: Scope,
     k: int,
     trace: Trace,
-    whole: Whole = _NOTHING_MORE,
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, Retrieval())
-        brought = bring(bank, whole, found.sources, scope) if whole.how != "none" else {}
-        sources, hits = widened(found.sources, brought) if brought else found.sources, found.hits | brought
-        reads = tuple(read for source in sources if (read := _read(catalogue, source, hits)))
+        reads = tuple(read for source in found.sources if (read := _read(catalogue, source, found.hits)))
         step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
     # Of what is read, not of all that was found: the same ids must mean the same answer and the same sources.
     chunks = tuple(chunk.id for read in reads for chunk in read.chunks)
     if vector is None:
-        return Evidence(reads, chunks, 0.0, frozenset(brought))
-    return Evidence(reads, chunks, found.covered, frozenset(brought), _nearest(found.hits, vector))
+        return Evidence(reads, chunks, 0.0)
+    return Evidence(reads, chunks, found.covered, _nearest(found.hits, vector))
 
 
 def _nearest(hits: Mapping[str, Hit], vector: Vectors) -> tuple[float, ...]:

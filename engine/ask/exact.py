@@ -62,6 +62,6 @@ def by_quotes(least: float) -> str:
 def by_model(fingerprint: str, most: int, *manner: str) -> str:
     """Name a language model as a writer: its files, the wording of its prompt, the tokens it may write.
 
-    `manner` says what else its words depend on, where it is not as usual: the order of a prompt, what comes with it.
+    `manner` says what else its words depend on, where it is not as usual: how a prompt is read.
     """
     return "/".join((_MODEL, fingerprint, version(*_PROMPTS), str(most), *filter(None, manner)))

@@ -1,200 +1,182 @@
-"""Follow-ups made stand-alone by rules: what a question leaves out is taken from the questions and answers before it.
+"""Follow-ups made whole without a model: they carry the subject of the last question. English, by its wording alone.
 
-English, by its wording alone; says so where nothing sensible can be made. Knows no model and no cache.
+Where the last turns have no subject to carry, nothing is made. Knows no model and no cache.
 """
 
 import re
 from collections.abc import Sequence
-from datetime import date
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
 
-from engine.ask.antecedents import BACK, Turn, person, place, plural, thing, time
-from engine.ask.lacking import ABOUT, BEHIND, HANGING, LONG, WAYS, WORD, core, lacks, references, shown
-from engine.ask.phrases import (
-    DETERMINER,
-    PREPOSITION,
-    asks_for_subject,
-    bare,
-    dated,
-    noun_of,
-    phrases,
-    take_apart,
-    topic,
-)
+from engine.ask.question import Question, understand
+from engine.ask.words import FUNCTION_WORDS, words
 
-_MANY = 4  # pronouns of one question
-_MOVING = re.compile(
-    r"\b(?:get|gets|go|goes|come|comes|drive|travel|walk|fly|cycle|went|came|got|going|coming) $", re.IGNORECASE
-)
-_SAYING = re.compile(
-    r"\b(?:say|says|said|think|thinks|thought|write|writes|wrote|tell|told|mean|claim|claimed) $", re.IGNORECASE
-)
-_AT = {"date": "on", "time": "at", "place": "at"}
-_TOLD = ("date", "time", "place", "amount", "number")
+Lack = Literal["question", "subject", "reference", "unclear"]
+_LONG, _LONGEST = 400, 30  # characters and words; a longer question stands alone
+_SHORT, _BRIEF = 9, 5  # words of a question that a pronoun ends; of one that is only a part
+_BACK = 3  # turns in which a subject is looked for
+_DO = r"(?:do|does|did|can|could|will|would|shall|should|(?-i:may)|might|must)"
+_HELPER = rf"(?:(?:{_DO}|is|are|was|were|has|have|had)(?:n['’]t)?)"
+_PREPOSITION = r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|into|between)"
+_ARTICLE = r"(?:the|an?|my|our|your)"
+_WORD = rf"(?:(?:{_PREPOSITION} )?(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which"
+_WORD += r"|when|where|why)(?: else)?)"
+_ASKING = rf"(?:(?:what|which|whose|how many|how much)(?: (?!{_HELPER}\b)[\w'’-]+){{1,2}}?|{_WORD})"
+_JOINS = r"(?:and|but|or|also|then|so(?! far| many| much|-))\b[,.:;]?|(?:ok|okay|well|yes|no|right|thanks)[,.;!]+"
+_LEAD = re.compile(rf"(?:(?:{_JOINS})(?: |$))+", re.IGNORECASE)
+_ABOUT = re.compile(r"(?:what|how) about (?P<what>.+)", re.IGNORECASE)
+_ONE = re.compile(r"\b(?:the|which|another|that|this) ones?$", re.IGNORECASE)
+_PARTS = re.compile(rf"(?:(?P<asking>{_ASKING}) )?(?P<helper>{_HELPER}) (?P<rest>.+)", re.IGNORECASE)
+_OWNS = re.compile(rf"(?P<asking>who)(?P<helper>) (?P<rest>(?:has|have|had) {_ARTICLE} .+)", re.IGNORECASE)
+_PHRASE = re.compile(rf"\b{_ARTICLE} .+?(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)", re.I)
+_SUBJECT = re.compile(rf"(?:(?:{_ASKING} )?{_HELPER}|why) (?P<it>he|she|they|it|his|her|their|its)\b", re.IGNORECASE)
+_LAST = re.compile(rf"(?:{_ASKING}|{_HELPER}) .*\b(?P<it>him|her|them|it|there)$", re.IGNORECASE)
+_EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGNORECASE)  # is it true that
+_SILENT = FUNCTION_WORDS | frozenset(words("else really sure more ok okay thanks thank please exactly right hello hi"))
 
 
-def by_rules(text: str, turns: Sequence[Turn], today: date) -> str | None:
-    """Give a follow-up as a question of its own, the last turn last; None where nothing sensible can be made."""
-    lack, line = lacks(text), core(text)
-    if lack is None:
-        return text.strip() if line == bare(text) else _asked(line)
-    if not turns or lack == "unclear" or any(len(turn.asked) > LONG for turn in turns[-BACK:]):
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question that stands alone and its answer; `focus` is what was asked for, in few words, empty if not known."""
+
+    asked: str
+    answer: str | None = None
+    focus: str = ""
+
+    @property
+    def question(self) -> Question:
+        """Return the question understood; its names and kind are the same on every day."""
+        return understand(self.asked, datetime(2000, 1, 1))
+
+    @property
+    def people(self) -> list[str]:
+        """Return who may be meant, the likeliest first: the name that was the answer, then those in the question."""
+        said = [self.focus] if self.question.asked == "person" and self.focus[:1].isupper() else []
+        named = [
+            one for one in self.question.names if not re.search(rf"\b(?:in|at|from|to) {re.escape(one)}", self.asked)
+        ]
+        return said + [re.sub(r"['’]s$", "", name) for name in named]
+
+    @property
+    def topic(self) -> str:
+        """Return the phrase that says what the question is about; empty where there is none."""
+        line, parts = bare(self.asked), take_apart(self.asked)
+        found = _PHRASE.search(line)
+        noun = re.fullmatch(r"(?:how many|which) ([\w ]+)", (parts and parts["asking"]) or "", re.IGNORECASE)
+        if parts and noun and not (found and found.start() == parts.start("rest")):  # which band will play at the fair
+            return noun[1] if noun[1].endswith("s") else f"the {noun[1]}"
+        if found is None:
+            return ""
+        verb = re.search(rf"\b{_DO} $", line[: found.start()], re.IGNORECASE) or found[0].endswith("ed")
+        return found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+
+
+def bare(text: str) -> str:
+    """Return a question on one line, without its last mark."""
+    return " ".join(text.split()).rstrip("?!. ")
+
+
+def core(text: str) -> str:
+    """Return a question without what joins it to what was said before: and, but, so."""
+    line = bare(text)
+    return line[found.end() :] if (found := _LEAD.match(line)) else line
+
+
+def take_apart(text: str) -> re.Match[str] | None:
+    """Return a question as its question word, its helping verb and the rest; None where it is no question in form."""
+    return _OWNS.fullmatch(bare(text)) or _PARTS.fullmatch(bare(text))
+
+
+def lacks(text: str, *, first: bool = False) -> Lack | None:
+    """Return what a question leaves out; None where it stands alone. A `first` one has nothing before it."""
+    line = core(text)
+    if len(line) > _LONG or len(line.split()) > _LONGEST or not line + bare(text):
         return None
-    made = {"question": _swapped, "subject": _substituted, "place": _placed, "reference": _resolved}[lack](
-        line, turns, today
-    )
-    return _asked(made) if made else None
+    if _ABOUT.fullmatch(line) or _is_part(line, joined=line != bare(text), asked="?" in text and not first):
+        return "subject"
+    if re.fullmatch(_WORD, line, re.IGNORECASE):
+        return "question"
+    if references(line):
+        return "reference"
+    return "unclear" if not set(words(line)) - _SILENT or (_ONE.search(line) and len(line.split()) <= _SHORT) else None
 
 
-def _asked(line: str) -> str:
-    return f"{line[:1].upper()}{line[1:]}{'' if line.startswith('tell me') else '?'}"
+def _is_part(line: str, *, joined: bool, asked: bool) -> bool:
+    """Whether a question is only a place, a day or a name: "in Rome?", "and the tickets?"."""
+    if not (joined or asked) or len(line.split()) > _BRIEF or re.search(rf"^{_WORD}\b|\b{_HELPER}\b", line, re.I):
+        return False
+    return joined or bool(re.match(rf"{_PREPOSITION} ", line, re.I)) or all(word[0].isupper() for word in line.split())
 
 
-def _swapped(line: str, turns: Sequence[Turn], today: date) -> str | None:
+def references(line: str) -> list[re.Match[str]]:
+    """Return the pronouns that nothing in their own question explains, in order."""
+    explained = len(line.split()) > _SHORT or re.search(rf"\b{_ARTICLE} | (?!I\b)[A-Z]", line)
+    found = (_SUBJECT.match(line), None if explained else _LAST.fullmatch(line))
+    return [] if _EMPTY.search(line) else [one for one in found if one]
+
+
+def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
+    """Return a follow-up as a question of its own, the last turn last; None where nothing sensible can be made."""
+    lack, made = lacks(text), core(text)
+    if not turns or lack == "unclear" or any(len(turn.asked) > _LONG for turn in turns[-_BACK:]):
+        return None
+    if lack == "question":
+        made = _asked_another_way(made, turns[-1])
+    elif lack == "subject":
+        about = _ABOUT.fullmatch(made)
+        made = _asked_of(about["what"] if about else made, turns[-1])
+    elif lack == "reference":
+        made = _resolved(made, turns)
+    return f"{made[:1].upper()}{made[1:]}?" if made else None
+
+
+def _asked_another_way(asking: str, last: Turn) -> str:
     """Ask another question word of the last question."""
-    last, asking, parts = turns[-1], _asking(line), take_apart(turns[-1].asked)
+    parts = take_apart(last.asked)
     if parts is None:
-        about = topic(last.asked)
-        return f"{asking} is {about}" if about else None
-    if not parts.asking:
-        return f"{asking} {parts.helper.lower()} {parts.rest}"
-    if asking.endswith("else") and asking.split()[0].lower() == parts.asking.split()[0].lower():
-        return " ".join(filter(None, (asking, noun_of(parts.asking), parts.helper, parts.rest)))
-    if asks_for_subject(parts) and asking.lower() not in ("who", "what", "which"):
-        acting = _acting(last, parts.asking)
-        return f"{asking} {parts.helper or 'is it that'} {acting} {parts.rest}"
-    said = (
-        f"{_AT.get(last.kind, '')} {last.focus}"
-        if asking.lower() == "why" and last.focus and last.kind in _TOLD
-        else ""
-    )
-    return " ".join(f"{asking} {parts.helper} {parts.rest} {said}".split())
+        return f"{asking} is {last.topic}" if last.topic else ""
+    helper, rest = parts["helper"], parts["rest"]
+    if asking.lower().endswith("else") or re.match(rf"{_ARTICLE} |[A-Z]|(?:i|you|he|she|it|we|they|there)\b", rest):
+        return " ".join(f"{asking} {helper} {rest}".split())
+    actor = last.topic if last.topic not in rest else next(iter(last.people), "someone")  # who will bring the cake
+    return f"{asking} {helper or 'is it that'} {actor} {rest}"
 
 
-def _asking(line: str) -> str:
-    """Give the question word of a question that is no more: "with whom" of "who with?"."""
-    found = WORD.fullmatch(line)
-    asking = found["asking"] if found else line
-    asking = re.sub(r"^(wh\w+) (with|for|from|to)$", r"\2 \1", asking, flags=re.IGNORECASE)
-    asking = re.sub(r"^how (?:come|so)$", "why", asking, flags=re.IGNORECASE)
-    return asking[:1].lower() + asking[1:]
+def _asked_of(what: str, last: Turn) -> str:
+    """Ask the last question of something else: another day, person, place or thing."""
+    asked, name = bare(last.asked), r"[A-Z0-9]\S*(?: [A-Z0-9]\S*)*"
+    if led := re.match(rf"{_PREPOSITION} ", what, re.IGNORECASE):
+        old = re.search(rf"\b{led[0]}{name}", asked) if what[led.end() :][0].isupper() else None
+        return f"{asked[: old.start()]}{what}{asked[old.end() :]}" if old else f"{asked} {what}"
+    phrases = [found[0] for found in _PHRASE.finditer(asked)]
+    olds = [*last.question.names[: what[:1].isupper()], last.topic if phrases[:1] == phrases[-1:] else phrases[-1]]
+    return next((asked.replace(old, what, 1) for old in olds if old and old in asked), "")
 
 
-def _acting(last: Turn, asking: str) -> str:
-    """Give who or what did what was asked about."""
-    if last.named:
-        return last.named
-    if noun := noun_of(asking):
-        return noun if noun.endswith("s") else f"the {noun}"
-    return "something" if asking.lower().startswith("what") else "someone"
-
-
-def _substituted(line: str, turns: Sequence[Turn], today: date) -> str | None:
-    """Ask the last question of something else of the same kind: another day, person, place or thing."""
-    about = ABOUT.fullmatch(line)
-    what, asked = about["what"] if about else line, bare(turns[-1].asked)
-    owner = re.match(r"(?:his|her|their|its) ", what, re.IGNORECASE)
-    if owner:
-        who = person(turns)
-        if not who:
-            return None
-        what = f"{_owners(who)} {what[owner.end() :]}"
-    way = re.match(rf"{PREPOSITION} ", what, re.IGNORECASE)
-    if dated(what, today):
-        return _replaced(asked, dated(asked, today), what, way=bool(way))
-    names = [span for span in turns[-1].spans if span[1] <= len(asked)]
-    if way:
-        like = what[way.end() :][:1].isupper() or re.match(rf"{DETERMINER} ", what[way.end() :], re.IGNORECASE)
-        return _replaced(
-            asked, _behind(asked, way[0].lower(), [*names, *phrases(asked)] if like else []), what, way=True
-        )
-    if re.match(rf"{DETERMINER} ", what, re.IGNORECASE) or what.islower():
-        return _replaced(asked, _alike(asked, what), what, way=False, otherwise="for")
-    free = [span for span in names if not re.search(rf"\b{PREPOSITION} $", asked[: span[0]], re.IGNORECASE)]
-    otherwise = "as for" if turns[-1].kind == "person" else "for"
-    return _replaced(asked, next(iter(free or names), None), what, way=False, otherwise=otherwise)
-
-
-def _replaced(asked: str, span: tuple[int, int] | None, what: str, *, way: bool, otherwise: str = "") -> str:
-    """Put something in the place of a stretch of a question, or at its end where there is none to go."""
-    if span is None:
-        return " ".join(f"{asked} {otherwise} {what}".split())
-    old = asked[span[0] : span[1]]
-    lead = re.match(rf"{PREPOSITION} ", old, re.IGNORECASE)
-    owner = "'s" if re.search(r"['’]s$", old) and not re.search(r"['’]s$", what) else ""
-    return f"{asked[: span[0]]}{lead[0] if lead and not way else ''}{what}{owner}{asked[span[1] :]}"
-
-
-def _behind(asked: str, way: str, spans: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """Find what stands behind a preposition."""
-    return next(((start - len(way), end) for start, end in spans if asked[:start].lower().endswith(f" {way}")), None)
-
-
-def _alike(asked: str, what: str) -> tuple[int, int] | None:
-    """Find the phrase that a like one may stand for: the one with the same noun, else article, else the last."""
-    found = phrases(asked)
-    same = [span for span in found if asked[span[0] : span[1]].split()[-1].lower() == what.split()[-1].lower()]
-    article = [span for span in found if asked[span[0] : span[1]].split()[0].lower() == what.split()[0].lower()]
-    for choice in (same, article, found):
-        if choice:
-            return choice[-1]
-    about = topic(asked)
-    return (asked.index(about), asked.index(about) + len(about)) if about and about in asked else None
-
-
-def _placed(line: str, turns: Sequence[Turn], today: date) -> str | None:
-    """Say of what a lone verb is meant: come to the concert."""
-    hanging, about = HANGING.fullmatch(line), thing(turns)
-    if not about:
-        return None
-    if not hanging:
-        return f"tell me more about {about}"
-    return " ".join(f"{hanging['all']} {WAYS[hanging['verb'].lower()]} {about}{hanging['rest']}".split())
-
-
-def _resolved(line: str, turns: Sequence[Turn], today: date) -> str | None:
-    """Put what is meant in the place of each pronoun; None where it is not known of one."""
-    if pointing := shown(line):
-        things = (one for turn in reversed(turns) for one in turn.things)
-        meant = next((one for one in things if _names(one, pointing["noun"])), "")
+def _resolved(line: str, turns: Sequence[Turn]) -> str:
+    """Put what each pronoun means in its place; empty where one means nothing."""
+    for found in reversed(references(line)):
+        pronoun, behind = found["it"].lower(), line[found.end("it") :]
+        meant = next(filter(None, (_meant(pronoun, turn) for turn in turns[: -_BACK - 1 : -1])), "")
         if not meant:
-            return None
-        line = re.sub(
-            rf"\b(?:that|this|these|those) {pointing['noun']}\b", lambda _: meant, line, count=1, flags=re.IGNORECASE
-        )
-    for _ in range(_MANY):
-        if not (found := references(line)):
-            return line
-        meant = _meant(line, found[-1], turns, today)
-        if not meant:
-            return None
-        line = f"{line[: found[-1].start('it')]}{meant}{line[found[-1].end('it') :]}"
-    return None
+            return ""
+        owner = "'s" if pronoun in ("his", "their", "its") or (pronoun == "her" and behind) else ""
+        before = line[: found.start("it")]
+        if pronoun == "there" and before.endswith(("get ", "go ", "come ")):
+            meant = f"to {meant.split(' ', 1)[1]}"
+        line = f"{before}{meant}{owner}{behind}"
+    return line
 
 
-def _names(thing: str, noun: str) -> bool:
-    """Tell whether a phrase is of a noun: the fair on Friday, of fair."""
-    head = re.split(rf" {PREPOSITION}\b", thing, maxsplit=1, flags=re.IGNORECASE)[0]
-    return head.lower().split()[-1] == noun.lower()
-
-
-def _meant(line: str, found: re.Match[str], turns: Sequence[Turn], today: date) -> str:
-    pronoun, behind = found["it"].lower(), line[found.end("it") :]
-    owns = pronoun in ("his", "their", "its") or (pronoun == "her" and not re.match(BEHIND, behind))
-    if pronoun == "there":
-        there = place(turns[-1])
-        return re.sub(r"^(?:at|in) ", "to ", there) if _MOVING.search(line[: found.start("it")]) else there
-    if pronoun == "then":
-        return time(turns[-1], today)
+def _meant(pronoun: str, turn: Turn) -> str:
+    """Return the person, place or thing of a turn that a pronoun may stand for; empty where it has none."""
     if pronoun in ("he", "she", "him", "her", "his"):
-        who = person(turns)
-    elif pronoun in ("they", "them", "their", "these", "those"):
-        who = plural(turns)
-    else:
-        who = thing(turns)
-    if who and pronoun in ("it", "that", "this") and _SAYING.search(line[: found.start("it")]):
-        return f"something about {who}"
-    return _owners(who) if owns and who else who
-
-
-def _owners(name: str) -> str:
-    return f"{name}'" if name.endswith("s") and " " in name and name.islower() else f"{name}'s"
+        return next(iter(turn.people), "")
+    if pronoun == "there" and turn.question.asked == "place" and turn.focus:
+        return f"at {turn.focus}"
+    if pronoun == "there":
+        place = re.search(r"\b(?:in|at|near) [A-Z]\S*", turn.asked)
+        return place[0] if place else f"at {turn.topic}" if turn.topic else ""
+    many = " and ".join(turn.people) if pronoun in ("they", "them", "their") else ""
+    return turn.topic or many

@@ -13,9 +13,9 @@ from functools import partial
 from engine.ask.cite import cite
 from engine.ask.evidence import Evidence
 from engine.ask.means import Say, Written
-from engine.ask.order import order_of
 from engine.ask.parse import Said, parse, visible
 from engine.ask.prefill import Reading, keep, prefill
+from engine.ask.prompt import Order, in_document_order
 from engine.ask.question import Question
 from engine.ask.reply import Reply, Tier
 from engine.ask.segments import Ids, Segments, fit
@@ -48,7 +48,7 @@ def generate(
     now: datetime,
     most: int,
     say: Say | None = None,
-    order: str = "document",
+    order: Order = in_document_order,
     drafts: int = 0,
 ) -> Written:
     """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
@@ -105,7 +105,7 @@ def read_ahead(
     trace: Trace,
     now: datetime,
     most: int,
-    order: str = "document",
+    order: Order = in_document_order,
 ) -> None:
     """Read all that a question's prompt begins with, and keep it; nothing is answered."""
     if not evidence.reads:
@@ -117,11 +117,16 @@ def read_ahead(
 
 
 def segments_of(
-    reading: Reading, question: Question, evidence: Evidence, now: datetime, most: int, order: str
+    reading: Reading,
+    question: Question,
+    evidence: Evidence,
+    now: datetime,
+    most: int,
+    order: Order = in_document_order,
 ) -> Segments:
     """Write the prompt in the form that the settings name."""
     spare = max(most, _SEAMS) if reading.ropes else most
-    segments = fit(reading.model, question.text, now, evidence, spare, order_of(order, reading))
+    segments = fit(reading.model, question.text, now, evidence, spare, order)
     return in_blocks(reading.model, segments) if reading.ropes else segments
 
 

@@ -1,6 +1,6 @@
 """The prompt of an answer, in segments: system, one for each chunk, question. Pure text; knows no tokenizer.
 
-Chunks stand in document order unless told otherwise: it is a function of the retrieved set alone, so that prompts about
+Chunks stand in document order: it is a function of the retrieved set alone, so that prompts about
 the same messages share their beginning. The date stands in the last segment, where it spoils nothing that could be
 reused.
 """
@@ -41,11 +41,6 @@ def in_document_order(shown: Sequence[Shown]) -> list[Shown]:
     return sorted(
         shown, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.chunk.document, one.chunk.position)
     )
-
-
-def by_relevance(shown: Sequence[Shown]) -> list[Shown]:
-    """Sort by source, best first; the chunks of one source as they stand in their document."""
-    return sorted(shown, key=lambda one: (one.source, one.chunk.position))
 
 
 def answer_prompt(question: str, now: datetime, shown: Sequence[Shown], order: Order = in_document_order) -> Prompt:

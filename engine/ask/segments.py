@@ -72,8 +72,7 @@ def fit(
 
 def candidates(evidence: Evidence) -> list[Shown]:
     """Give the chunks that may be shown, those first that come first where there is not room for all."""
-    shown = [Shown(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
-    return sorted(shown, key=lambda one: one.chunk.id in evidence.brought)  # what was found before what came with it
+    return [Shown(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
 
 
 def system_ids(model: LanguageModel) -> Ids:

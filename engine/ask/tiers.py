@@ -26,7 +26,7 @@ _HITS = 3  # times that an exact hit is made: it takes so little that one says n
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What writes in words: its name, how it reads, and the order of its prompts.
+    """What writes in words: its name, and how it reads.
 
     What it reads is kept, in so many bytes, until the next question, if it can be.
     """
@@ -35,7 +35,6 @@ class Model:
     reading: "Reading"
     room: int
     most: int  # tokens of an answer
-    order: str
     drafts: int  # tokens guessed at a time
 
     @property
@@ -130,11 +129,9 @@ def _by(means: Means, model: Model, now: datetime) -> Means:
     return replace(
         means,
         write=lambda question, evidence, trace, say: generate(
-            model.name, load, question, evidence, trace, *parts, say, model.order, model.drafts
+            model.name, load, question, evidence, trace, *parts, say, drafts=model.drafts
         ),
-        bears=lambda question, evidence, answer, trace: bears(
-            load, question, evidence, answer, trace, *parts, model.order
-        ),
+        bears=lambda question, evidence, answer, trace: bears(load, question, evidence, answer, trace, *parts),
     )
 
 

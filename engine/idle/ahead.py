@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from engine.ask.order import along_what_is_kept, order_of
 from engine.ask.prefill import Kept, Reading, keep, prefill
+from engine.ask.prompt import Order
 from engine.ask.segments import Segments, fit
 from engine.ask.trace import Trace
 from engine.idle import refill
@@ -30,7 +30,7 @@ class Ahead:
 
     reading: Reading
     asking: Asking
-    order: str
+    order: Order
     most: int  # tokens of an answer
     k: int
     new: int  # chunks a night that no question retrieved
@@ -68,14 +68,11 @@ def _wanted(ahead: Ahead, entries: Iterable[tuple[Entry, float]]) -> Iterator[tu
 
 def _paths(ahead: Ahead, entry: Entry) -> list[Path]:
     """Give the paths of all segments of a prompt but its last."""
-    reading, kept = ahead.reading, ahead.kept
+    reading = ahead.reading
     evidence = ahead.asking.evidence(entry)
     if not evidence.reads:
         return []
-    order = order_of(ahead.order, reading)
-    if ahead.order == "reuse" and not reading.ropes:  # as if nothing had gone
-        order = partial(along_what_is_kept, reading.model, kept.root, refill.kept_or_gone(kept.store.peek))
-    segments: Segments = fit(reading.model, entry.question, ahead.asking.now, evidence, ahead.most, order)
+    segments: Segments = fit(reading.model, entry.question, ahead.asking.now, evidence, ahead.most, ahead.order)
     if not reading.ropes:
         return refill.prefixes(segments.ids[:-1])
     system, *blocks = in_blocks(reading.model, segments).ids[:-1]

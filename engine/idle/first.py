@@ -93,5 +93,4 @@ def _manner(ahead: Ahead) -> hot.Manner:
     system = system_ids(model)
     if ahead.reading.ropes:
         return hot.Manner("blocks", system, lambda chunk: tuple(model.tokens(block_of(chunk))), lambda heat: 1.0)
-    shares = {"document": hot.as_first(ahead.k), "relevance": lambda heat: 1 / ahead.k, "reuse": lambda heat: 1.0}
-    return hot.Manner("first", system, lambda chunk: chunk_ids(model, 1, chunk), shares[ahead.order])
+    return hot.Manner("first", system, lambda chunk: chunk_ids(model, 1, chunk), hot.as_first(ahead.k))

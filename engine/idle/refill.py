@@ -4,7 +4,7 @@ PerCache 4.3.3: storage grows. Knows the prompts of those questions as they woul
 went; reads nothing itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.idle.segment import Costs, Ids, Path, Segment
@@ -32,16 +32,6 @@ def plan(
 def prefixes(segments: Sequence[Ids]) -> list[Path]:
     """Give all beginnings of a prompt."""
     return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
-
-
-def kept_or_gone(peek: Peek) -> Callable[[bytes], int | None]:
-    """Give how often a node was used, were all that went still there."""
-
-    def uses(key: bytes) -> int | None:
-        found = peek.uses(key)
-        return 0 if found is None and peek.ghost(key) else found
-
-    return uses
 
 
 def _gone(

@@ -23,7 +23,6 @@ from cli.session import Session
 from engine.ask.evidence import Evidence
 from engine.ask.exact import normalise
 from engine.ask.means import Say, Written
-from engine.ask.order import order_of
 from engine.ask.question import Question
 from engine.ask.quote import QuoteSettings, quote
 from engine.ask.segments import candidates
@@ -119,12 +118,11 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
     """
     script = Script()
     session.__dict__["models"] = Following(session.home.locks, script, {} if loaded is None else loaded)
-    writer, least, order = session.writer, session.settings.ask.decline_below, session.settings.kv.order
+    writer, least = session.writer, session.settings.ask.decline_below
 
     def write(question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
         begun = perf_counter()
-        assert writer.load
-        shown = order_of(order, writer.load())(candidates(evidence))
+        shown = session.order(candidates(evidence))
         gold = gold_of(question, evidence, golds, least)
         script.quoted = normalise(question.text) not in golds
         script.says = reply(gold, [one.chunk.text for one in shown])

@@ -144,7 +144,7 @@ def lived(work: Work, home: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> 
     settings = {**ALWAYS, **work.policy.settings, "model.name": model(work, folder)}
     golds = {normalise(one.text): one.answer for one in reversed(work.user.queries)}
     forced = {"dress": partial(force, golds=golds, loaded=loaded)} if work.writer in REAL else {}
-    with Life(home, settings, **forced) as life:
+    with Life(home, settings, order=work.policy.order, **forced) as life:
         warm(life.session)
         # Its first steps are slow, too, and the speed is wanted for what is printed.
         measured = engine(cast("Mlx", life.nightly.load().model)) if life.session.writer.load else None

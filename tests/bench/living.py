@@ -17,6 +17,7 @@ from cli.night import Nightly
 from cli.session import Session
 from engine.ask.exact import normalise
 from engine.ask.means import Answered, Manner
+from engine.ask.prompt import Order, in_document_order
 from engine.config import save
 from engine.idle.asking import Asking
 from engine.idle.machine import Machine
@@ -25,6 +26,7 @@ from engine.idle.populate import offer
 from engine.idle.predict import pick
 from engine.idle.predict_quote import from_chunks, from_forms
 from engine.idle.units import Kind
+from engine.settings import Experiment
 from store.jobs import Jobs
 from store.spent import Account, Spent
 from tests.bench.homes import environment, opened, pkb
@@ -77,6 +79,17 @@ def as_it_is(session: Session) -> None:
     """Change nothing."""
 
 
+def of_file(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the settings that a config file may hold."""
+    return {key: value for key, value in settings.items() if not key.startswith("experiment.")}
+
+
+def experiment(settings: Mapping[str, Any]) -> Experiment:
+    """Return the others, which are fields of `Experiment`."""
+    parts = {key: value for key, value in settings.items() if key.startswith("experiment.")}
+    return Experiment(**{key.removeprefix("experiment."): value for key, value in parts.items()})
+
+
 @dataclass(slots=True)
 class Life:
     """One phase of a home; `settings` hold from here on, and `dress` may put parts into its session."""
@@ -84,14 +97,16 @@ class Life:
     home: Path
     settings: Mapping[str, Any]
     dress: Callable[[Session], None] = as_it_is
+    order: Order = in_document_order  # of the passages in a prompt
     session: Session = field(init=False)
     nightly: Nightly = field(init=False)
 
     def __enter__(self) -> Self:
-        for key, value in self.settings.items():
+        for key, value in of_file(self.settings).items():
             save(Path(environment(self.home)["PKB_CONFIG"]), key, str(value))
         self.session = opened(self.home)
-        self.session.now = NOW
+        self.session.settings = replace(self.session.settings, experiment=experiment(self.settings))
+        self.session.now, self.session.order = NOW, self.order
         self.dress(self.session)
         never, machine = self._never, Machine()
         parts = (self.session, True, 10**6, machine, lambda: never, never)

@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.ask.order import along_what_is_kept
-from engine.ask.prompt import Shown, by_relevance, in_document_order
+from engine.ask.prompt import Shown, in_document_order
 from engine.ask.question import understand
 from engine.ask.retrieve import Retrieval, retrieve
 from engine.ask.segments import chunk_ids, system_ids
@@ -26,6 +25,7 @@ from store.hits import Hit, Vectors
 from store.kv_match import path_keys
 from store.kv_tree import Key, root_of
 from store.records import Scope
+from tests.bench.orders import along_what_is_kept, by_relevance
 from tests.bench.retrieval import User, load
 
 KS = (2, 3, 5)

@@ -15,7 +15,7 @@ STRIDES = (1, 2, 3, 4, 5)
 BUDGETS = (25, 100)  # MB of tensors; a prompt of two chunks takes about 15 at the 135M shape
 PUBLIC = ("locomo", "enron-annotated", "clinton-foia", "qmsum")
 PARTS: Mapping[str, Mapping[str, Any]] = {
-    "bank": {"bank": False, "settings": {"bank.semantic": "off"}},
+    "bank": {"bank": False, "settings": {"experiment.semantic": False}},
     "kv": {"settings": {"kv.reuse": "off"}},
     "prediction": {"foresee": 0},
 }
@@ -98,8 +98,8 @@ def named(*names: str) -> list[Policy]:
 
 
 BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks"})
-DRAFTED = varied("ragcache-meancache", "drafts", {"ask.drafts": 8})
-DRAFTLESS = varied("pkb", "no-drafts", {"ask.drafts": 0})
+DRAFTED = varied("ragcache-meancache", "drafts", {"experiment.drafts": 8})
+DRAFTLESS = varied("pkb", "no-drafts", {"experiment.drafts": 0})
 EIGHT = tuple(POLICIES.values())
 QUOTED = named("naive", "meancache", "sleeptime", "percache", "pkb")  # there are no tensors to tell others by
 FOUR = named("naive", "ragcache-meancache", "percache", "pkb")

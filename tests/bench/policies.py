@@ -8,29 +8,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.ask.prompt import Order, in_document_order
 from engine.idle.units import Kind
+from tests.bench.orders import by_relevance
 
 STRIDE = 5  # questions foreseen at a time (PerCache 5)
 TAU = 0.85  # as PerCache sets it for itself and for MeanCache alike (PerCache 5)
-UNGUESSED: dict[str, Any] = {"ask.drafts": 0}  # every token of an answer takes a step, as in all of these papers
-NO_BANK: dict[str, Any] = UNGUESSED | {"bank.semantic": "off"}
+UNGUESSED: dict[str, Any] = {"experiment.drafts": 0}  # every token of an answer takes a step, as in all of these papers
+NO_BANK: dict[str, Any] = UNGUESSED | {"experiment.semantic": False}
 COSINE_ALONE: dict[str, Any] = UNGUESSED | {
-    "bank.semantic": "on",
     "bank.tau": TAU,
-    "bank.guard": "off",
-    "bank.evidence": "off",
-    "bank.verify": "off",
-    "bank.check": "off",
+    "experiment.guard": False,
+    "experiment.evidence": False,
+    "experiment.verify": False,
+    "experiment.check": False,
 }
-NO_TENSORS: dict[str, Any] = {"kv.reuse": "off", "kv.order": "relevance"}
-TREE: dict[str, Any] = {"kv.reuse": "prefix", "kv.order": "relevance", "kv.score": "value"}
+NO_TENSORS: dict[str, Any] = {"kv.reuse": "off"}
+TREE: dict[str, Any] = {"kv.reuse": "prefix", "experiment.score": "value"}
 PRINTED: dict[str, Any] = {
     "ask.k": 2,
     "kv.reuse": "prefix",
-    "kv.order": "relevance",
-    "kv.score": "lfu",
-    "idle.stride": STRIDE,
-    "bank.max_error": 1.0,  # no threshold is learnt
+    "experiment.score": "lfu",
+    "experiment.stride": STRIDE,
+    "experiment.max_error": 1.0,  # no threshold is learnt
 }
 
 
@@ -43,12 +43,13 @@ class Policy:
 
     name: str  # safe as part of a file's name
     title: str  # as reports print it
-    settings: Mapping[str, Any] = field(default_factory=dict)  # pkb's, by key
+    settings: Mapping[str, Any] = field(default_factory=dict)  # pkb's, by key, and fields of `Experiment`
     bank: bool = True  # answers are kept and looked for
     foresee: int = 0  # questions, before the first one is asked and after each; 0: there are no nights
     nights: tuple[Kind, ...] = ()  # kinds of idle work between questions
     printed: bool = False  # queries are kept as well, and projections alone saved: by formula
     keeps: bool = True
+    order: Order = by_relevance  # of the passages in a prompt
     about: str = ""
 
 
@@ -116,6 +117,7 @@ _ALL = (
         {},
         foresee=STRIDE,
         nights=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
+        order=in_document_order,
         about="as it is installed, but that abstracts are not made and templates foresee, as for all the others; it"
         " alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",
     ),

@@ -16,8 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.ask.evidence import Evidence, gather
-from engine.ask.order import along_what_is_kept
-from engine.ask.prompt import Order, by_relevance, in_document_order
+from engine.ask.prompt import Order, in_document_order
 from engine.ask.question import understand
 from engine.ask.segments import fit, system_ids
 from engine.ask.trace import Trace
@@ -27,6 +26,7 @@ from store.eviction import Weights, scores
 from store.kv_tree import root_of
 from store.records import Scope
 from tests.bench.homes import opened, pkb
+from tests.bench.orders import along_what_is_kept, by_relevance
 from tests.bench.replay import Ids, Replay, Terms
 from tests.bench.spelling import speller
 

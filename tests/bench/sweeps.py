@@ -13,7 +13,7 @@ from tests.bench.reading import Line
 from tests.bench.sums import Sum, bleu, by, matched, of_policies, scored, share, summed
 
 BASES = ("pkb", "percache")
-DEFAULTS = {"tau": Settings().bank.tau, "stride": Settings().idle.stride, "kv": Settings().kv.bytes / 1e6}
+DEFAULTS = {"tau": Settings().bank.tau, "stride": Settings().experiment.stride, "kv": Settings().kv.bytes / 1e6}
 TITLES = {
     "tau": "Sensitivity to the threshold",
     "stride": "Sensitivity to the stride",

@@ -1,21 +1,30 @@
 """Baselines are settings of the engine, and each lacks what its name says."""
 
 import re
+from dataclasses import asdict
 
 import pytest
 
+from engine.ask.prompt import in_document_order
 from engine.config import put
 from engine.idle.units import KINDS
 from engine.settings import Settings, keys
+from tests.bench.living import experiment, of_file
+from tests.bench.orders import by_relevance
 from tests.bench.policies import POLICIES, Policy
 
 
 def settled(policy: Policy) -> dict[str, object]:
     """Give all settings under a policy, those of the engine where it says nothing."""
-    settings = Settings()
-    for key, value in policy.settings.items():
+    settings = Settings(experiment=experiment(policy.settings))
+    for key, value in of_file(policy.settings).items():
         settings = put(settings, key, value)
-    return keys(settings)
+    return everything(settings)
+
+
+def everything(settings: Settings) -> dict[str, object]:
+    """Give the keys of a config file and the fields of the experiment."""
+    return keys(settings) | {f"experiment.{key}": value for key, value in asdict(settings.experiment).items()}
 
 
 def test_the_baselines_come_first_and_pkb_last() -> None:
@@ -60,25 +69,27 @@ def test_each_has_the_caches_that_its_name_says(name: str, bank: bool, reuse: st
     policy = POLICIES[name]
     assert policy.bank is bank
     assert settled(policy)["kv.reuse"] == reuse
-    assert (settled(policy)["bank.semantic"] == "on") is bank
+    assert settled(policy)["experiment.semantic"] is bank
 
 
 @pytest.mark.parametrize("name", ["meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime", "percache"])
 def test_the_baselines_with_a_bank_go_by_cosine_alone_at_the_papers_threshold(name: str) -> None:
     found = settled(POLICIES[name])
     assert found["bank.tau"] == 0.85
-    assert {found[f"bank.{part}"] for part in ("guard", "evidence", "verify", "check")} == {"off"}
+    assert {found[f"experiment.{part}"] for part in ("guard", "evidence", "verify", "check")} == {False}
 
 
 def test_percache_is_as_the_paper_prints_it() -> None:
     found = settled(POLICIES["percache"])
-    wanted = {"ask.k": 2, "kv.order": "relevance", "kv.score": "lfu", "idle.stride": 5, "kv.bits": 0}
+    wanted = {"ask.k": 2, "experiment.score": "lfu", "experiment.stride": 5, "kv.bits": 0}
     assert {key: found[key] for key in wanted} == wanted
+    assert POLICIES["percache"].order is by_relevance
     assert [name for name, policy in POLICIES.items() if policy.printed] == ["percache"]
 
 
 def test_pkb_is_measured_as_it_is_installed() -> None:
-    assert settled(POLICIES["pkb"]) == keys(Settings())
+    assert settled(POLICIES["pkb"]) == everything(Settings())
+    assert POLICIES["pkb"].order is in_document_order
 
 
 def test_sleep_time_alone_keeps_no_answer_to_what_was_asked() -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from typer.main import get_command
 
 from cli.app import app, run
+from cli.session import Session
+from engine.settings import Experiment
 from tests.cli.serving import Served, served
 from tests.demo import DATA, environment
 
@@ -55,6 +58,10 @@ class Pkb:
         self._capture.readouterr()
         code = run(list(words))
         return Ran(code, *self._capture.readouterr())
+
+    def experiment(self, **values: Any) -> None:
+        """Run later commands under an experiment."""
+        self._patch.setattr("cli.session.Session", partial(Session, experiment=Experiment(**values)))
 
     def answers(self) -> int:
         """Count the answers that are kept."""

@@ -133,6 +133,16 @@ def test_setting_an_unknown_key_changes_nothing(fresh: Pkb) -> None:
     assert not (fresh.folder / "config.toml").exists()
 
 
+def test_a_retired_setting_is_named_once_and_pkb_goes_on(pkb: Pkb) -> None:
+    config = pkb.folder / "config.toml"
+    config.write_text('[kv]\norder = "reuse"\n[ask]\nk = 3\n')
+    ran = pkb("config", "show")
+    assert (ran.code, ran.err) == (0, f"pkb: {config}: ignored retired settings: kv.order\n")
+    assert "ask.k = 3\n" in ran.out
+    assert "kv.order" not in ran.out
+    fails(pkb("config", "set", "kv.order", "document"), 2, "config: kv.order was retired", "pkb config show")
+
+
 def test_a_setting_is_kept_beside_the_comments(fresh: Pkb) -> None:
     config = fresh.folder / "config.toml"
     config.parent.mkdir()

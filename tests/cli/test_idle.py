@@ -287,17 +287,6 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(night: Pkb) -> None:
     assert rows(night, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "whole")]
 
 
-def test_the_next_question_follows_what_was_read_ahead_where_the_order_may(night: Pkb) -> None:
-    night("idle")
-    by_date = tokens(night, NEW)["reused"]
-    night("config", "set", "kv.order", "reuse")
-    first = night("ask", NEW, "--json").row
-    assert first["tier"] == "prefix"  # not exact: another order is another answer
-    assert first["tokens"]["reused"] >= by_date
-    night("config", "set", "kv.order", "document")
-    assert night("ask", NEW, "--json").row["tier"] == "exact"
-
-
 def test_units_are_listed_as_json_says_them(night: Pkb) -> None:
     row = json.loads(night("idle", "--json").out)
     assert row["bytes"] == sum(unit["bytes"] for unit in row["units"]) > 0

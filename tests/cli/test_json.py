@@ -79,7 +79,7 @@ def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb ingest", [pkb("ingest", "--json").row])
     pkb("ask", "when is rehearsal?")
     pkb("config", "set", "model.name", str(NANO))
-    for key, value in (("kv.score", "lfu"), ("kv.daily_bytes", "1"), ("kv.bytes", "1")):
+    for key, value in (("kv.bits", "0"), ("kv.daily_bytes", "1"), ("kv.bytes", "1")):
         pkb("ask", "When is the concert?", "--fresh")  # kept, reused, refused, removed
         pkb("config", "set", key, value)
     pkb("ask", "When is the concert?", "--fresh")
@@ -133,7 +133,7 @@ def test_what_serve_prints_is_as_documented(pkb: Pkb) -> None:
 def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
     rows = [fresh("config", *words.split(), "--json").row]
     if words.endswith("ask.k"):
-        rows += [fresh("config", "get", key, "--json").row for key in ("embed.model", "ingest.gone_share")]
+        rows += [fresh("config", "get", key, "--json").row for key in ("embed.model", "ask.decline_below")]
     section = f"pkb config {words.split()[0]}"
     compare(section, rows)
 

@@ -10,7 +10,7 @@ __all__ = ["bank", "lent"]  # fixtures
 
 
 def test_without_the_semantic_tier_nothing_is_looked_for(bank: Pkb) -> None:
-    put(bank, semantic="off")
+    bank.experiment(semantic=False)
     ask(bank, QUESTION)
     row = ask(bank, LIKE)
     assert (row["tier"], "similar" in [step["name"] for step in row["explain"]]) == ("full", False)
@@ -20,14 +20,16 @@ PARTS = ("guard", "evidence", "verify", "check")
 
 
 def test_with_all_that_speaks_against_it_off_a_twin_is_served(bank: Pkb) -> None:
-    put(bank, tau="0.5", **dict.fromkeys(PARTS, "off"))
+    put(bank, tau="0.5")
+    bank.experiment(**dict.fromkeys(PARTS, False))
     ask(bank, QUESTION)
     assert (ask(bank, TWIN)["tier"], ask(bank, TWIN)["answer"]) == ("semantic", ANSWER)
 
 
 @pytest.mark.parametrize(("part", "why"), [("guard", ""), ("evidence", "other evidence"), ("verify", "another answer")])
 def test_each_part_by_itself_refuses_a_twin(bank: Pkb, part: str, why: str) -> None:
-    put(bank, tau="0.5", **dict.fromkeys(PARTS, "off") | {part: "on"})
+    put(bank, tau="0.5")
+    bank.experiment(**dict.fromkeys(PARTS, False) | {part: True})
     ask(bank, QUESTION)
     row = ask(bank, TWIN)
     assert miss(row, why)
@@ -62,7 +64,7 @@ def test_a_model_is_asked_nothing_where_what_it_would_read_is_not_kept(words: Pk
 
 
 def test_without_the_check_a_model_is_not_asked(words: Pkb) -> None:
-    put(words, check="off")
+    words.experiment(check=False)
     made = ask(words, PICNIC)
     row = ask(words, LIKE_PICNIC)
     assert (row["tier"], row["answer"], note(row, "check")) == ("semantic", made["answer"], "")

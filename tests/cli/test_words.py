@@ -45,7 +45,7 @@ def test_an_answer_in_words_names_its_writer_its_tokens_and_its_source(words: Pk
 
 def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answer(words: Pkb) -> None:
     guessed = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
-    words("config", "set", "ask.drafts", "0")
+    words.experiment(drafts=0)
     plain = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
     assert guessed["answer"] == plain["answer"] == "Friday at 6pm"
     assert plain["tokens"]["guessed"] == 0 < guessed["tokens"]["guessed"] < guessed["tokens"]["generated"]
@@ -56,9 +56,9 @@ def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answe
 
 def test_an_answer_with_other_guesses_is_another_answer(words: Pkb) -> None:
     words("ask", "When is the picnic?")
-    words("config", "set", "ask.drafts", "0")
+    words.experiment(drafts=0)
     assert words("ask", "When is the picnic?", "--json").row["tier"] == "prefix"
-    words("config", "set", "ask.drafts", "8")
+    words.experiment(drafts=8)
     assert words("ask", "When is the picnic?", "--json").row["tier"] == "exact"
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import load, parse, put, save
+from engine.config import RETIRED, load, parse, put, retired, save
 from engine.settings import Settings, keys
 from store.errors import UsageError
 
@@ -52,6 +52,61 @@ def test_a_file_that_cannot_be_is_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=str(path)):
+        load(path)
+
+
+# A key stays only as long as a user has a reason to change it.
+STORIES = {
+    "ask.k": "My questions need more messages at a time, or fewer for a small model.",
+    "ask.decline_below": "pkb says too often, or too seldom, that it found nothing.",
+    "bank.bytes": "The saved answers may take more, or less, of my disk.",
+    "bank.tau": "A reworded question got the answer to another one; or I want more such hits.",
+    "ingest.gone_count": "I removed many mails at once, and mean it; or I have few, and every one counts.",
+    "ingest.message_bytes": "A message with large attachments is skipped.",
+    "ingest.file_bytes": "A large mailbox file or recording is skipped.",
+    "embed.model": "My mail is not in English, so I want a multilingual embedder.",
+    "embed.workers": "Embedding must leave cores to my other work.",
+    "model.name": "I want answers in words, by this model.",
+    "model.revision": "I want to stay with the commit that I pulled.",
+    "model.max_tokens": "Answers are cut off, or too long.",
+    "model.memory_share": "The model must leave memory to other programs, or may have all of it.",
+    "kv.reuse": "I want chunks reused at any place in a prompt, or nothing kept on disk.",
+    "kv.bytes": "The KV cache may take more, or less, of my disk.",
+    "kv.daily_bytes": "pkb must not wear my SSD out.",
+    "kv.bits": "The KV cache is to hold more prompts on the same disk, rounded.",
+    "idle.when": "My machine is a server: idle work may run at any time.",
+    "idle.ahead": "Idle work takes too long, or too little is ready in the morning.",
+    "serve.daemon": "I want no background process, or one that always runs.",
+    "serve.idle_minutes": "The background process leaves too early, or too late.",
+    "serve.memory_share": "The background process must go when memory is short.",
+}
+
+
+def test_every_key_has_a_user_story() -> None:
+    assert list(keys(Settings())) == list(STORIES)
+
+
+def test_no_key_is_both_read_and_retired() -> None:
+    assert not RETIRED & set(keys(Settings()))
+
+
+def test_a_retired_key_in_a_file_is_ignored_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[kv]\norder = "reuse"\n[ask]\nk = 8\nwhole = "thread"\n')
+    assert load(path) == put(Settings(), "ask.k", 8)
+    assert retired(path) == ["ask.whole", "kv.order"]
+
+
+@pytest.mark.parametrize("key", ["kv.order", "bank.guard", "experiment.guard", "experiment.stride"])
+def test_what_no_user_sets_cannot_be_set(key: str) -> None:
+    with pytest.raises(UsageError, match=key):
+        put(Settings(), key, "on")
+
+
+def test_an_experiment_in_a_file_is_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[experiment]\nguard = false\n")
+    with pytest.raises(UsageError, match=r"experiment\.guard"):
         load(path)
 
 

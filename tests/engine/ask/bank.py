@@ -15,9 +15,8 @@ from store.records import Chunk, Document, Scope
 class MemoryBank:
     """Every hit in a list; words score by BM25, vectors by dot product."""
 
-    def __init__(self, hits: Sequence[Hit], threads: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(self, hits: Sequence[Hit]) -> None:
         self.hits = list(hits)
-        self.threads = {document: list(thread) for thread in threads for document in thread}
         self.tokens = [hit.tokens.split(" ") for hit in self.hits]
         self.counts = [Counter(tokens) for tokens in self.tokens]
         self.held = Counter(word for count in self.counts for word in count)
@@ -62,14 +61,6 @@ class MemoryBank:
     def totals(self) -> Totals:
         """Count chunks and vectors."""
         return Totals(len(self.hits), self.mean, len(self.embedded))
-
-    def thread(self, document: str) -> list[str]:
-        """Give its thread as it was told; of another document, itself."""
-        return self.threads.get(document, [document])
-
-    def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
-        """Give all chunks of these documents within the scope."""
-        return [hit for hit in self.hits if hit.chunk.document in documents and _within(hit, scope)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""A prompt within a context: what was found goes before what came with it."""
+"""A prompt within a context: the best sources first, in document order."""
 
 from datetime import UTC, datetime
 
 from engine.ask.evidence import Evidence, Read
-from engine.ask.prompt import by_relevance
 from engine.ask.segments import fit
 from store.records import Chunk
 from tests.engine.ask.parrot import Parrot
@@ -17,22 +16,22 @@ def chunk(document: str, position: int) -> Chunk:
 
 FIRST = Read((chunk("a", 0), chunk("a", 1), chunk("a", 2)), "a", (), NOW, 1.0, ())
 SECOND = Read((chunk("b", 0),), "b", (), NOW, 0.5, ())
-EVIDENCE = Evidence((FIRST, SECOND), ("a0", "a1", "a2", "b0"), 1.0, frozenset(("a0", "a2")))
+EVIDENCE = Evidence((FIRST, SECOND), ("a0", "a1", "a2", "b0"), 1.0)
 
 
 def shown(model: Parrot, evidence: Evidence = EVIDENCE) -> list[str]:
     return [text.split()[2] + text.split()[-1] for text in fit(model, "q", NOW, evidence, 10).prompt.chunks]
 
 
-def test_where_there_is_room_for_two_what_was_found_is_shown_and_not_what_came_with_it() -> None:
-    whole = fit(Parrot([]), "q", NOW, EVIDENCE, 10)
-    short = Parrot([], context=whole.count)  # with ten tokens for the answer
-    assert shown(short) == ["a1", "b0"]
+def test_where_there_is_not_room_for_all_the_best_sources_are_shown() -> None:
+    everything = fit(Parrot([]), "q", NOW, EVIDENCE, 10)
+    short = Parrot([], context=everything.count)  # with ten tokens for the answer
+    assert shown(short) == ["a0", "a1"]
     assert shown(Parrot([])) == ["a0", "a1", "a2", "b0"]
 
 
 def test_chunks_stand_in_the_order_that_is_asked_for_and_keep_their_sources() -> None:
     late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
-    found = fit(Parrot([]), "q", NOW, late, 10, by_relevance)
+    found = fit(Parrot([]), "q", NOW, late, 10, list)
     assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]
     assert found.prompt.sources == (0, 1, 1, 1)

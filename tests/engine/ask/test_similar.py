@@ -67,7 +67,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 def says(model: Parrot, reading: Reading) -> tuple[bool, str]:
     """Have the model asked whether the evidence bears an answer; gives what comes of it, and the note."""
     trace = Trace()
-    found = bears(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST, "document")
+    found = bears(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
     return found, next(step.note for step in trace.steps if step.name == "check")
 
 

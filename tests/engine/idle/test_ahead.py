@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine.ask.prefill import Kept, Reading
+from engine.ask.prompt import in_document_order
 from engine.idle.ahead import Ahead, as_units
 from engine.idle.night import Done
 from engine.idle.segment import Ids, Segment, is_kept, key_of
@@ -64,7 +65,7 @@ SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5
 def ahead(model: Mlx, box: Box) -> Ahead:
     asking = Home(box.ledger).asking()
     reading = Reading(model, Kept(box.store, ROOT, model))
-    return Ahead(reading, asking, "document", 16, 5, 120, nullcontext, lambda: False)
+    return Ahead(reading, asking, in_document_order, 16, 5, 120, nullcontext, lambda: False)
 
 
 def run(

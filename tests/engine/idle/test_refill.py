@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.refill import kept_or_gone, plan, prefixes
+from engine.idle.refill import plan, prefixes
 from engine.idle.segment import Costs, Segment
-from store.kv_tree import child_key
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
 ASKED = (A, B, C)
@@ -51,12 +50,6 @@ def test_where_some_was_refused_what_never_was_kept_is_wanted_too_at_its_cost_a_
 def test_what_is_back_is_not_wanted(store: Kept) -> None:
     assert store.keep(*ASKED[:2])
     assert [one.path for one in units(store, ("when?", 1, ASKED))] == [ASKED]
-
-
-def test_a_prompt_follows_what_went_as_if_it_were_there(store: Kept) -> None:
-    uses = kept_or_gone(store.store.peek)
-    first = child_key(ROOT.key, A)
-    assert (uses(first), uses(child_key(first, B)), uses(child_key(first, C))) == (0, 0, None)
 
 
 def test_without_evicting_nothing_goes_and_nothing_is_kept_beyond_the_room(store: Kept) -> None:

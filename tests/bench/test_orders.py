@@ -7,13 +7,12 @@ from itertools import permutations, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.order import along_what_is_kept, order_of
-from engine.ask.prefill import Reading
-from engine.ask.prompt import Shown, by_relevance, in_document_order
+from engine.ask.prompt import Shown
 from engine.ask.segments import chunk_ids, system_ids
 from store.kv_match import path_keys
 from store.kv_tree import Key, root_of
 from store.records import Chunk
+from tests.bench.orders import along_what_is_kept, by_relevance
 from tests.engine.ask.parrot import Parrot
 
 ROOT = root_of({"model": "parrot"})
@@ -78,9 +77,3 @@ def test_relevance_puts_the_best_source_first_and_its_chunks_in_their_order() ->
     old, new = shown(0, rank=1), shown(4, rank=0)
     second = Shown(Chunk("c9", "d4", 1, "From: 4", "more", 2, 2), 0, new.date)
     assert by_relevance([old, second, new]) == [new, second, old]
-
-
-def test_following_is_the_order_of_date_where_nothing_is_ever_kept() -> None:
-    assert order_of("reuse", Reading(MODEL)) is in_document_order
-    assert order_of("document", Reading(MODEL)) is in_document_order
-    assert order_of("relevance", Reading(MODEL)) is by_relevance

@@ -1,13 +1,12 @@
-"""The order of the chunks in a prompt, by name: of date, of relevance, or along what the model has read already.
+"""Orders of the chunks in a prompt that pkb is measured against: by relevance, and along what is already kept.
 
-In the last one a prompt, and so an answer, depends on what happens to be kept. Knows the tree by looking up keys.
+Along what is kept, a prompt, and so an answer, depends on what happens to be there.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 
-from engine.ask.prefill import Reading
-from engine.ask.prompt import Order, Shown, by_relevance, in_document_order
+from engine.ask.prompt import Shown, in_document_order
 from engine.ask.segments import Ids, chunk_ids, system_ids
 from engine.models.protocols import LanguageModel
 from store.kv_tree import Key, Root, child_key
@@ -16,13 +15,9 @@ Uses = Callable[[Key], int | None]  # how often the node of a key was used, None
 _Path = tuple[Shown, ...]
 
 
-def order_of(name: str, reading: Reading) -> Order:
-    """Give the order that a setting names; where nothing is kept, following it is the order of date."""
-    if name == "relevance":
-        return by_relevance
-    if name == "reuse" and reading.kept and not reading.ropes:  # a block is kept for every place
-        return partial(along_what_is_kept, reading.model, reading.kept.root, reading.kept.store.peek.uses)
-    return in_document_order
+def by_relevance(shown: Sequence[Shown]) -> list[Shown]:
+    """Sort by source, best first; the chunks of one source as they stand in their document."""
+    return sorted(shown, key=lambda one: (one.source, one.chunk.position))
 
 
 def along_what_is_kept(model: LanguageModel, root: Root, uses: Uses, shown: Sequence[Shown]) -> list[Shown]:
