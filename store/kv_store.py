@@ -125,13 +125,12 @@ class KvStore:
         return self._shelf.check(node, read_data=read_data)
 
     def lost(self, node: Node, reason: str) -> None:
-        """Say that a node could not be loaded: it is removed with all below it, its file set aside."""
+        """Say that a node could not be loaded: it is removed with all below it."""
         self._shelf.lost(node, reason)
 
     def forget(self, keys: Collection[Key]) -> int:
         """Remove nodes, all below them, and what is remembered of any that went before; gives their number."""
         gone = self._shelf.remove(keys, "forgotten")
-        self._shelf.clear_quarantine()
         self._counts.forget_ghosts()
         return gone
 
