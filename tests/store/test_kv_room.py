@@ -204,7 +204,7 @@ def test_what_went_for_lack_of_room_and_is_asked_for_again_shows_what_more_would
     gone = next(segment for segment in (A, B, C) if not kept.has(segment))
     stats = kept.store.stats()
     assert (stats.ghosts, stats.removed["room"].count) == (1, 1)
-    assert (stats.would_save[2].tokens, stats.would_save[2].seconds) == (len(gone), 7.0)
+    assert (stats.missed.tokens, stats.missed.seconds) == (len(gone), 7.0)
 
 
 def test_a_ghost_that_is_kept_again_is_none(open_kept: Open) -> None:
