@@ -35,7 +35,6 @@ def gather(opened: Session) -> dict[str, Any]:
         "prompts": {"questions": prompts.questions, "with_reuse": prompts.with_reuse, "tokens": prompts.tokens,
                     "reused": prompts.reused},
         "night": _night(opened),
-        **_curves(opened),
     }  # fmt: skip
 
 
@@ -69,7 +68,6 @@ def _tensors(opened: Session) -> dict[str, Any]:
     store = open_store(opened.home, opened.ledger, settings)
     found = store.stats()
     store.close()
-    hits, partial = found.hits.values(), found.partial.values()
     days, others = KvCounts(opened.ledger).written_by_day(), opened.home.beside_tensors()
     return {
         "reuse": settings.reuse,
@@ -80,21 +78,15 @@ def _tensors(opened: Session) -> dict[str, Any]:
         "written_today": found.written_today,
         "daily_budget": settings.daily_bytes,
         "written_by_day": {day.isoformat(): size for day, size in days.items()},
-        "hits": sum(tally.count for tally in hits),
-        "partial": sum(tally.count for tally in partial),
-        "tokens": sum(tally.tokens for tally in hits),
-        "saved_s": _seconds(sum(tally.seconds for tally in hits)),
-        "hits_by_depth": {str(depth): tally.count for depth, tally in sorted(found.hits.items())},
-        "tokens_by_depth": {str(depth): tally.tokens for depth, tally in sorted(found.hits.items())},
-        "saved_s_by_depth": {str(depth): _seconds(tally.seconds) for depth, tally in sorted(found.hits.items())},
+        "hits": found.hits.count,
+        "partial": found.partial.count,
+        "tokens": found.hits.tokens,
+        "saved_s": _seconds(found.hits.seconds),
         "removed": _counts(found.removed),
         "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
         "refused": _counts(found.refused),
         "ghosts": found.ghosts,
-        "more_would_save_s": {
-            f"{times}x": _seconds(tally.seconds if times * settings.bytes > others else 0)
-            for times, tally in found.would_save.items()
-        },
+        "more_would_save_s": _seconds(found.missed.seconds),
     }
 
 
@@ -127,33 +119,3 @@ def _counts(tallies: "Mapping[str, Tally]") -> dict[str, int]:
 
 def _seconds(seconds: float) -> float:
     return round(float(seconds), 3)
-
-
-def _curves(opened: Session) -> dict[str, Any]:
-    """Give what the questions have in common, by what was retrieved for them."""
-    from engine import curves
-    from store.history import KEPT
-    from store.retrieved import Retrieved
-
-    retrieved = Retrieved(opened.ledger)
-    lists = retrieved.lists(KEPT)
-    spread = curves.frequency(retrieved.frequencies().values())
-    ways = {
-        "beginning": curves.prefix_overlap,
-        "one_question": curves.set_overlap,
-        "all_questions": curves.seen_before,
-    }
-    overlap = {name: curves.curve(list(way(lists))) for name, way in ways.items()}
-    return {
-        "retrieved": {
-            "questions": len(lists),
-            "chunks": spread.chunks,
-            "times": spread.retrievals,
-            "by_times": {name: round(share, 4) for name, share in spread.by_times.items()},
-            "on_hottest": {f"{percent}%": round(share, 4) for percent, share in spread.on_hottest.items()},
-        },
-        "overlap": {
-            name: {"mean": round(one.mean, 4), "over_time": [round(part, 4) for part in one.over_time]}
-            for name, one in overlap.items()
-        },
-    }

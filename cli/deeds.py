@@ -42,12 +42,10 @@ def embed(opened: Session) -> "Iterator[Embedded]":
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
     """Note which kept questions new chunks are near to: idle answers those first."""
-    from store.bank_vectors import QuestionVectors
     from store.hints import Hints
 
-    embedder, hints = opened.embedder, Hints(opened.ledger)
-    questions = QuestionVectors(opened.ledger, opened.home.data, embedder.fingerprint, embedder.width)
-    for key, row in questions.meeting(vectors):
+    hints = Hints(opened.ledger)
+    for key, row in opened.question_vectors.meeting(vectors):
         hints.add([key], ids[row], opened.now.timestamp())
 
 

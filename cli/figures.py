@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cli import out
 from cli.plain import count, plain, size
-from cli.reuse import common, tensors
+from cli.reuse import tensors
 
 _LABEL = 12  # columns
 
@@ -22,11 +22,7 @@ def show_figures(row: dict[str, Any]) -> None:
         console.print(_tiers(row))
     else:
         _print([("asked", "nothing yet; try: pkb ask QUESTION")])
-    if shown := [
-        *_night(row["night"]),
-        *tensors(row),
-        *common(row, bars=console.is_terminal and console.encoding.startswith("utf")),
-    ]:
+    if shown := [*_night(row["night"]), *tensors(row)]:
         console.print()
         _print(shown)
 

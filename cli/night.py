@@ -235,15 +235,7 @@ def _duties(opened: Session) -> "list[Duty]":
     def any_kept() -> bool:
         return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
 
-    def compare() -> None:
-        if opened.questions:
-            opened.questions.check()
-
-    def any_near() -> bool:
-        return ledger.rows.execute("SELECT 1 FROM bank_vectors LIMIT 1").fetchone() is not None
-
     return [
-        Duty("questions", "the matrix of questions is held against the ledger", compare, any_near),
         Duty("tables", "the tables are tidied", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
         Duty("slice", "a slice of what is kept is checked", look, any_kept),
     ]

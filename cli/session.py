@@ -193,13 +193,17 @@ class Session:
                 held.enter_context(self.locks.reader())
             return find(*parts, question, manner.scope, manner.k, trace)
 
-    @cached_property
+    @property
     def questions(self) -> "QuestionVectors | None":
-        """Give the vectors of the bank's questions; None where no embedder is here that could search them."""
+        """Return the vectors of the bank's questions; None where no embedder is here that could search them."""
+        return self.question_vectors if self.question_embedder else None
+
+    @cached_property
+    def question_vectors(self) -> "QuestionVectors":
+        """Return the vectors of the bank's questions that the embedder made; NoModel where its weights are not here."""
         from store.bank_vectors import QuestionVectors
 
-        embedder = self.question_embedder
-        return QuestionVectors(self.ledger, self.home.data, embedder.fingerprint, embedder.width) if embedder else None
+        return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 
     def rules(self) -> "Rules | None":
         """Say when a question is given another one's answer; None where the settings want no such thing."""

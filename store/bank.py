@@ -18,7 +18,6 @@ KEPT_COLUMNS: Final = """question, scope, writer, day, reply, evidence, generati
               state, origin, source, tau, uses, used"""
 _REPLACED = ("reply", "evidence", "generation", "tier", "created", "made_ms", "state", "origin", "source", "bytes")
 _OVER = ", ".join(f"{name} = excluded.{name}" for name in ("question", *_REPLACED))
-_COPIES = 2  # of a vector: in the ledger, and in the matrix beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Bank:
         uses and tau, and its vector where none is given.
         """
         with self._ledger.transaction():
-            size = _size(key, kept) + _COPIES * (self._vector_bytes(key) if vector is None else len(vector))
+            size = _size(key, kept) + (self._vector_bytes(key) if vector is None else len(vector))
             if size > budget:
                 self.drop(key)
                 return

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from store.errors import PkbError
 
+_OBSOLETE = ("questions.vectors", "questions.part")  # a copy of what the ledger has
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -50,8 +52,14 @@ class Home:
         try:
             for folder in (self.data, self.tables, self.locks, self.cache):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.remove_obsolete()
         except OSError as error:
             raise PkbError(f"cannot write to {error.filename}: {error.strerror}", "pkb doctor") from None
+
+    def remove_obsolete(self) -> None:
+        """Remove the files that earlier versions kept."""
+        for name in _OBSOLETE:
+            (self.data / name).unlink(missing_ok=True)
 
     def sizes(self) -> dict[str, int]:
         """Give the bytes on disk of what is searched, what is counted, and the cache."""

@@ -59,6 +59,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     What the ledger and the tables disagree about is removed from both, and its files are marked as changed.
     """
     knowledge.recover()
+    home.remove_obsolete()
     for path in home.entries():
         with suppress(FileNotFoundError):
             path.chmod(0o700 if path.is_dir() else 0o600)

@@ -1,7 +1,7 @@
 """What the KV tree saved, lost and wrote, and what more room would have saved: counters and ghosts in the ledger.
 
-A ghost is a node that went for lack of room. When it is asked for again, the bytes that were evicted since tell how
-much more room would have kept it. Every method is for a transaction of the caller's.
+A ghost is a node that went for lack of room. When it is asked for again, more room would have saved computing it. Every
+method is for a transaction of the caller's.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,9 @@ from store.kv_tree import Key, Node
 from store.ledger import Ledger
 
 GHOSTS = 20_000  # kept at most, about 3 MB of ledger
-TIMES = (2, 4, 8)  # the budgets that ghosts are counted for, as multiples of the one there is
 _DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
 _DAYS = 60  # that bytes written are remembered for
-_FREED = "kv.freed"  # the counter of all bytes ever evicted for lack of room
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class KvCounts:
     """Counters by kind and name, bytes written by day, and ghosts."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
+        self._rows = ledger.rows
 
     def add(self, kind: str, name: str, *, tokens: int = 0, size: int = 0, seconds: float = 0.0) -> None:
         """Count one event."""
@@ -46,6 +44,11 @@ class KvCounts:
         """Give the counters of a kind, by name."""
         sql = "SELECT name, count, tokens, bytes, seconds FROM kv_counts WHERE kind = ?"
         return {name: Tally(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
+
+    def total(self, kind: str) -> Tally:
+        """Return the counters of a kind, added up."""
+        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("count", "tokens", "bytes", "seconds"))
+        return Tally(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
 
     def written(self, now: float) -> int:
         """Give the bytes written since midnight, UTC."""
@@ -70,25 +73,20 @@ class KvCounts:
 
     def bury(self, nodes: Iterable[Node], now: float) -> None:
         """Remember nodes that go for lack of room, the latest ones of them all."""
-        for node in nodes:
-            freed = self._ledger.count(_FREED)
-            row = (node.key, len(node.ids), node.bytes, node.seconds, node.uses, now, freed)
-            self._rows.execute("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            self._ledger.add(_FREED, node.bytes)
+        rows = [(node.key, len(node.ids), node.bytes, node.seconds, node.uses, now) for node in nodes]
+        self._rows.executemany("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?, ?, 0)", rows)
         sql = "DELETE FROM kv_ghosts WHERE key IN (SELECT key FROM kv_ghosts ORDER BY evicted DESC LIMIT -1 OFFSET ?)"
         self._rows.execute(sql, (GHOSTS,))
 
-    def missed(self, keys: Iterable[Key], budget: int) -> None:
-        """Count the ghosts at the head of a path that was asked for, by how many budgets would have kept them."""
-        freed = self._ledger.count(_FREED)
-        sql = "SELECT tokens, bytes, seconds, freed FROM kv_ghosts WHERE key = ?"
+    def missed(self, keys: Iterable[Key]) -> None:
+        """Count the ghosts at the head of a path that was asked for."""
+        sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
         for key in keys:
             row = self._rows.execute(sql, (key,)).fetchone()
             if row is None:
                 return
-            tokens, size, seconds, before = row
-            enough = [times for times in TIMES if budget + freed - before <= times * budget]
-            self.add("ghost", str(min(enough)) if enough else "more", tokens=tokens, size=size, seconds=seconds)
+            tokens, size, seconds = row
+            self.add("ghost", "missed", tokens=tokens, size=size, seconds=seconds)
 
     def exhume(self, key: Key) -> None:
         """Forget the ghost of a node that is back."""
@@ -101,16 +99,6 @@ class KvCounts:
     def ghosts(self) -> int:
         """Give the number of ghosts."""
         return int(self._rows.execute("SELECT count(*) FROM kv_ghosts").fetchone()[0])
-
-    def saved_by(self, times: int) -> Tally:
-        """Give what so many times the budget would have saved beyond what was saved."""
-        found = [tally for name, tally in self.of("ghost").items() if name != "more" and int(name) <= times]
-        return Tally(
-            sum(one.count for one in found),
-            sum(one.tokens for one in found),
-            sum(one.bytes for one in found),
-            sum(one.seconds for one in found),
-        )
 
 
 def _day(now: float) -> int:

@@ -80,14 +80,8 @@ def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
         raise
 
 
-def read_header(path: Path) -> Header:
-    """Read whose tensors a file holds and where they lie in it; BadNode."""
-    with _opened(path) as file:
-        return _header(file)
-
-
 def verify(path: Path) -> Header:
-    """Read all of a file and hold every payload against its CRC32; BadNode."""
+    """Return whose tensors a file holds and where, after holding all payloads against their CRC32; BadNode."""
     with _opened(path) as file:
         header = _header(file)
         if any(_crc(file, one.end - one.begin) != one.crc for one in header.payloads):

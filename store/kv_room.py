@@ -106,10 +106,7 @@ class Room:
 
     def _excess(self, need: int) -> int:
         """Give the bytes that must go before `need` more may come."""
-        excess = self._held() + need - self.budget
-        if excess > 0 and self._shelf.clear_quarantine():
-            excess = self._held() + need - self.budget
-        return excess
+        return self._held() + need - self.budget
 
     def _held(self) -> int:
         """Give the bytes of all that is or will be in the cache folder."""

@@ -7,6 +7,7 @@ budget.
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
+from shutil import rmtree
 
 from store import kv_owner
 from store.kv_counts import KvCounts
@@ -17,14 +18,14 @@ from store.kv_owner import Owner, is_alive
 from store.kv_tree import Key, Node
 from store.ledger import Ledger
 
-_QUARANTINED = 3  # damaged files kept to be looked at
+_OBSOLETE = "quarantine"  # the folder in which earlier versions kept damaged files
 
 
 class Shelf:
     """The nodes of one folder."""
 
     def __init__(self, ledger: Ledger, folder: Path) -> None:
-        self.ledger, self.folder, self.quarantine = ledger, folder, folder / "quarantine"
+        self.ledger, self.folder = ledger, folder
         self.index, self.counts, self.owner = KvIndex(ledger), KvCounts(ledger), Owner(folder)
         self.writing: Key | None = None  # what its owner has reserved and not yet settled
 
@@ -61,12 +62,12 @@ class Shelf:
         return ""
 
     def lost(self, node: Node, reason: str) -> None:
-        """Give up a node whose file cannot be used, and all below it; the file is set aside for a while."""
+        """Remove a node whose file cannot be used, and all below it."""
         entry = self.index.find(node.key)
         if entry and entry.node.created == node.created:  # else it is another one under the same key
-            self.remove([node.key], reason, aside=node)
+            self.remove([node.key], reason)
 
-    def remove(self, keys: Collection[Key], reason: str, *, aside: Node | None = None) -> int:
+    def remove(self, keys: Collection[Key], reason: str) -> int:
         """Remove nodes and all below them; gives their number. What another process is writing goes when it is done."""
         with self.ledger.transaction():
             gone = [entry for key in self.index.below(keys) if (entry := self.index.find(key))]
@@ -74,8 +75,6 @@ class Shelf:
             if gone:
                 self.index.doom([entry.node.key for entry in gone], self.owner.name)
                 self.counts.removed(mine, reason)
-        if aside and aside.key in {node.key for node in mine}:
-            self._set_aside(aside)
         self.discard(node.key for node in mine)
         with self.ledger.transaction():
             self.finish()
@@ -102,6 +101,7 @@ class Shelf:
                     self.index.unpin_owner(owner)
             for path in self.strays():
                 _unlink(path)
+            rmtree(self.folder / _OBSOLETE, ignore_errors=True)
             sizes = self.index.sizes()
         self.remove([key for key, _, state in sizes if state == "whole" and not self.path_of(key).exists()], "missing")
 
@@ -111,26 +111,6 @@ class Shelf:
         expected = {self.path_of(key) for key, _, _ in sizes}
         expected |= {self.path_of(key).with_suffix(PARTIAL) for key, _, state in sizes if state != "whole"}
         return [path for path in self.folder.glob("*") if path.suffix in (SUFFIX, PARTIAL) and path not in expected]
-
-    def clear_quarantine(self) -> bool:
-        """Remove the files that were set aside; False where there were none."""
-        found = list(self.quarantine.glob("*"))
-        for path in found:
-            _unlink(path)
-        return bool(found)
-
-    def _set_aside(self, node: Node) -> None:
-        """Move a damaged file, unless it is larger than what was counted for it, to the few that are kept."""
-        path = self.path_of(node.key)
-        found = identity(path)
-        if found is None or found.size > node.bytes:
-            return
-        self.quarantine.mkdir(mode=0o700, exist_ok=True)
-        with suppress(OSError):  # another process may be doing the same
-            others = sorted(self.quarantine.iterdir(), key=lambda other: other.stat().st_ctime_ns)
-            for other in others[: len(others) - _QUARANTINED + 1]:
-                _unlink(other)
-            path.replace(self.quarantine / path.name)
 
     def _is_left(self, key: Key, owner: str) -> bool:
         return key != self.writing if owner == self.owner.name else not is_alive(self.folder, owner)

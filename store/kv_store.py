@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.eviction import Score
-from store.kv_counts import TIMES, Tally
+from store.kv_counts import Tally
 from store.kv_files import Tensor, identity, size_of, verify, write
 from store.kv_header import BadNode, Header
 from store.kv_match import Match, best_partial, path_keys, whole
@@ -24,20 +24,17 @@ _PINNED_S = 600.0  # how long a match that nobody lets go of holds on to its nod
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What is kept and what it did: `hits` and `partial` by the number of whole nodes, `removed` by reason.
-
-    `would_save` is by multiples of the budget: what that much room would have saved besides, at least.
-    """
+    """What is kept and what it did: `removed` and `refused` by reason, `missed` with more room would not have been."""
 
     nodes: int
     bytes: int
-    hits: dict[int, Tally]
-    partial: dict[int, Tally]
+    hits: Tally
+    partial: Tally
     removed: dict[str, Tally]
     refused: dict[str, Tally]
     written_today: int
     ghosts: int
-    would_save: dict[int, Tally]
+    missed: Tally
 
 
 class KvStore:
@@ -72,19 +69,19 @@ class KvStore:
                 match = self._follow(keys, segments)
             if self._is_sound(match, segments):
                 if asked:
-                    self._counts.missed(keys[len(match.nodes) + 1 :], self._room.budget)
+                    self._counts.missed(keys[len(match.nodes) + 1 :])
                 return match
             match.release()
 
     def used(self, match: Match, seconds_saved: float) -> None:
         """Count a match that was put to use, and what it saved beyond what loading it took."""
-        depth, size = str(len(match.nodes)), sum(node.bytes for node in match.found)
+        size = sum(node.bytes for node in match.found)
         with self._ledger.transaction():
             self._index.used([node.key for node in match.found], self._now())
             if match.partial:
-                self._counts.add("partial", depth, tokens=match.partial.tokens, size=match.partial.node.bytes)
+                self._counts.add("partial", "all", tokens=match.partial.tokens, size=match.partial.node.bytes)
             if match.tokens:
-                self._counts.add("hit", depth, tokens=match.tokens, size=size, seconds=seconds_saved)
+                self._counts.add("hit", "all", tokens=match.tokens, size=size, seconds=seconds_saved)
 
     def keep(
         self,
@@ -125,13 +122,12 @@ class KvStore:
         return self._shelf.check(node, read_data=read_data)
 
     def lost(self, node: Node, reason: str) -> None:
-        """Say that a node could not be loaded: it is removed with all below it, its file set aside."""
+        """Say that a node could not be loaded: it is removed with all below it."""
         self._shelf.lost(node, reason)
 
     def forget(self, keys: Collection[Key]) -> int:
         """Remove nodes, all below them, and what is remembered of any that went before; gives their number."""
         gone = self._shelf.remove(keys, "forgotten")
-        self._shelf.clear_quarantine()
         self._counts.forget_ghosts()
         return gone
 
@@ -167,13 +163,13 @@ class KvStore:
         return Stats(
             nodes=len(sizes),
             bytes=sum(sizes),
-            hits={int(depth): tally for depth, tally in self._counts.of("hit").items()},
-            partial={int(depth): tally for depth, tally in self._counts.of("partial").items()},
+            hits=self._counts.total("hit"),
+            partial=self._counts.total("partial"),
             removed=self._counts.of("removed"),
             refused=self._counts.of("refused"),
             written_today=self._counts.written(self._now()),
             ghosts=self._counts.ghosts(),
-            would_save={times: self._counts.saved_by(times) for times in TIMES},
+            missed=self._counts.total("ghost"),
         )
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]]) -> Match:

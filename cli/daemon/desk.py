@@ -49,7 +49,7 @@ class Desk:
         opened.ledger, opened.tables = base.ledger, self._fresh_tables()
         if opened.settings.embed == base.settings.embed:
             with suppress(NoModel):
-                opened.embedder = base.embedder
+                opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
         try:
             yield opened
         finally:
@@ -61,7 +61,7 @@ class Desk:
         opened.settings, opened.models = self._base.settings, self.models
         opened.ledger, opened.tables = self._base.ledger, self._fresh_tables()
         with suppress(NoModel):
-            opened.embedder = self._base.embedder
+            opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
         opened.means = replace(opened.means, gather=partial(self._gather, opened.means.gather))
         return opened
 

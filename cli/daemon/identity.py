@@ -23,23 +23,35 @@ _NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", 
 
 
 def identity(home: "Home", environ: Mapping[str, str]) -> str:
-    """Give the digest; it reads no code, only when its files were written."""
+    """Return the digest; it reads no code, only when that was written or installed."""
     try:
         config = home.config.read_bytes().hex()
     except OSError:
         config = ""
     places = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
-    parts = [PROTOCOL, places, config, [environ.get(name) for name in _NAMES], sorted(_files()), _libraries()]
+    parts = [PROTOCOL, places, config, [environ.get(name) for name in _NAMES], code(_ROOT), _libraries()]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
-def _files() -> Iterator[tuple[str, int, int]]:
-    for package in _PACKAGES:
-        for folder, _, names in os.walk(_ROOT / package):
-            for name in names:
-                if name.endswith(_CODE):
-                    found = (Path(folder) / name).stat()
-                    yield f"{folder}/{name}", found.st_mtime_ns, found.st_size
+def code(root: Path) -> list[tuple[str, int, int]]:
+    """Return what changes with the code below a folder: of a checkout each file, of installed packages the folder.
+
+    An installer adds and removes entries of that folder. A file of a checkout may be written without any such trace.
+    """
+    if not (root / "pyproject.toml").exists():
+        return [(str(root), root.stat().st_mtime_ns, 0)]
+    return sorted(file for package in _PACKAGES for file in _files(str(root / package)))
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Yield path, time and size of the files of code in a folder and in those below it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            elif entry.name.endswith(_CODE):
+                found = entry.stat()
+                yield entry.path, found.st_mtime_ns, found.st_size
 
 
 def _libraries() -> int:

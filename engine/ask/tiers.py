@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from store.kv_store import KvStore
     from store.ledger import Ledger
 
-_COPIES = 2  # of a vector, as the bank counts them
 _HITS = 3  # times that an exact hit is made: it takes so little that one says nothing
 
 
@@ -150,7 +149,7 @@ def _kept(box: Box, question: str, tensors: int | None) -> Kept:
     digest = key_of(box.means, question, Manner(k=box.k), box.now).digest
     row = box.ledger.rows.execute(sql, (digest,)).fetchone()
     size, vector = row or (0, 0)
-    return Kept(size - _COPIES * vector, _COPIES * vector, tensors)
+    return Kept(size - vector, vector, tensors)
 
 
 def _said(reply: "Reply") -> tuple[str | None, int]:

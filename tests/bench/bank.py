@@ -1,7 +1,7 @@
 """What 25,000 kept questions cost beside none: looking for a near one, keeping one more, and an exact hit.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.bank [ENTRIES]`. The vectors are random ones around a thousand
-centres; the two banks take turns. "fresh" maps the matrix anew for each question, as a process of its own would.
+centres; the two banks take turns. "fresh" reads all vectors for each question, as a process of its own would.
 """
 
 import sys
@@ -45,8 +45,8 @@ Deed = Callable[[Ledger, Path, int, Vectors], Callable[[], object]]
 
 
 def near(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
-    """Look for a near question through a matrix mapped anew."""
-    return lambda: looked(QuestionVectors(ledger, folder, EMBEDDER, WIDTH), question)
+    """Look for a near question as a process does that has read no vectors yet."""
+    return lambda: looked(QuestionVectors(ledger, EMBEDDER, WIDTH), question)
 
 
 def looked(held: QuestionVectors, question: Vectors, least: float = 0.85) -> list[Near]:
@@ -59,13 +59,13 @@ HELD: dict[Path, QuestionVectors] = {}
 
 def near_again(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Look for a near question as a process does that has looked before."""
-    held = HELD.setdefault(folder, QuestionVectors(ledger, folder, EMBEDDER, WIDTH))
+    held = HELD.setdefault(folder, QuestionVectors(ledger, EMBEDDER, WIDTH))
     return lambda: looked(held, question)
 
 
 def near_low(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Look for a near question far below the usual threshold."""
-    held = HELD.setdefault(folder, QuestionVectors(ledger, folder, EMBEDDER, WIDTH))
+    held = HELD.setdefault(folder, QuestionVectors(ledger, EMBEDDER, WIDTH))
     return lambda: looked(held, question, 0.6)
 
 
@@ -95,7 +95,7 @@ def near_grown(ledger: Ledger, folder: Path, number: int, question: Vectors) -> 
 
 def meeting(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Find the questions that a batch of 32 new chunks may be of interest to."""
-    held = HELD.setdefault(folder, QuestionVectors(ledger, folder, EMBEDDER, WIDTH))
+    held = HELD.setdefault(folder, QuestionVectors(ledger, EMBEDDER, WIDTH))
     chunks = unit(np.random.default_rng(number).standard_normal((32, WIDTH)))
     return lambda: held.meeting(chunks)
 
@@ -113,12 +113,11 @@ DEEDS: dict[str, Deed] = {
 
 
 def made(folder: Path, vectors: Vectors) -> tuple[Ledger, Path]:
-    """Make a bank of so many questions, and its matrix."""
+    """Make a bank of so many questions."""
     folder.mkdir()
     ledger = open_ledger(folder / "ledger.db", create=True)
     for number, vector in enumerate(vectors):
         Bank(ledger).keep(number.to_bytes(16, "big"), entry(number), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
-    near(ledger, folder, 0, np.zeros(WIDTH, np.float32))()
     return ledger, folder
 
 

@@ -3,7 +3,7 @@
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.cases CASE... [--model nano|135M] [--user NAME] [--questions N]
 [--foreseen N] [--counted]`. After every question some are foreseen and readied. a: tau from .85 to .90 after question
 2, so that foreseen questions are read and not answered: operations saved. b: .90 to .85 after question 5: what was
-only read is answered. c: a small budget of tensors grows after question 6: nodes matched by questions asked anew.
+only read is answered. c: a small budget of tensors grows after question 6: tokens loaded for questions asked anew.
 Each beside the same life without the change. Weights of 135M are random, answers forced and as long as the set's own:
 for operations and time. Counted, layers note tokens and compute nothing: the same operations, and no times.
 """
@@ -51,7 +51,7 @@ class Lived:
     answers: list[Answered] = field(default_factory=list)
     spent: dict[Kind, Spent] = field(default_factory=dict)
     asking: float = 0.0
-    nodes: list[int] = field(default_factory=list)  # matched by each question
+    loaded: list[int] = field(default_factory=list)  # tokens, by question
 
     @property
     def nights(self) -> float:
@@ -163,14 +163,14 @@ def b(case: Case, name: str) -> None:
 
 
 def c(case: Case, name: str) -> None:
-    """Let the budget of tensors grow after question 6: nodes matched by the first six asked anew, and by the rest."""
+    """Let the budget of tensors grow after question 6: tokens loaded for the first six asked anew, and by the rest."""
     small = {"kv.bytes": SMALL[name], "bank.tau": 0.85}
     for title, after in (("small throughout", small), ("large after question 6", {"kv.bytes": LARGE})):
         lived = case.live(title.replace(" ", "-"), {0: small, 6: after}, again=True)
         anew, rest = slice(6, 12), slice(12, None)
-        nodes = f"{sum(lived.nodes[:6])} nodes by the first 6 at first, {sum(lived.nodes[anew])} asked anew"
+        nodes = f"{sum(lived.loaded[:6])} tokens by the first 6 at first, {sum(lived.loaded[anew])} asked anew"
         shares = (_share(lived.answers[part]) for part in (slice(0, 6), anew, rest))
-        print(f"  {title}: {nodes}, {sum(lived.nodes[rest])} by the rest;", end=" ")
+        print(f"  {title}: {nodes}, {sum(lived.loaded[rest])} by the rest;", end=" ")
         print("of their tokens {:.0%}, {:.0%} and {:.0%}".format(*shares))
         did = lived.spent.get("refill", Spent())
         print(f"    read again: {did.units} segments, {did.read} tokens in {did.seconds:.1f} s")
@@ -212,15 +212,15 @@ def _random(size: str, folder: Path, user: str) -> Path:
 
 def _ask(life: Life, lived: Lived, questions: Sequence[str], *, fresh: bool = False) -> None:
     for question in questions:
-        before, nodes = life.flops(), _matched(life)
+        before, loaded = life.flops(), _loaded(life)
         lived.answers.append(life.ask(question, fresh=fresh))
         lived.asking += life.flops() - before
-        lived.nodes.append(_matched(life) - nodes)
+        lived.loaded.append(_loaded(life) - loaded)
 
 
-def _matched(life: Life) -> int:
-    """Count the nodes that questions were given so far."""
-    return sum(int(depth) * tally.count for depth, tally in KvCounts(life.session.ledger).of("hit").items())
+def _loaded(life: Life) -> int:
+    """Count the tokens that were loaded for questions so far."""
+    return KvCounts(life.session.ledger).total("hit").tokens
 
 
 def _share(answers: Sequence[Answered]) -> float:

@@ -144,7 +144,7 @@ def caches(folder: Path, embedder: MiniLM) -> dict[str, Cache]:
 def our_own(folder: Path, rules: Rules, embedder: MiniLM) -> Cache:
     """Make an empty bank."""
     ledger = open_ledger(folder / "ledger.db", create=True)
-    bank, questions = Bank(ledger), QuestionVectors(ledger, folder, embedder.fingerprint, embedder.width)
+    bank, questions = Bank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
     means = Means(_never, _never, _never, _never, lambda *_: True, lambda: questions, "quote")
     similar = Similar(means, ledger, rules)
 

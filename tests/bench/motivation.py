@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from engine import curves
 from engine.ask.means import Manner
 from engine.ask.prompt import in_document_order
 from engine.ask.question import understand
 from engine.ask.segments import candidates
 from engine.ask.trace import Trace
 from store.hits import Vectors
+from tests.bench import overlap
 from tests.bench.corpora import CORPORA, Query, User, same, users
 from tests.bench.homes import opened, pkb
 from tests.bench.living import NOW, SHARED
@@ -109,8 +109,8 @@ def figures(streams: Sequence[Stream]) -> Figures:
         "similar": reached([cosine for cosine, _ in near], len(near)),
         "same_answer": reached([cosine for cosine, agrees in near if agrees], len(near)),
         "frequency": hottest([count for own in lists for count in frequencies(own)]),
-        "overlap": along([list(curves.prefix_overlap(own)) for own in lists]),
-        "anywhere": along([list(curves.seen_before(own)) for own in lists]),
+        "overlap": along([list(overlap.prefix_overlap(own)) for own in lists]),
+        "anywhere": along([list(overlap.seen_before(own)) for own in lists]),
         "evidence": along([list(known(stream)) for stream in streams]),
     }
 

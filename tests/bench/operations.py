@@ -117,7 +117,7 @@ def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Operat
     asked = around(rounds + 1, 0.3)
     for size in sizes:
         ledger, folder = bank.made(scratch / f"bank-{size}", around(size, 0.6))
-        held = QuestionVectors(ledger, folder, bank.EMBEDDER, bank.WIDTH)
+        held = QuestionVectors(ledger, bank.EMBEDDER, bank.WIDTH)
         nearest = partial(lambda held, number: partial(bank.looked, held, asked[number]), held)
         yield Operation(f"look in the bank, nearest of {size:,}", nearest, "above 0.85; the vector is there")
     for name, each in (("look in the bank, exact of", bank.exact), ("enter an answer among", bank.keep)):

@@ -374,20 +374,6 @@ def test_where_pkb_quotes_the_account_adds_up_too_and_tells_of_the_battery(pkb: 
     assert all(spent["battery_percent"] is None or spent["battery_percent"] > 0 for spent in row["kinds"])
 
 
-def test_the_matrix_of_questions_is_mended_at_night_once_a_day(pkb: Pkb) -> None:
-    pkb("config", "set", "idle.when", "always")
-    for question in ASKED:
-        pkb("ask", question)
-    matrix = pkb.folder / "home" / "questions.vectors"
-    matrix.write_bytes(matrix.read_bytes()[:-8] + b"damaged!")
-    row = pkb("idle", "--json").row
-    assert ("questions", "done") in [(unit["what"].split()[3], unit["state"]) for unit in row["units"]]
-    session = Session(environment(pkb.folder))
-    with closing(session.ledger):
-        assert session.questions
-        assert session.questions.check()
-
-
 def test_where_pkb_quotes_chunks_are_summed_up_with_their_vectors(pkb: Pkb) -> None:
     session = Session(environment(pkb.folder))
     with closing(session.ledger):

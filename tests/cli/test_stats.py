@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from cli.reuse import common, tensors
+from cli.reuse import tensors
 from store.kv_counts import KvCounts
 from store.ledger import open_ledger
 from tests.cli.conftest import Pkb
@@ -21,15 +21,11 @@ def row(**tensors: Any) -> dict[str, Any]:
     usual = {
         "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "others": 25 * MB, "written_today": MB,
         "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB}, "hits": 0, "partial": 0, "saved_s": 0.0,
-        "hits_by_depth": {}, "removed": {}, "refused": {}, "more_would_save_s": {"2x": 0.0, "4x": 0.0, "8x": 0.0},
+        "removed": {}, "refused": {}, "more_would_save_s": 0.0,
     }  # fmt: skip
-    overlap = {"mean": 0.5, "over_time": [0.0, 0.5, 1.0]}
     return {
         "tensors": usual | tensors,
         "prompts": {"questions": 10, "with_reuse": 4, "tokens": 4000, "reused": 1000},
-        "retrieved": {"questions": 3, "chunks": 20, "times": 30, "by_times": {"1": 0.75, "2": 0.25, "10+": 0.0},
-                      "on_hottest": {"10%": 0.25}},
-        "overlap": dict.fromkeys(("beginning", "one_question", "all_questions"), overlap),
     }  # fmt: skip
 
 
@@ -44,22 +40,11 @@ def test_a_home_without_questions_says_what_to_type(pkb: Pkb) -> None:
     assert ran.out.splitlines()[-1] == "asked       nothing yet; try: pkb ask QUESTION"
 
 
-def test_what_a_question_retrieved_is_remembered_and_an_exact_hit_retrieves_nothing(pkb: Pkb) -> None:
-    sources = pkb("ask", NEW, "--json").row["sources"]
-    pkb("ask", NEW)
-    found = pkb("stats", "--json").row["retrieved"]
-    assert found["questions"] == 1
-    assert found["chunks"] == found["times"] >= len(sources) > 0
-
-
-def test_questions_alike_overlap_and_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
+def test_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     for _ in range(2):
         pkb("ask", NEW, "--fresh")
     found = pkb("stats", "--json").row
-    means = {name: one["mean"] for name, one in found["overlap"].items()}
-    assert means == {"beginning": 0.5, "one_question": 0.5, "all_questions": 0.5}
-    assert found["retrieved"]["by_times"]["2"] == 1.0
     prompts, kept = found["prompts"], found["tensors"]
     assert (prompts["questions"], prompts["with_reuse"], prompts["reused"]) == (2, 1, kept["tokens"])
     assert 0 < prompts["reused"] < prompts["tokens"] / 2
@@ -92,39 +77,22 @@ def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
     assert said("reused", saved_s=2.5) == "1,000 of 4,000 tokens (25 %), in 4 of 10 prompts; 2.5 s saved"
 
 
-def test_depths_are_counted_in_chunks_behind_the_instructions() -> None:
-    lines = [text for _, text in tensors(row(hits=6, hits_by_depth={"10": 1, "1": 3, "2": 2}, partial=1))]
-    assert lines[-1] == "as far as: the instructions 3, 1 chunk 2, 9 chunks 1; 1 with part of the next"
-
-
-def test_of_blocks_segments_are_counted_as_they_are() -> None:
-    lines = [text for _, text in tensors(row(hits=5, hits_by_depth={"1": 3, "7": 2}, reuse="blocks"))]
-    assert lines[-1] == "as far as: 1 segment 3, 7 segments 2"
-
-
 def test_evictions_go_with_what_more_room_would_have_saved() -> None:
-    would = {"2x": 1.25, "4x": 3.0, "8x": 3.0}
-    lines = [text for _, text in tensors(row(removed={"torn": 2, "room": 7, "ids": 1}, more_would_save_s=would))]
+    lines = [text for _, text in tensors(row(removed={"torn": 2, "room": 7, "ids": 1}, more_would_save_s=1.26))]
     assert lines[-2:] == [
         "7 for lack of room, 3 with a file that was gone or damaged",
-        "more room would have saved 1.2 s with 2x the room, 3.0 s with 4x the room",
+        "more room would have saved 1.3 s",
     ]
 
 
-def test_more_room_that_would_have_saved_nothing_is_called_that() -> None:
-    lines = [text for _, text in tensors(row(removed={"room": 7}))]
-    assert lines[-1] == "more room would have saved next to nothing so far"
-
-
 def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> None:
-    would = {"2x": 1.25, "4x": 3.0, "8x": 3.0}
-    lines = [text for _, text in tensors(row(removed={"room": 7}, more_would_save_s=would, budget=3 * MB))]
+    lines = [text for _, text in tensors(row(removed={"room": 7}, more_would_save_s=1.25, budget=3 * MB))]
     assert lines[-1] == "7 for lack of room"
     others = pkb("stats", "--json").row["tensors"]["others"]
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
         KvCounts(ledger).add("ghost", "2", seconds=5.0)
     pkb("config", "set", "kv.bytes", str(others // 3))
-    assert pkb("stats", "--json").row["tensors"]["more_would_save_s"] == {"2x": 0.0, "4x": 5.0, "8x": 5.0}
+    assert pkb("stats", "--json").row["tensors"]["more_would_save_s"] == 5.0
     assert "nothing that a model reads is kept: other files of the cache take" in pkb("stats").out
 
 
@@ -133,15 +101,3 @@ def test_refusals_are_named() -> None:
     assert found == (
         "4 whose beginning was gone, 3 over the limit of a day, 2 for lack of room, 1 behind another process"
     )
-
-
-def test_an_overlap_grows_in_bars_on_a_terminal_and_in_numbers_elsewhere() -> None:
-    drawn = [[text for _, text in common(row(), bars=bars)][-1] for bars in (True, False)]
-    assert [text.split("%", 1)[1].strip() for text in drawn] == ["▁▅█", "first 0 %, last 100 %"]
-
-
-def test_chunks_are_said_to_be_retrieved_so_often() -> None:
-    assert [text for _, text in common(row(), bars=False)][:2] == [
-        "20 chunks, 30 times for 3 questions; the top 10 % of them got 25 %",
-        "75 % once, 25 % twice",
-    ]

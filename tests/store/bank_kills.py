@@ -15,7 +15,7 @@ from store.bank import Bank, State
 from store.hints import Hints
 from store.ledger import open_ledger
 from store.owed import Debt, Owed
-from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, vectors
+from tests.store.bank_kit import EMBEDDER, by_hand, direction, entry, vectors
 from tests.store.kv_kit import PROJECT
 
 BUDGET, SEEDS = 20_000, 200
@@ -25,7 +25,7 @@ _STATES: tuple[State, ...] = ("answered", "answered", "answered", "owed", "undec
 def main(folder: Path, seed: int) -> None:
     """Keep, use, drop, owe, settle and look, for ever."""
     chance, ledger = random.Random(seed), open_ledger(folder / "ledger.db", create=True)
-    bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger, folder)
+    bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger)
     print("ready", flush=True)
     for now in count(1):
         one, other = (f"q{chance.randrange(SEEDS)}" for _ in range(2))
@@ -40,8 +40,6 @@ def main(folder: Path, seed: int) -> None:
         if chance.random() < 0.3:
             owed.settle(one.encode(), right=chance.random() < 0.5, at=float(now))
             bank.drop(other.encode())
-        if chance.random() < 0.02:
-            found.check()
 
 
 def start(folder: Path, seed: int) -> "subprocess.Popen[str]":
@@ -61,9 +59,9 @@ def end(process: "subprocess.Popen[str]") -> int:
 
 
 def wrong(folder: Path) -> Iterator[str]:
-    """Yield what is the matter with a bank, and with its matrix as a process finds it that looks for the first time."""
+    """Yield what is the matter with a bank, and with the near questions that a new process finds in it."""
     with closing(open_ledger(folder / "ledger.db")) as ledger:
-        bank, found = Bank(ledger), vectors(ledger, folder)
+        bank, found = Bank(ledger), vectors(ledger)
         for check in ("PRAGMA integrity_check", "PRAGMA foreign_key_check"):
             yield from (f"{check}: {row}" for row in ledger.rows.execute(check) if row != ("ok",))
         counted = ledger.rows.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM answers").fetchone()
@@ -74,12 +72,6 @@ def wrong(folder: Path) -> Iterator[str]:
             near = found.near(vector, scope="{}", writer="w", day=None, least=0.85, most=SEEDS)
             if sorted(one.kept.question for one in near) != sorted(by_hand(ledger, vector)):
                 yield f"what is near to {seed}"
-        if not found.check():
-            yield "the matrix differs"
-        mode = (folder / "questions.vectors").stat().st_mode & 0o777
-        size = 16 + 4 * WIDTH
-        if mode != 0o600 or (folder / "questions.vectors").stat().st_size > 64 + size * (2 * counted[0] + 4096):
-            yield f"mode {mode:o}, or too large"
 
 
 if __name__ == "__main__":

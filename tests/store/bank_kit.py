@@ -1,6 +1,4 @@
-"""What tests of the bank's vectors share: unit vectors, entries, and looking for them without any matrix."""
-
-from pathlib import Path
+"""What tests of the bank's vectors share: unit vectors, entries, and looking for them without `QuestionVectors`."""
 
 import numpy as np
 
@@ -10,7 +8,6 @@ from store.hits import Vectors
 from store.ledger import Ledger
 
 WIDTH, EMBEDDER, BUDGET, LEAST = 8, "embedder-1", 1 << 20, 0.85
-FILE = "questions.vectors"
 
 
 def direction(seed: int, turn: float = 0.0) -> Vectors:
@@ -33,9 +30,9 @@ def keep(
     Bank(ledger).keep(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
 
 
-def vectors(ledger: Ledger, folder: Path) -> QuestionVectors:
-    """Give the vectors as another process would see them."""
-    return QuestionVectors(ledger, folder, EMBEDDER, WIDTH)
+def vectors(ledger: Ledger) -> QuestionVectors:
+    """Return the vectors as another process would see them."""
+    return QuestionVectors(ledger, EMBEDDER, WIDTH)
 
 
 def names(found: QuestionVectors, vector: Vectors, least: float = LEAST, most: int = 8) -> list[str]:

@@ -47,7 +47,7 @@ class Model:
         vector = seed if seed is not None else former.vector if former else None
         text = entry(key, state)
         size = 2 * len(key) + len(text.scope + text.writer + text.reply + "[]")
-        size += 0 if vector is None else 2 * 4 * WIDTH
+        size += 0 if vector is None else 4 * WIDTH
         if size > self.budget:
             self.drop(key)
             return
@@ -90,7 +90,7 @@ def test_any_order_of_changes_leaves_what_the_model_has(
 ) -> None:
     folder, model = tmp_path_factory.mktemp("bank"), Model(500)
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger, folder)
+        bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger)
         for now, (deed, *words) in enumerate(steps, 2):
             if deed == "look":
                 assert names(found, direction(words[0])) == by_hand(ledger, direction(words[0]))

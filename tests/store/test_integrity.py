@@ -38,6 +38,12 @@ def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) 
     assert names == ["ledger", "journal", "privacy", "documents", "chunks", "places", "vectors", "abstracts", "kv"]
 
 
+def test_repair_removes_the_files_of_earlier_versions(sound: Opened) -> None:
+    (sound.home.data / "questions.vectors").write_bytes(b"x")
+    mend(sound)
+    assert not (sound.home.data / "questions.vectors").exists()
+
+
 def test_a_lost_chunk_is_found_and_its_document_named(sound: Opened) -> None:
     sound.tables.delete("chunks", "id = 'a/1'")
     wrong = {finding.name: finding.documents for finding in sound.wrong()}

@@ -10,7 +10,7 @@ from store.eviction import scores
 from store.integrity import examine, repair
 from store.kv_files import Tensor, write
 from store.kv_header import Header
-from store.kv_room import Limits, size_on_disk
+from store.kv_room import Limits
 from store.kv_store import KvStore
 from store.kv_tree import Node, first_key, pack
 from store.ledger import Ledger
@@ -118,29 +118,6 @@ def test_where_the_best_beginning_is_damaged_the_next_best_lends(kept: Kept) -> 
     assert kept.shape((1, 2, 3, 4, 5, 6, 7, 8, 8, 8)) == (0, next_best, 4)
 
 
-def test_a_damaged_file_is_set_aside(kept: Kept) -> None:
-    kept.keep(A)
-    path = kept.path_of(A)
-    damage_flipped(path)
-    kept.shape(A)
-    assert ([one.name for one in (kept.folder / "quarantine").iterdir()], kept.files()) == ([path.name], set())
-
-
-def test_a_file_larger_than_its_node_is_not_set_aside(kept: Kept) -> None:
-    kept.keep(A)
-    damage_larger(kept.path_of(A))
-    kept.shape(A)
-    assert (kept.files(), size_on_disk(kept.folder / "quarantine")) == (set(), 0)
-
-
-def test_only_the_latest_damaged_files_stay_aside(kept: Kept) -> None:
-    for n in range(5):
-        kept.keep((n,))
-        damage_torn(kept.path_of((n,)))
-        kept.shape((n,))
-    assert len(list((kept.folder / "quarantine").iterdir())) == 3
-
-
 def test_rows_whose_ids_were_changed_are_a_miss(kept: Kept) -> None:
     kept.keep(A)
     kept.keep(A, B)
@@ -214,17 +191,27 @@ def test_a_folder_that_was_removed_is_an_empty_tree_and_is_used_again(kept: Kept
     assert (kept.shape(A, B), kept.keep(A) is None, kept.has(A)) == ((0, (), 0), False, True)
 
 
-def test_forgetting_leaves_no_ghost_and_nothing_set_aside(kept: Kept) -> None:
+def test_the_file_of_a_damaged_node_is_removed(kept: Kept) -> None:
+    kept.keep(A)
+    damage_flipped(kept.path_of(A))
+    kept.shape(A)
+    assert {path.suffix for path in kept.folder.iterdir()} == {".owner"}
+
+
+def test_damaged_files_that_earlier_versions_kept_are_removed(kept: Kept) -> None:
+    (kept.folder / "quarantine").mkdir(parents=True)
+    (kept.folder / "quarantine" / "a.safetensors").write_bytes(b"x")
+    kept.store.collect()
+    assert not (kept.folder / "quarantine").exists()
+
+
+def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
     kept.keep(C)
     kept.store.shrink(0)
     kept.store.shrink(PLENTY)
-    kept.keep(A)
-    damage_torn(kept.path_of(A))
-    assert kept.shape(A) == (0, (), 0)
-    seen = [(kept.store.stats().ghosts, len(list((kept.folder / "quarantine").iterdir())))]
+    before = kept.store.stats().ghosts
     kept.store.forget([])
-    seen.append((kept.store.stats().ghosts, len(list((kept.folder / "quarantine").iterdir()))))
-    assert seen == [(1, 1), (0, 0)]
+    assert (before, kept.store.stats().ghosts) == (1, 0)
 
 
 # What `pkb check` sees of it.

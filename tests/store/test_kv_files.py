@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_files import Tensor, identity, read_header, size_of, verify, write
+from store.kv_files import Tensor, identity, size_of, verify, write
 from store.kv_header import BadNode, Header, decode, encode
 from tests.store.kv_kit import tensors
 
@@ -51,15 +51,11 @@ def with_header(path: Path, change: Callable[[dict[str, str]], object]) -> None:
 
 
 def test_what_is_written_is_read_back(node: Path) -> None:
-    header = read_header(node)
+    header = verify(node)
     assert (header.root, header.key, header.parent, header.path, header.ids) == (
         HEADER.root, HEADER.key, HEADER.parent, HEADER.path, HEADER.ids,
     )  # fmt: skip
     assert [payload.name for payload in header.payloads] == ["0.k", "0.v", "1.k", "1.v"]
-
-
-def test_a_sound_file_is_verified_by_its_header(node: Path) -> None:
-    assert verify(node) == read_header(node)
 
 
 def test_only_its_owner_may_read_a_file(node: Path) -> None:
@@ -116,7 +112,6 @@ def test_a_file_with_more_behind_it_is_refused(node: Path) -> None:
 
 def test_a_flipped_bit_in_a_payload_is_found(node: Path) -> None:
     put(node, -1, bytes([node.read_bytes()[-1] ^ 1]))
-    read_header(node)
     assert reason(node) == "flipped"
 
 

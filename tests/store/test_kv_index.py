@@ -152,7 +152,9 @@ def test_counters_add_up_by_kind_and_name(counts: KvCounts) -> None:
     counts.add("hit", "2", tokens=3, size=5, seconds=0.5)
     counts.add("hit", "2", tokens=4)
     counts.add("miss", "2")
-    assert counts.of("hit") == {"2": Tally(2, 7, 5, 0.5)}
+    counts.add("hit", "3", tokens=1)
+    assert counts.of("hit") == {"2": Tally(2, 7, 5, 0.5), "3": Tally(1, 1)}
+    assert (counts.total("hit"), counts.total("none")) == (Tally(3, 8, 5, 0.5), Tally())
 
 
 def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
@@ -163,31 +165,17 @@ def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
     assert counts.written_by_day() == {date(1970, 1, 11): 11, date(1970, 1, 12): 7}
 
 
-def test_a_ghost_says_how_much_more_room_would_have_kept_it(counts: KvCounts) -> None:
-    counts.bury([node(n) for n in range(8)], 1.0)  # 100 bytes each, the first one gone first
-    for n in range(8):
-        counts.missed([node(n).key], budget=200)
-    names = {name: tally.count for name, tally in counts.of("ghost").items()}
-    assert names == {"2": 2, "4": 4, "8": 2}  # 100-200 bytes were missing, 300-600, 700-800
-
-
-def test_what_more_room_would_have_saved_includes_what_less_would_have(counts: KvCounts) -> None:
-    counts.bury([node(n) for n in range(8)], 1.0)
-    for n in range(8):
-        counts.missed([node(n).key], budget=200)
-    assert [counts.saved_by(times).seconds for times in (2, 4, 8)] == [4.0, 12.0, 16.0]
-
-
-def test_what_is_further_away_than_all_budgets_counts_for_none(counts: KvCounts) -> None:
-    counts.bury([node(1), node(2, size=10_000)], 1.0)
-    counts.missed([node(1).key], budget=100)
-    assert ([*counts.of("ghost")], counts.saved_by(8)) == (["more"], Tally())
+def test_what_more_room_would_have_saved_is_what_ghosts_that_are_asked_for_took(counts: KvCounts) -> None:
+    counts.bury([node(n) for n in range(3)], 1.0)
+    for n in (0, 2, 5):
+        counts.missed([node(n).key])
+    assert (counts.ghosts(), counts.total("ghost").count, counts.total("ghost").seconds) == (3, 2, 4.0)
 
 
 def test_a_path_of_ghosts_counts_up_to_its_first_gap(counts: KvCounts) -> None:
     counts.bury([node(1), node(3)], 1.0)
-    counts.missed([node(1).key, node(2).key, node(3).key], budget=1000)
-    assert counts.of("ghost")["2"].count == 1
+    counts.missed([node(1).key, node(2).key, node(3).key])
+    assert counts.total("ghost").count == 1
 
 
 def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
@@ -201,8 +189,8 @@ def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypa
     for n in range(4):
         counts.bury([replace(node(n))], float(n))
     for n in range(4):
-        counts.missed([node(n).key], budget=1000)
-    assert (counts.ghosts(), counts.of("ghost")["2"].count) == (2, 2)
+        counts.missed([node(n).key])
+    assert (counts.ghosts(), counts.total("ghost").count) == (2, 2)
 
 
 def test_a_holder_is_alive_until_it_lets_go(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from engine.ask.prefill import Kept, Reading, prefill
 from engine.ask.trace import Trace
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from store.kv_files import Tensor, read_header, verify, write
+from store.kv_files import Tensor, verify, write
 from tests.demo import NANO
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, make
@@ -100,7 +100,8 @@ def test_a_float_changed_behind_the_checksums_is_seen_by_these_tests(box: Box) -
     segments = [some(model, 1, 100), some(model, 2, 20)]
     box.read(segments)
     (path,) = box.files()
-    header, values = read_header(path), bytearray(path.read_bytes()[-verify(path).payload_bytes :])
+    header = verify(path)
+    values = bytearray(path.read_bytes()[-header.payload_bytes :])
     at = header.payloads[0].begin + 4 * 17
     values[at : at + 4] = np.float32(3.0).tobytes()
     tensors = [Tensor(p.name, p.dtype, p.shape, bytes(values[p.begin : p.end])) for p in header.payloads]

@@ -20,7 +20,7 @@ from engine.ask.prefill import Kept, Reading, prefill
 from engine.ask.trace import Trace
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from store.kv_files import Tensor, read_header, verify, write
+from store.kv_files import Tensor, verify, write
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, OTHERS, make
 
@@ -91,7 +91,8 @@ def test_numbers_changed_behind_the_checksums_are_seen_by_these_tests(box: Box) 
     segments = [some(model, 1, 31), some(model, 2, 20)]
     box.read(segments)
     (path,) = box.files()
-    header, values = read_header(path), bytearray(path.read_bytes()[-verify(path).payload_bytes :])
+    header = verify(path)
+    values = bytearray(path.read_bytes()[-header.payload_bytes :])
     payload = max(header.payloads, key=lambda one: one.end - one.begin)
     values[payload.begin : payload.end] = np.flip(np.frombuffer(values[payload.begin : payload.end], "<u4")).tobytes()
     write(path, header, [Tensor(p.name, p.dtype, p.shape, bytes(values[p.begin : p.end])) for p in header.payloads])

@@ -18,7 +18,7 @@ from engine.idle.segment import Ids, Segment, is_kept, key_of
 from engine.models.loading import load
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
-from store.kv_counts import KvCounts
+from store.kv_counts import KvCounts, Tally
 from store.spent import Spent
 from tests.demo import NANO
 from tests.engine.idle.small_home import Home, night, states
@@ -101,7 +101,7 @@ def test_what_was_read_ahead_gives_the_logits_of_what_was_not(model: Mlx, box: B
 def test_reading_ahead_counts_no_use_and_no_hit(model: Mlx, box: Box) -> None:
     run(model, box)
     stats = box.store.stats()
-    assert (stats.hits, stats.partial) == ({}, {})
+    assert (stats.hits, stats.partial) == (Tally(), Tally())
     assert box.ledger.rows.execute("SELECT DISTINCT uses FROM kv_nodes").fetchall() == [(0,)]
 
 

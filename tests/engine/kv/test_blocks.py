@@ -17,7 +17,7 @@ from engine.kv import blocks
 from engine.kv.layers import take
 from engine.kv.rotate import movable
 from engine.models.mlx import Mlx
-from store.kv_files import Tensor, read_header, verify, write
+from store.kv_files import Tensor, verify, write
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
 from tests.engine.kv.kit import MOVABLE, loaded, through, without
 
@@ -139,7 +139,8 @@ def test_a_float_changed_behind_the_checksums_is_seen_by_these_tests(box: Box) -
     segments = drawn(box.model, 30, 80, 10)
     through(box, segments)
     path = max(box.files(), key=lambda one: one.stat().st_size)
-    header, values = read_header(path), bytearray(path.read_bytes()[-verify(path).payload_bytes :])
+    header = verify(path)
+    values = bytearray(path.read_bytes()[-header.payload_bytes :])
     at = header.payloads[1].begin + 4 * 17
     values[at : at + 4] = np.float32(30.0).tobytes()
     write(path, header, [Tensor(p.name, p.dtype, p.shape, bytes(values[p.begin : p.end])) for p in header.payloads])
