@@ -135,14 +135,14 @@ class Nightly:
         new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
         if not lists and not new:
             return []
-        from engine.idle.first import Retrieved, hottest
+        from engine.idle.first import Retrieved, plan
 
         def chunks(ids: "Sequence[str]") -> "dict[str, Chunk]":
             return {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)}
 
-        found = Retrieved(lists, chunks, opened.catalogue.collections, new, opened.ledger.count("chunks"))
+        found = Retrieved(lists, chunks, new)
         ahead = self._ahead()
-        return hottest(ahead, found) if ahead else []
+        return plan(ahead, found) if ahead else []
 
     def _refill(self) -> "list[Unit]":
         from store.kv_counts import KvCounts

@@ -102,7 +102,7 @@ class IdleSettings:
     away_s: float = 300.0  # that nobody must have been at the machine
     load: float = 0.5  # of others, for each core, above which the machine is busy
     stride: int = field(default=5, metadata={"least": 1, "most": 50})  # questions predicted at a time (PerCache 5)
-    ahead: int = 120  # chunks read a night that no question retrieved, the newest that are not read yet
+    ahead: int = 120  # chunks prefetched an idle run: the newest so many, and the most retrieved
     history: int = field(default=50, metadata={"least": 1})  # questions looked back to (PerCache 4.1.2)
     # A bank.tau above it lets few hits through: foreseen questions are then read and not answered (PerCache 4.3.2).
     cutoff: float = field(default=0.88, metadata={"most": 1})
