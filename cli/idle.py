@@ -172,7 +172,6 @@ def _plan_and_work(opened: Session, asked: Asked, report: Report, *, quiet: bool
     may_go_on = _may_go_on(opened, asked, machine)
     nightly = Nightly(
         opened,
-        machine=machine,
         force=asked.force,
         predictions=asked.predictions,
         late=planning.begin,

@@ -19,7 +19,6 @@ from engine.ask.exact import normalise
 from engine.ask.means import Answered, Manner
 from engine.config import save
 from engine.idle.asking import Asking
-from engine.idle.machine import Machine
 from engine.idle.night import Limits, Night, World
 from engine.idle.populate import offer
 from engine.idle.predict import pick
@@ -93,8 +92,8 @@ class Life:
         self.session = opened(self.home)
         self.session.now = NOW
         self.dress(self.session)
-        never, machine = self._never, Machine()
-        parts = (self.session, True, 10**6, machine, lambda: never, never)
+        never = self._never
+        parts = (self.session, True, 10**6, lambda: never, never)
         self.nightly = Nightly(*parts)
         if self.session.writer.load:
             self.nightly.load()
