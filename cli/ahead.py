@@ -9,7 +9,7 @@ from cli.plain import one_line, size
 if TYPE_CHECKING:
     from cli.idle_run import Report
     from engine.idle.night import Done
-    from store.spent import Paid, Spent
+    from store.spent import Paid
 
 _LEFT = {
     "there": "there",
@@ -48,7 +48,11 @@ def row(report: "Report", seconds: float, *, dry_run: bool) -> dict[str, Any]:
         "done": sum(one.state == "done" for one in done),
         "bytes": sum(one.spent.bytes for one in done),
         "seconds": round(seconds, 3),
-        "kinds": [{"job": kind, **_spent(spent)} for kind, spent in report.spent.items()],
+        "flops": round(sum(spent.flops for spent in report.spent.values())),
+        "kinds": [
+            {"job": kind, "units": spent.units, "seconds": round(spent.seconds, 4)}
+            for kind, spent in report.spent.items()
+        ],
         "so_far": so_far(report.so_far),
     }
 
@@ -56,7 +60,13 @@ def row(report: "Report", seconds: float, *, dry_run: bool) -> dict[str, Any]:
 def so_far(paid: "Mapping[str, Paid]") -> list[dict[str, Any]]:
     """Give what each kind of work took in all nights, and what it brought, as plain values."""
     return [
-        {"job": kind, **_spent(one.spent), "hits": one.hits, "saved_s": round(one.saved_s, 3)}
+        {
+            "job": kind,
+            "units": one.units,
+            "seconds": round(one.seconds, 4),
+            "hits": one.hits,
+            "saved_s": round(one.saved_s, 3),
+        }
         for kind, one in paid.items()
     ]
 
@@ -97,16 +107,4 @@ def _unit(one: "Done") -> dict[str, Any]:
         "state": one.state,
         "seconds": round(one.spent.seconds, 4),
         "bytes": one.spent.bytes,
-    }
-
-
-def _spent(spent: "Spent") -> dict[str, Any]:
-    return {
-        "units": spent.units,
-        "seconds": round(spent.seconds, 4),
-        "tokens_read": spent.read,
-        "tokens_written": spent.written,
-        "flops": round(spent.flops),
-        "bytes": spent.bytes,
-        "battery_percent": spent.battery or None,
     }

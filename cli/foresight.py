@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.abstracts import Abstract, Abstracts
     from store.hits import Hit
 
-_CHUNKS = 120  # of the newest that no question retrieved, that templates ask about
+_CHUNKS = 120  # of the newest that no question retrieved, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, at most, in which those are looked for
 _ABSTRACT, _QUESTIONS = 120, 240  # tokens that a model may write
 _SHOWN = 4  # one part in so many of a model's context shows it abstracts
@@ -43,61 +43,48 @@ def abstracts(opened: Session, model: "Callable[[], LanguageModel] | None", late
 
 
 def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[View]":
-    """Give the two ways to look ahead: from the questions so far, and from what there is to ask about."""
+    """Return what predicts questions: from those asked so far, and, where a model writes, from abstracts too."""
     from engine.idle.foresee import View
-    from engine.idle.predict_quote import TEMPLATES
+    from engine.idle.predict_quote import SOURCES, from_forms
 
     newest = opened.ledger.rows.execute("SELECT max(id) FROM asked").fetchone()[0]
-    mail = opened.ledger.generation if opened.ledger.count("chunks") else ""
-    seen = {"history": str(newest or ""), "abstracts": str(mail)}
-    why = {"history": "questions were asked", "abstracts": "mail came"}
-
-    def sources(view: str) -> list[str]:
-        templates = [one for one in TEMPLATES if one.startswith(f"{view}/")]
-        return [f"{view}/model", *(templates if view == "history" else ())] if model else templates
-
-    ways = _by_model(opened, model, late) if model else _by_templates(opened)
-    return [View(view, f"{why[view]} since the last time", seen[view], sources(view), ways[view]) for view in why]
-
-
-def _by_templates(opened: Session) -> "dict[str, Callable[[int], Sequence[Prediction]]]":
-    from engine.idle.predict_quote import from_chunks, from_forms
-
-    return {
-        "history": lambda _: from_forms(little_asked(opened), asked_before(opened)),
-        "abstracts": lambda _: from_chunks(little_asked(opened), asked_before(opened)),
-    }
-
-
-def _by_model(
-    opened: Session, model: "Callable[[], LanguageModel]", late: Callable[[], bool]
-) -> "dict[str, Callable[[int], Sequence[Prediction]]]":
-    from engine.idle.predict import choose, from_abstracts, from_history
-    from engine.idle.predict_quote import from_forms
+    asked, why = str(newest or ""), "questions were asked since the last time"
+    if model is None:
+        return [View("history", why, asked, SOURCES, lambda _: from_forms(little_asked(opened), asked_before(opened)))]
+    from engine.idle.predict import from_abstracts, from_history
     from engine.idle.writing import writer
 
     def write() -> "Write":
         return writer(model(), _QUESTIONS, late)
 
-    def shown() -> "list[Abstract]":
-        from store.retrieved import Retrieved
+    def of_history(count: int) -> "Sequence[Prediction]":
+        past = asked_before(opened)
+        by_model = from_history(past, _kind(opened), count, write())
+        return [*by_model, *from_forms(little_asked(opened), past)]
 
-        known, found = _abstracts(opened), model()
-        with opened.locks.writer():
-            known.recount(Retrieved(opened.ledger).frequencies())
-        with opened.locks.reader():
-            chosen = choose(known.all(), found.context // _SHOWN, lambda text: len(found.tokens(text)))
-        with opened.locks.writer():
-            known.draw([one.id for one in chosen])
-        return chosen
+    def of_abstracts(count: int) -> "Sequence[Prediction]":
+        return from_abstracts(_shown(opened, model()), _kind(opened), count, write())
 
-    return {
-        "history": lambda count: [
-            *from_history(asked_before(opened), _kind(opened), count, write()),
-            *from_forms(little_asked(opened), asked_before(opened)),
-        ],
-        "abstracts": lambda count: from_abstracts(shown(), _kind(opened), count, write()),
-    }
+    mail = str(opened.ledger.generation) if opened.ledger.count("chunks") else ""
+    return [
+        View("history", why, asked, ("history/model", *SOURCES), of_history),
+        View("abstracts", "mail came since the last time", mail, ("abstracts/model",), of_abstracts),
+    ]
+
+
+def _shown(opened: Session, model: "LanguageModel") -> "list[Abstract]":
+    """Return the abstracts that a model is shown, and count them as drawn."""
+    from engine.idle.predict import choose
+    from store.retrieved import Retrieved
+
+    known = _abstracts(opened)
+    with opened.locks.writer():
+        known.recount(Retrieved(opened.ledger).frequencies())
+    with opened.locks.reader():
+        chosen = choose(known.all(), model.context // _SHOWN, lambda text: len(model.tokens(text)))
+    with opened.locks.writer():
+        known.draw([one.id for one in chosen])
+    return chosen
 
 
 def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "Bank":

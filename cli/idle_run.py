@@ -112,7 +112,6 @@ def _plan_and_work(opened: Session, asked: Asked, report: Report, on_progress: O
     may_go_on = _may_go_on(opened, asked, machine)
     nightly = Nightly(
         opened,
-        machine=machine,
         force=asked.force,
         predictions=asked.predictions,
         late=planning.begin,

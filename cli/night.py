@@ -4,7 +4,7 @@ Nothing is opened before a plan needs it: where there is nothing to do, no model
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from engine.ask.prefill import Reading
     from engine.idle.ahead import Ahead
     from engine.idle.asking import Asking
-    from engine.idle.machine import Machine
     from engine.idle.night import Plan
     from engine.idle.populate import Strategy
     from engine.idle.units import Kind, Unit
@@ -41,7 +40,6 @@ class Nightly:
     opened: Session
     force: bool  # not only after a quiet time
     predictions: int  # foreseen questions that are readied
-    machine: "Machine"
     late: Callable[[], Callable[[], bool]]  # gives, as planning begins, what tells that it has taken long enough
     over: Callable[[], bool]  # the night is
     reading: "Reading | None" = field(default=None, init=False)
@@ -67,18 +65,17 @@ class Nightly:
         }
 
     def measure(self) -> "Spent":
-        """Give what the model did so far, the bytes of tensors written, and what of the battery went."""
+        """Return what the model did so far, and the bytes of tensors written."""
         from engine.models.meter import flops
         from store.kv_counts import KvCounts
         from store.spent import Spent
 
-        size, battery = sum(KvCounts(self.opened.ledger).written_by_day().values()), self.machine.drained()
+        size = sum(KvCounts(self.opened.ledger).written_by_day().values())
         if self.reading is None:
-            return Spent(bytes=size, battery=battery)
+            return Spent(bytes=size)
         model = cast("Mlx", self.reading.model)
         meter = model.meter
-        did = Spent(read=meter.read, written=meter.written, flops=flops(model.size, meter))
-        return replace(did, bytes=size, battery=battery)
+        return Spent(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
 
     def load(self) -> "Reading":
         """Load the model, unless it is there."""
@@ -135,14 +132,14 @@ class Nightly:
         new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
         if not lists and not new:
             return []
-        from engine.idle.first import Retrieved, hottest
+        from engine.idle.first import Retrieved, plan
 
         def chunks(ids: "Sequence[str]") -> "dict[str, Chunk]":
             return {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)}
 
-        found = Retrieved(lists, chunks, opened.catalogue.collections, new, opened.ledger.count("chunks"))
+        found = Retrieved(lists, chunks, new)
         ahead = self._ahead()
-        return hottest(ahead, found) if ahead else []
+        return plan(ahead, found) if ahead else []
 
     def _refill(self) -> "list[Unit]":
         from store.kv_counts import KvCounts

@@ -80,7 +80,7 @@ class IdleSettings:
     """What is done while nobody asks (PerCache 4.1.2, 4.3), and when: free means on mains, not busy, nobody there."""
 
     when: str = field(default="free", metadata={"among": ("free", "always")})
-    ahead: int = 120  # chunks read a night that no question retrieved, the newest that are not read yet
+    ahead: int = 120  # chunks prefetched an idle run: the newest so many, and the most retrieved
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,4 +159,13 @@ _PAYS = (
     "ALTER TABLE idle_made ADD COLUMN pays REAL NOT NULL DEFAULT 0",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _NIGHT, _BATTERY, _PAYS)
+# What each kind of idle job took in all runs, how often what it made was used later, and the seconds that saved.
+_RUNS = (
+    """CREATE TABLE idle_runs (
+        kind TEXT PRIMARY KEY, units INTEGER NOT NULL, seconds REAL NOT NULL, flops REAL NOT NULL,
+        hits INTEGER NOT NULL, saved_s REAL NOT NULL)""",
+    "INSERT INTO idle_runs SELECT kind, units, seconds, flops, hits, saved_s FROM idle_spent ORDER BY rowid",
+    "DROP TABLE idle_spent",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _NIGHT, _BATTERY, _PAYS, _RUNS)

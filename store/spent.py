@@ -4,7 +4,7 @@ What a kind made is remembered by key, an answer's or a node's, with how often i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from store.foreseen import Foresights
 from store.ledger import Ledger
@@ -20,7 +20,6 @@ class Spent:
     written: int = 0
     flops: float = 0.0
     bytes: int = 0
-    battery: float = 0.0  # percent
 
     def __add__(self, more: "Spent") -> "Spent":
         return Spent(
@@ -30,7 +29,6 @@ class Spent:
             self.written + more.written,
             self.flops + more.flops,
             self.bytes + more.bytes,
-            self.battery + more.battery,
         )
 
     def less(self, before: "Spent") -> "Spent":
@@ -42,7 +40,6 @@ class Spent:
             self.written - before.written,
             self.flops - before.flops,
             self.bytes - before.bytes,
-            self.battery - before.battery,
         )
 
 
@@ -50,7 +47,6 @@ _MADE = "INSERT INTO idle_made (key, kind, uses, source, pays) SELECT key, ?, us
 _AGAIN = """ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses,
             source = iif(excluded.source = '', source, excluded.source),
             pays = iif(excluded.source = '', pays, excluded.pays)"""
-_COLUMNS = tuple(part.name for part in fields(Spent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,9 @@ class Paid:
     The seconds are those that making it had taken, each time: what loading it took is not subtracted.
     """
 
-    spent: Spent
+    units: int
+    seconds: float
+    flops: float
     hits: int
     saved_s: float
 
@@ -73,10 +71,9 @@ class Account:
 
     def add(self, kind: str, spent: Spent) -> None:
         """Count work of a kind."""
-        sets = ", ".join(f"{name} = {name} + excluded.{name}" for name in _COLUMNS)
-        sql = f"""INSERT INTO idle_spent (kind, {", ".join(_COLUMNS)}, hits, saved_s)
-                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET {sets}"""
-        self._rows.execute(sql, (kind, *(getattr(spent, name) for name in _COLUMNS)))
+        sql = """INSERT INTO idle_runs VALUES (?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET
+                 units = units + excluded.units, seconds = seconds + excluded.seconds, flops = flops + excluded.flops"""
+        self._rows.execute(sql, (kind, spent.units, spent.seconds, spent.flops))
 
     def newest(self) -> int:
         """Give the number of the latest node, for `made`."""
@@ -112,15 +109,15 @@ class Account:
 
     def by_kind(self) -> dict[str, Paid]:
         """Give what each kind of work took and brought."""
-        sql = f"SELECT kind, {', '.join(_COLUMNS)}, hits, saved_s FROM idle_spent ORDER BY rowid"
-        return {row[0]: Paid(Spent(*row[1:-2]), *row[-2:]) for row in self._rows.execute(sql)}
+        sql = "SELECT kind, units, seconds, flops, hits, saved_s FROM idle_runs ORDER BY rowid"
+        return {kind: Paid(*row) for kind, *row in self._rows.execute(sql)}
 
     def _gather(self, table: str, seconds: str) -> None:
         sql = f"""SELECT idle_made.kind, sum({table}.uses - idle_made.uses),
                          sum(({table}.uses - idle_made.uses) * {table}.{seconds})
                   FROM idle_made JOIN {table} USING (key) WHERE {table}.uses > idle_made.uses GROUP BY 1"""
         for kind, hits, saved in self._rows.execute(sql).fetchall():
-            update = "UPDATE idle_spent SET hits = hits + ?, saved_s = saved_s + ? WHERE kind = ?"
+            update = "UPDATE idle_runs SET hits = hits + ?, saved_s = saved_s + ? WHERE kind = ?"
             self._rows.execute(update, (hits, saved, kind))
         sql = f"""UPDATE idle_made SET uses = {table}.uses FROM {table} WHERE {table}.key = idle_made.key"""
         self._rows.execute(sql)

@@ -33,7 +33,7 @@ class Ahead:
     order: Order
     most: int  # tokens of an answer
     k: int
-    new: int  # chunks a night that no question retrieved
+    new: int  # chunks a run that no question retrieved, and that were retrieved most
     reader: Callable[[], AbstractContextManager[None]]
     late: Callable[[], bool]
 
@@ -101,36 +101,17 @@ def as_units(ahead: Ahead, segments: Iterable[Segment]) -> list[Unit]:
 
 
 def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
-    """Read a segment behind its prefix and keep it, in place of what goes for it, unless there is no room after all."""
+    """Prefill a segment behind its prefix and keep it in place of what it replaces, unless there is no room."""
     kept, path = ahead.kept, segment.path
     if is_kept(kept, path):
         return Outcome("there")
-    most = _most(kept, segment)
-    if not _has_room(kept, segment, most, sum(one.bytes for one in segment.instead)):
+    if segment.bytes > kept.store.free(sum(one.bytes for one in segment.instead)):
         return Outcome("room")
     with ahead.reader(), ExitStack() as held:
         if ahead.asking.ledger.generation != generation:
             return Outcome("changed")  # what the bank no longer holds must not be read
         read = prefill(ahead.reading, path, Trace(asked=False), held)
-        still = not segment.instead or _makes_way(kept, segment, most)
-        whole = still and len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
+        kept.store.let_go([one.key for one in segment.instead])
+        whole = len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
         kept.model.release(read.cache)
     return Outcome(node=key_of(kept.root, path)) if whole else Outcome("room")
-
-
-def _most(kept: Kept, segment: Segment) -> int:
-    """Give the bytes that all may take when a segment is kept: no more than now where something goes for it."""
-    if segment.within is None:
-        return kept.store.budget
-    return max(segment.within, kept.store.peek.kept().bytes) if segment.instead else segment.within
-
-
-def _makes_way(kept: Kept, segment: Segment, most: int) -> bool:
-    """Let go of what goes for a segment; False where some of it was used meanwhile, and leaves too little room."""
-    kept.store.let_go([one.key for one in segment.instead])
-    return _has_room(kept, segment, most)
-
-
-def _has_room(kept: Kept, segment: Segment, most: int, going: int = 0) -> bool:
-    """Tell whether a segment may be kept without anything going, or only so many bytes."""
-    return segment.bytes <= kept.store.free(going) and kept.store.peek.kept().bytes - going + segment.bytes <= most

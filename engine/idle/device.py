@@ -10,17 +10,15 @@ from dataclasses import dataclass
 
 _SETTLING_S = 60.0  # of the system's first load average
 _PLUGGED = {"Charging", "Full", "Not charging"}
-_PERCENT = re.compile(r"-InternalBattery[^\n;]*?(\d{1,3})%", re.ASCII)
 _HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d{1,20})\b', re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Whether the machine runs on mains, as every one without a battery does; how full its batteries are, 0 to 100."""
+    """Whether the machine runs on mains, as every one without a battery does."""
 
     mains: bool = True
-    percent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +56,6 @@ class Own:
         return Own(at, cpu_s, self.load * kept + (cpu_s - self.cpu_s) / passed * (1 - kept))
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
-    """How many percent of the batteries were used up since the first look; what is charged meanwhile takes none off."""
-
-    percent: int | None = None
-    used: float = 0.0
-
-    def then(self, percent: int | None) -> "Drain":
-        """Go on to a later moment."""
-        if self.percent is None or percent is None:
-            return Drain(percent, self.used)
-        return Drain(percent, self.used + max(0, self.percent - percent))
-
-
 def why_not(facts: Facts, limits: Limits) -> str | None:
     """Give the reason why the machine is to be left alone, None where there is none."""
     if not facts.power.mains:
@@ -103,18 +87,16 @@ def power(supplies: Sequence[Mapping[str, str]]) -> Power:
     if not batteries:
         return Power()
     cables = [one for one in mine if one.get("TYPE") not in ("Battery", "UPS") and "ONLINE" in one]
-    full = [min(int(one["CAPACITY"]), 100) for one in batteries if _NUMBER.fullmatch(one.get("CAPACITY", ""))]
     plugged = any(one["ONLINE"] not in ("0", "") for one in cables)
     if not cables:
         plugged = all(one.get("STATUS", "Full") in _PLUGGED for one in batteries)
-    return Power(plugged, sum(full) // len(full) if full else None)
+    return Power(plugged)
 
 
 def pmset(said: str) -> Power:
     """Understand what `pmset -g batt` of macOS says."""
-    first, found = said.partition("\n")[0], _PERCENT.search(said)
-    on_battery = "'Battery Power'" in first or "'UPS Power'" in first
-    return Power(not on_battery, min(int(found[1]), 100) if found else None)
+    first = said.partition("\n")[0]
+    return Power("'Battery Power'" not in first and "'UPS Power'" not in first)
 
 
 def hid_idle(said: str) -> float | None:

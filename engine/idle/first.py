@@ -1,96 +1,119 @@
-"""The jobs `first` and `blocks`: which chunks are read right behind the system segment, before anybody asks.
+"""The jobs `first` and `blocks`: prefetch the N chunks retrieved most often and the N newest that are not cached yet.
 
-what was retrieved most -> the newest that nothing retrieved -> those behind them, further back each night. Knows which
-chunks there are, and of a model only how it reads them.
+A chunk is prefilled right behind the system segment: as the first of a prompt, or as the block that fits any place.
+Where the cache is full, prefetched chunks that no question used are evicted, the oldest first; nothing else is.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import inf
 
 from engine.ask.segments import chunk_ids, system_ids
-from engine.idle import hot
 from engine.idle.ahead import Ahead, as_units
-from engine.idle.room import Aged, make_way
-from engine.idle.segment import Segment, costs, is_kept, key_of
-from engine.idle.units import Unit
+from engine.idle.segment import Path, Segment, costs, is_kept, key_of
+from engine.idle.units import Kind, Unit
 from engine.kv.pieces import block_of
-from store.kv_tree import Key
+from store.kv_peek import Unused
 from store.records import Chunk
-
-_LOOKED_AT = 1000  # of the chunks that were ever retrieved, the hottest
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What questions retrieved: the chunks of each, oldest first, in order of date; and where to look those up."""
+    """The chunks that each question retrieved, oldest question first; a look-up by id; and the newest other chunks."""
 
     lists: Sequence[Sequence[str]]
     chunks: Callable[[Sequence[str]], dict[str, Chunk]]
-    collections: Callable[[str], Sequence[str]]  # of a document
-    new: Sequence[Chunk]  # that none of them retrieved, newest first
-    total: int  # chunks
+    new: Sequence[Chunk]  # newest first
 
 
-def hottest(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
-    """Plan the chunks that were retrieved most often, then new ones, each right behind the system segment.
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """A prefetched node that may be evicted, and the age of its chunk: its place among the newest ones."""
 
-    Of the new ones those are planned that are not kept yet, so that each time goes further back. The newest may take
-    what is kept to half of the budget, those behind them to a quarter: the rest is for what is likelier to be wanted.
-    Where half is full, what was read ahead before goes for newer chunks, if nothing used it.
-    """
-    heats, manner = hot.heats(retrieved.lists), _manner(ahead)
-    found, there = _hottest(ahead, retrieved, heats[:_LOOKED_AT])
-    kept, fresh = ahead.kept, {chunk.id: chunk for chunk in retrieved.new}
-    parts = (manner, partial(is_kept, kept), costs(kept.store.peek.kept()))
-    planned = list(hot.plan(found, there, *parts))
-    new, budget = hot.unseen(heats, list(fresh), retrieved.total), kept.store.budget
-    newest = [replace(one, within=budget // 2) for one in hot.plan(new[: ahead.new], fresh, *parts)]
-    older = hot.plan(new[ahead.new :], fresh, *parts, max(0, ahead.new - len(newest)))
-    older = (replace(one, within=budget // 4) for one in takewhile(lambda _: not ahead.late(), older))
-    total = kept.store.peek.kept().bytes + sum(one.bytes for one in planned)
-    way = make_way(newest, total, *_unused(ahead, manner, retrieved.new, there.values()))
-    return as_units(ahead, [*planned, *way, *older])
+    age: float
+    node: Unused
 
 
-def _hottest(ahead: Ahead, retrieved: Retrieved, heats: Sequence[hot.Heat]) -> tuple[list[hot.Heat], dict[str, Chunk]]:
-    """Give the hottest of these chunks, and all of them that there are, by id."""
+def plan(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
+    """Return a unit for each chunk to prefetch; each run goes further back in the new ones, as far as there is room."""
+    times = most_retrieved(retrieved.lists, ahead.new)
     with ahead.reader():
-        there = retrieved.chunks([heat.chunk for heat in heats])
-    known = [heat for heat in heats if heat.chunk in there]
-    return hot.hottest(known, lambda name: retrieved.collections(there[name].document)), there
+        there = retrieved.chunks(list(times))
+    hot = {_path(ahead, there[name]): name for name in times if name in there}
+    one_token, system = costs(ahead.kept.store.peek.kept()), (system_ids(ahead.reading.model),)
+    kind: Kind = "blocks" if ahead.reading.ropes else "first"
+
+    def segment(path: Path, what: str, why: str, expected: float) -> Segment:
+        tokens = len(path[-1])
+        return Segment(kind, what, why, path, expected, tokens * one_token.seconds, int(tokens * one_token.bytes))
+
+    wanted = list[tuple[int, Segment]]()
+    for path, name in hot.items():
+        if not is_kept(ahead.kept, path):
+            helped = times[name] if ahead.reading.ropes else times[name] / ahead.k  # one of k is a prompt's first
+            wanted.append((-1, segment(path, there[name].header, _why(times[name]), helped)))
+    for age, path in islice(_uncached(ahead, retrieved.new), ahead.new):
+        wanted.append((age, segment(path, retrieved.new[age].header, "new, and not retrieved yet", 0.0)))
+
+    def evictable() -> list[Aged]:
+        spared = {key_of(ahead.kept.root, path) for path in hot}
+        ages = {key_of(ahead.kept.root, _path(ahead, chunk)): age for age, chunk in enumerate(retrieved.new)}
+        unused = [one for one in ahead.kept.store.peek.unused("first", "blocks") if one.key not in spared]
+        return sorted((Aged(ages.get(one.key, inf), one) for one in unused), key=lambda one: one.age)
+
+    found = list(make_room(wanted, ahead.kept.store.free(), evictable))
+    if found and not is_kept(ahead.kept, system):
+        found.insert(0, segment(system, "what every prompt begins with", "every question needs it", 0.0))
+    return as_units(ahead, found)
 
 
-def _unused(
-    ahead: Ahead, manner: hot.Manner, new: Sequence[Chunk], retrieved: Iterable[Chunk]
-) -> tuple[Callable[[], list[Aged]], Callable[[Segment], float]]:
-    """Give what finds all that was read ahead and never used but of chunks that were retrieved; and a segment's age.
+def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
+    """Return how many questions retrieved each of the `most` most retrieved chunks; of equals the latest come first."""
+    times = Counter(name for chunks in lists for name in dict.fromkeys(chunks))
+    last = {name: number for number, chunks in enumerate(lists) for name in chunks}
+    return dict(sorted(times.items(), key=lambda one: (-one[1], -last[one[0]], one[0]))[:most])
 
-    What is older than the newest chunks, or of another model or another way of reading, is older than all of them.
+
+def make_room(
+    wanted: Sequence[tuple[float, Segment]], free: int, evictable: Callable[[], list[Aged]]
+) -> Iterator[Segment]:
+    """Yield segments, given with their ages, those that `free` bytes lack room for with older nodes to evict.
+
+    `evictable` returns the newest first; it is not called where all have room. Where too little is older, nothing goes.
     """
-    kept = ahead.kept
+    left: list[Aged] | None = None
+    for age, segment in wanted:
+        going = list[Aged]()
+        if segment.bytes > free and left is None:
+            left = evictable()
+        while left and segment.bytes > free and left[-1].age > age:
+            going.append(left.pop())
+            free += going[-1].node.bytes
+        if segment.bytes > free and left is not None:
+            free -= sum(one.node.bytes for one in going)
+            left += reversed(going)
+            yield segment
+            continue
+        free -= segment.bytes
+        why = f"{segment.why}; replaces older ones that no question used" if going else segment.why
+        yield replace(segment, why=why, instead=tuple(one.node for one in going))
 
-    def key(chunk: Chunk) -> Key:
-        return key_of(kept.root, (manner.system, manner.segment(chunk)))
 
-    @cache
-    def ages() -> dict[Key, int]:
-        return {key(chunk): age for age, chunk in enumerate(new)}
-
-    def unused() -> list[Aged]:
-        spared = {key(chunk) for chunk in retrieved}
-        found = [one for one in kept.store.peek.unused("first", "blocks") if one.key not in spared]
-        return sorted((Aged(ages().get(one.key, inf), one) for one in found), key=lambda one: -one.age)
-
-    return unused, lambda one: ages().get(key_of(kept.root, one.path), -1)
+def _uncached(ahead: Ahead, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
+    """Yield the places and paths of those chunks that are not cached, until planning has taken long enough."""
+    for age, chunk in takewhile(lambda _: not ahead.late(), enumerate(new)):
+        path = _path(ahead, chunk)
+        if not is_kept(ahead.kept, path):
+            yield age, path
 
 
-def _manner(ahead: Ahead) -> hot.Manner:
-    """Say how chunks are read ahead, which depends on how prompts are read."""
+def _path(ahead: Ahead, chunk: Chunk) -> Path:
     model = ahead.reading.model
-    system = system_ids(model)
-    if ahead.reading.ropes:
-        return hot.Manner("blocks", system, lambda chunk: tuple(model.tokens(block_of(chunk))), lambda heat: 1.0)
-    return hot.Manner("first", system, lambda chunk: chunk_ids(model, 1, chunk), hot.as_first(ahead.k))
+    ids = tuple(model.tokens(block_of(chunk))) if ahead.reading.ropes else chunk_ids(model, 1, chunk)
+    return (system_ids(model), ids)
+
+
+def _why(times: int) -> str:
+    return "retrieved once" if times == 1 else f"retrieved for {times} questions"

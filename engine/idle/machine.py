@@ -3,7 +3,6 @@
 Thin: what they say is understood in device.py. Whatever is missing or does not answer says nothing.
 """
 
-import math
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.idle import device
-from engine.idle.device import Drain, Facts, Own, Power
+from engine.idle.device import Facts, Own, Power
 
 _TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # cron has no PATH worth the name
 _PATIENCE_S = 2.0
@@ -39,7 +38,6 @@ class Machine:
         self._sources, self._fresh_s = sources or Sources(), fresh_s
         self._own = Own(time.monotonic(), time.process_time())
         self._known: tuple[float, Power, float | None] | None = None
-        self._drain, self._looked = Drain(), -math.inf
 
     def facts(self, asked_s: float | None) -> Facts:
         """Give what is known now; `asked_s` is the time since the last question, which somebody must have asked."""
@@ -50,13 +48,6 @@ class Machine:
         at, supplied, idle = self._known
         load = device.others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
         return Facts(supplied, load, None if idle is None else idle + now - at, asked_s)
-
-    def drained(self) -> float:
-        """Give how many percent of the batteries were used up since this was asked first."""
-        now = time.monotonic()
-        if now - self._looked >= self._fresh_s:
-            self._drain, self._looked = self._drain.then(power(self._sources).percent), now
-        return self._drain.used
 
 
 def running_s() -> float:

@@ -20,17 +20,17 @@ _LINE = 300  # characters of a question that is shown to a model
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A question that may be asked, which view and which template it came from, and how much it promises, 0 to 1."""
+    """A question that may be asked, which view and which way of predicting it came from, and its promise, 0 to 1."""
 
     question: str
     view: str  # "abstracts" or "history"
-    template: str  # "model", or the name of one of the quote writer's
+    way: str  # "model", "form" or "where-too"
     promise: float = 0.5
 
     @property
     def source(self) -> str:
         """Name the predictor, as it is counted and paid by."""
-        return f"{self.view}/{self.template}"
+        return f"{self.view}/{self.way}"
 
 
 def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int]) -> list[Abstract]:

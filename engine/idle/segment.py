@@ -28,11 +28,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment that questions are expected to want; fields as a unit's.
-
-    `within` are the bytes that all that is kept may take with it, where that is less than the budget; `instead` is what
-    goes for it.
-    """
+    """One segment that questions are expected to want; fields as a unit's. Nodes `instead` are evicted for it."""
 
     kind: Kind
     what: str
@@ -41,7 +37,6 @@ class Segment:
     expected: float
     seconds: float
     bytes: int
-    within: int | None = None
     instead: tuple[Unused, ...] = ()
 
 

@@ -17,7 +17,7 @@ Weights of a real shape are random: they take the time of a real model, and the 
 are missing here, and `pkb bench --model NAME` makes them on a machine that has the model:
 
 - how good a capable model's answers are, and what a hit on an earlier answer costs in quality;
-- how well a capable model foresees questions: here templates do, for all policies alike;
+- how well a capable model foresees questions: here the forms of earlier questions do, for all policies;
 - how often its one word on a like question's answer is right;
 - latency on the machine of whoever asks: it scales with the model and the machine, tiers and tokens do not."""
 

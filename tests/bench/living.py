@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 from zlib import crc32
 
-from cli.foresight import asked_before, little_asked
+from cli.foresight import little_asked
 from cli.night import Nightly
 from cli.session import Session
 from engine.ask.exact import normalise
@@ -20,11 +20,10 @@ from engine.ask.means import Answered, Manner
 from engine.ask.prompt import Order, in_document_order
 from engine.config import save
 from engine.idle.asking import Asking
-from engine.idle.machine import Machine
 from engine.idle.night import Limits, Night, World
 from engine.idle.populate import offer
 from engine.idle.predict import pick
-from engine.idle.predict_quote import from_chunks, from_forms
+from engine.idle.predict_quote import from_forms
 from engine.idle.units import Kind
 from engine.settings import Experiment
 from store.jobs import Jobs
@@ -108,8 +107,8 @@ class Life:
         self.session.settings = replace(self.session.settings, experiment=experiment(self.settings))
         self.session.now, self.session.order = NOW, self.order
         self.dress(self.session)
-        never, machine = self._never, Machine()
-        parts = (self.session, True, 10**6, machine, lambda: never, never)
+        never = self._never
+        parts = (self.session, True, 10**6, lambda: never, never)
         self.nightly = Nightly(*parts)
         if self.session.writer.load:
             self.nightly.load()
@@ -127,13 +126,12 @@ class Life:
         return answered
 
     def foresee(self, most: int) -> int:
-        """Have `most` questions wait that templates foresee from what there is and what was asked; gives their number.
+        """Queue `most` questions predicted by the forms of those asked so far; return their number.
 
         What a tiny or random model would foresee is no question.
         """
         asking = Asking(self.session.ledger, self.session.means, self.session.room, NOW)
-        hits, asked = little_asked(self.session), asked_before(self.session)
-        found = [*from_forms(hits, asked), *from_chunks(hits, asked)]
+        found = from_forms(little_asked(self.session), self._asked(self.session.settings.experiment.history))
         shares = dict.fromkeys((one.source for one in found), most)
         chosen = pick(found, shares, self._known())[:most]
         offer(asking, [replace(one, promise=0.5) for one in chosen])
@@ -165,6 +163,11 @@ class Life:
         """Give the questions that nobody asked and that are in this state."""
         sql = "SELECT question FROM answers WHERE origin = 'predicted' AND state = ? ORDER BY created, question"
         return [text for (text,) in self.session.ledger.rows.execute(sql, (state,))]
+
+    def _asked(self, most: int) -> list[str]:
+        """Return the last questions, oldest first, those too whose answers a policy does not keep."""
+        sql = "SELECT question FROM asked GROUP BY question ORDER BY max(id) DESC LIMIT ?"
+        return [text for (text,) in self.session.ledger.rows.execute(sql, (most,))][::-1]
 
     def _known(self) -> Sequence[str]:
         sql = "SELECT question FROM answers UNION SELECT question FROM asked"

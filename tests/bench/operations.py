@@ -153,7 +153,9 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     yield Operation(
         "retrieve", retrieve, f"5 sources of {session.ledger.count('chunks'):,} chunks; the vector is there"
     )
-    yield Operation("foresee one question (quote writer)", foresee, f"by templates; {FORESEEN} at a time", FORESEEN)
+    yield Operation(
+        "foresee one question (quote writer)", foresee, f"by forms of questions; {FORESEEN} at a time", FORESEEN
+    )
 
 
 def of_model(desk: Desk) -> Iterator[Operation]:

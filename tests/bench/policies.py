@@ -108,8 +108,8 @@ _ALL = (
         foresee=STRIDE,
         nights=("owed", "populate", "convert", "refill"),
         printed=True,
-        about="two chunks in order of relevance, LFU, cosine alone, nothing learnt; its questions are foreseen by pkb's"
-        " templates; what keeping Q, K and V and saving projections alone comes to is reckoned beside",
+        about="two chunks in order of relevance, LFU, cosine alone, nothing learnt; its questions are foreseen by"
+        " the forms of earlier ones; what keeping Q, K and V and saving projections alone comes to is reckoned beside",
     ),
     Policy(
         "pkb",
@@ -118,8 +118,8 @@ _ALL = (
         foresee=STRIDE,
         nights=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
         order=in_document_order,
-        about="as it is installed, but that abstracts are not made and templates foresee, as for all the others; it"
-        " alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",
+        about="as it is installed, but that abstracts are not made and forms of earlier questions foresee, as for all;"
+        " it alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",
     ),
 )
 POLICIES: Mapping[str, Policy] = {one.name: one for one in _ALL}

@@ -2,9 +2,8 @@
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.predict [DATA] [--sets NAME...] [--vectors FOLDER] [--night N]
 [--after N] [--parts PART...] [--show]`. Each user's documents come in the order of time, some each night; then N
-questions of each view are predicted from what there is and what was asked so far, and then those questions are asked
-that the documents so far can answer, after each of which N more are predicted from history. By the quote writer: no
-language model is asked.
+questions are predicted by the forms of those asked so far, and then those questions are asked that the documents so far
+can answer, after each of which N more are predicted. No language model is asked.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -15,14 +14,13 @@ from pathlib import Path
 
 from engine.idle.learn import SPARED, Yield, shares
 from engine.idle.predict import Prediction, pick
-from engine.idle.predict_quote import TEMPLATES, from_chunks, from_forms
+from engine.idle.predict_quote import SOURCES, from_forms
 from engine.models.minilm import MiniLM
-from store.hits import Hit
 from tests.bench.nights import Asked, Bank, Stream, streams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SETS = ("locomo", "enron-annotated", "clinton-foia")
-PARTS = ("none", "null", "abstracts", "history", "both", "both, parted")
+PARTS = ("none", "history", "history, parted")
 HISTORY = 50  # questions that are looked back to (PerCache 4.1.2)
 LOOKED_AT = 120  # chunks
 DAY_S, WEEKS = 86_400.0, 3.0
@@ -60,7 +58,7 @@ def arguments() -> Namespace:
     parser.add_argument("data", type=Path, nargs="?", default=DATA)
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--vectors", type=Path)
-    parser.add_argument("--night", type=int, default=5, help="predictions of a view each night")
+    parser.add_argument("--night", type=int, default=5, help="predictions each night")
     parser.add_argument("--after", type=int, default=5, help="predictions after each question")
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--show", action="store_true", help="print what paid")
@@ -71,41 +69,26 @@ def replayed(user: Stream, part: str, night: int, after: int, *, shown: bool = F
     """Live through one user's nights and days."""
     total, bank, past = Sum(), Bank(user), list[str]()
     judge = Judge(total, parted="," in part)
-    views = ("abstracts", "history") if part.startswith("both") else (part,)
     for number, day in enumerate(user.days):
         user.live(number)
         now = number * DAY_S
-        for one in foreseen(user, bank, past, views, judge, night, now):
+        for one in foreseen(user, bank, past, judge, night, now) if part != "none" else ():
             judge.predicted(one, bank.keep(one.question, predicted=True), now)
         for question in day:
             asked = bank.ask(question)
             judge.asked(asked, now, shown=shown)
             past.append(question)
-            if after and "history" in views:
-                for one in foreseen(user, bank, past, ("history",), judge, after, now):
+            if after and part != "none":
+                for one in foreseen(user, bank, past, judge, after, now):
                     judge.predicted(one, bank.keep(one.question, predicted=True), now)
     return total
 
 
-def foreseen(
-    user: Stream, bank: Bank, past: Sequence[str], views: Sequence[str], judge: "Judge", usual: int, now: float
-) -> list[Prediction]:
+def foreseen(user: Stream, bank: Bank, past: Sequence[str], judge: "Judge", usual: int, now: float) -> list[Prediction]:
     """Predict from what is known: the chunks that no question retrieved yet, newest first, and the last questions."""
     hits, lately = bank.little_asked(user.hits())[:LOOKED_AT], past[-HISTORY:]
-    found = list[Prediction]()
-    for view in views:
-        sources = [source for source in TEMPLATES if source.startswith(f"{view}/")]
-        made = from_chunks(hits, lately) if view == "abstracts" else from_forms(hits, lately)
-        if view == "null":
-            sources, made = ["null/first-sentence"], [first_sentence(hit) for hit in hits]
-        if sources:
-            found += pick(made, judge.shares(sources, usual, now), bank.known(), bank.is_near)
-    return found
-
-
-def first_sentence(hit: Hit) -> Prediction:
-    """Ask nothing: what a chunk begins with, to tell what templates add to knowing which chunks are new."""
-    return Prediction(hit.chunk.text.partition("\n")[0][:80], "null", "first-sentence")
+    shares = judge.shares(SOURCES, usual, now)
+    return pick(from_forms(hits, lately), shares, bank.known(), bank.is_near)
 
 
 class Judge:

@@ -4,17 +4,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
 
-from store.jobs import Jobs
 from tests.bench import harness
 from tests.bench.corpora import Query, User
 from tests.bench.forced import learnt
 from tests.bench.lines import Work, bears
-from tests.bench.living import Life
 from tests.bench.policies import POLICIES
 from tests.engine.models.shapes import KINDS, REAL, make
 
@@ -30,7 +27,7 @@ MAIL = {
     "tuner": "The piano tuner comes on Monday and charges 85 pounds, which the choir pays from its own fund.",
     "bus": "The coach to Ahrenswalde leaves from the station at seven in the morning and costs 30 pounds each.",
 }
-RIGHT = "St Brannoc's hall"
+RIGHT = "seven in the morning"
 FORESEEN = 1  # question at a time
 
 
@@ -62,16 +59,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def stream(folder: Path) -> tuple[Query, ...]:
-    """Give a question, the same in other words, the same again, one that is foreseen, and one without an answer."""
-    home = folder / "looked-at"
-    copytree(harness.made(user(folder), folder), home)
-    with Life(home, {"model.name": "quote"}) as life:
-        life.foresee(FORESEEN)
-        foreseen = Jobs(life.session.ledger).waiting("populate")[0].subject
-    asked = query("Where does the choir rehearse now?", RIGHT)
-    other = query("Where does our choir rehearse now?", RIGHT)
-    return asked, other, asked, query(foreseen, "on Monday"), query("Who sings bass on the moon?")
+def stream() -> tuple[Query, ...]:
+    """Give a question, the same in other words, the same again, one predicted by it, and one without an answer."""
+    asked, other = (query(f"When is {whose} coach?", RIGHT) for whose in ("the", "our"))
+    return asked, other, asked, query("Where is the coach?", "at the station"), query("Who sings bass on the moon?")
 
 
 Lines = dict[str, list[dict[str, Any]]]
@@ -139,22 +130,22 @@ def test_sleep_time_answers_what_was_foreseen_and_keeps_nothing_else(replayed: L
     lines = replayed["sleeptime"]
     assert tiers(lines)[0] == tiers(lines)[2] == "full"
     assert (lines[3]["tier"], lines[3]["foreseen"], lines[3]["right"]) == ("exact", True, True)
-    assert lines[0]["night"]["foreseen"] == lines[0]["night"]["units"] == FORESEEN
-    assert lines[0]["night"]["flops"] > 0
+    assert lines[1]["night"]["foreseen"] == lines[1]["night"]["units"] == FORESEEN
+    assert lines[1]["night"]["flops"] > 0
     assert all(line["kept"]["kv_bytes"] == 0 for line in lines)
 
 
 def test_both_together_do_what_each_does(replayed: Lines) -> None:
     assert tiers(replayed["ragcache-meancache"])[:4] == ["full", "semantic", "exact", "prefix"]
     lines = replayed["ragcache-sleeptime"]
-    assert tiers(lines)[:4] == ["prefix", "prefix", "prefix", "exact"]
+    assert tiers(lines)[:4] == ["full", "prefix", "prefix", "exact"]
     assert lines[3]["foreseen"]
 
 
-@pytest.mark.parametrize("name", ["percache", "pkb"])
-def test_percache_and_pkb_have_every_tier(replayed: Lines, name: str) -> None:
+@pytest.mark.parametrize(("name", "first"), [("percache", "full"), ("pkb", "prefix")])  # pkb reads new chunks ahead
+def test_percache_and_pkb_have_every_tier(replayed: Lines, name: str, first: str) -> None:
     lines = replayed[name]
-    assert tiers(lines)[:4] == ["prefix", "semantic", "exact", "exact"]
+    assert tiers(lines)[:4] == [first, "semantic", "exact", "exact"]
     assert [line["foreseen"] for line in lines[:4]] == [False, False, False, True]
     assert [line["right"] for line in lines[:4]] == [None, True, True, True]
 
@@ -162,10 +153,10 @@ def test_percache_and_pkb_have_every_tier(replayed: Lines, name: str) -> None:
 def test_only_percache_tells_what_its_own_engine_would_have_taken(replayed: Lines) -> None:
     for name, lines in replayed.items():
         assert [line["printed"] is not None for line in lines] == [name == "percache"] * 5
-    first = replayed["percache"][0]
-    assert first["printed"]["flops"] > first["flops"]
-    assert first["printed"]["ms"] > first["ms"]["total"]
-    assert first["printed"]["kv_bytes"] == 2 * first["kept"]["kv_bytes"]  # 4 heads share 2 keys
+    reused = replayed["percache"][4]
+    assert reused["printed"]["flops"] > reused["flops"]
+    assert reused["printed"]["ms"] > reused["ms"]["total"]
+    assert reused["printed"]["kv_bytes"] == 2 * reused["kept"]["kv_bytes"]  # 4 heads share 2 keys
 
 
 def test_percache_reads_two_chunks_and_the_others_up_to_five(replayed: Lines) -> None:
@@ -190,7 +181,7 @@ def test_the_answer_of_a_set_is_kept_where_no_source_bears_it(folder: Path) -> N
 def test_a_foreseen_question_is_answered_with_a_quote(folder: Path, stream: tuple[Query, ...]) -> None:
     policy = replace(POLICIES["sleeptime"], name="foreseeing", foresee=FORESEEN)
     asked = query(f"Tell me: {stream[3].text}", "something else")
-    (line,) = read(harness.replay(Work(user(folder, (asked,)), policy, "small", 1), folder))
+    _, line = read(harness.replay(Work(user(folder, (stream[0], asked)), policy, "small", 2), folder))
     assert (line["tier"], line["matched"], line["foreseen"]) == ("semantic", stream[3].text, True)
     assert any(line["answer"] in text for text in MAIL.values())
     assert line["right"] is False

@@ -13,7 +13,6 @@ from cli.daemon.models import Models
 from cli.ending import Planning, ending
 from cli.night import Nightly
 from cli.session import Session
-from engine.idle.machine import Machine
 from engine.idle.night import Limits, Night, World
 from engine.idle.units import NoTime
 from engine.models.loading import load
@@ -52,7 +51,7 @@ def after(steps: int) -> Callable[[], bool]:
 
 def populate(session: Session, over: Callable[[], bool]) -> list[str]:
     """Ready what was foreseen until it is over; gives what became of it."""
-    nightly = Nightly(session, force=True, predictions=9, machine=Machine(), late=lambda: over, over=over)
+    nightly = Nightly(session, force=True, predictions=9, late=lambda: over, over=over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
     world = World(time.monotonic, began, lambda: None, lambda: generation, nightly.measure, session.now.timestamp())

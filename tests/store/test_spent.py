@@ -9,7 +9,7 @@ from store.bank import Bank, Kept, Origin
 from store.foreseen import Foreseen, Foresights
 from store.ledger import Ledger, open_ledger
 from store.rest import rest, rests
-from store.spent import Account, Spent
+from store.spent import Account, Paid, Spent
 from store.unready import Mine, older, stamp, typical_s, undecoded, wanted
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
@@ -34,9 +34,12 @@ def test_what_a_kind_took_adds_up(ledger: Ledger) -> None:
     account.add("first", Spent(1, 2.0, 100, 0, 1e9, 4096))
     account.add("first", Spent(1, 1.0, 50, 3, 1e8, 0))
     account.add("owed", Spent(seconds=0.5))
-    spent = {kind: paid.spent for kind, paid in account.by_kind().items()}
-    assert spent == {"first": Spent(2, 3.0, 150, 3, 1.1e9, 4096), "owed": Spent(seconds=0.5)}
-    assert spent["first"].less(Spent(1, 2.0, 100, 0, 1e9, 4096)) == Spent(1, 1.0, 50, 3, 1e8, 0)
+    assert account.by_kind() == {"first": Paid(2, 3.0, 1.1e9, 0, 0.0), "owed": Paid(0, 0.5, 0.0, 0, 0.0)}
+
+
+def test_what_came_on_top_of_an_earlier_count_is_their_difference() -> None:
+    whole = Spent(2, 3.0, 150, 3, 1.1e9, 4096)
+    assert whole.less(Spent(1, 2.0, 100, 0, 1e9, 4096)) == Spent(1, 1.0, 50, 3, 1e8, 0)
 
 
 def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last(ledger: Ledger) -> None:

@@ -47,7 +47,7 @@ def test_a_machine_that_tells_nothing_is_on_mains_and_nobody_is_known_to_be_ther
 def test_supplies_are_read_where_the_kernel_has_them(sources: Sources) -> None:
     supply(sources, "AC", "POWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE=0\n")
     supply(sources, "BAT0", "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_STATUS=Discharging\nPOWER_SUPPLY_CAPACITY=42\n")
-    assert power(sources) == Power(mains=False, percent=42)
+    assert power(sources) == Power(mains=False)
 
 
 def test_the_last_key_at_any_terminal_counts(sources: Sources) -> None:
@@ -92,20 +92,6 @@ def test_this_very_machine_can_be_asked() -> None:
     facts = Machine().facts(None)
     assert facts.load >= 0
     assert facts.away_s is None or facts.away_s >= 0
-
-
-def test_what_of_the_battery_went_is_added_up_and_what_was_charged_is_not_taken_off(sources: Sources) -> None:
-    text, machine, used = "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_CAPACITY={}\n", Machine(sources, 0), list[float]()
-    supply(sources, "BAT0", "")
-    for percent in (80, 78, 79, 75):
-        (sources.supplies / "BAT0" / "uevent").write_text(text.format(percent))
-        used.append(machine.drained())
-    assert used == [0, 2, 2, 6]
-
-
-def test_where_there_is_no_battery_nothing_goes(sources: Sources) -> None:
-    machine = Machine(sources, 0)
-    assert (machine.drained(), machine.drained()) == (0, 0)
 
 
 def test_a_process_knows_for_how_long_it_has_been_there() -> None:

@@ -204,7 +204,7 @@ def test_a_plan_that_finds_no_time_is_counted(ledger: Ledger) -> None:
 
     with pytest.raises(NoTime):
         list(night(ledger, clock=clock).work({"first": plan}))
-    assert Account(ledger).by_kind()["first"].spent.seconds == 3.0
+    assert Account(ledger).by_kind()["first"].seconds == 3.0
 
 
 def test_what_another_process_holds_ends_the_night_and_is_no_attempt(ledger: Ledger) -> None:
@@ -235,7 +235,7 @@ def test_the_seconds_of_all_kinds_are_those_that_went_by(ledger: Ledger) -> None
         "upkeep": (1, 5.0),
     }
     assert sum(spent.seconds for spent in here.spent.values()) == clock.at
-    assert {kind: paid.spent for kind, paid in Account(ledger).by_kind().items()} == here.spent
+    assert {kind: Spent(paid.units, paid.seconds) for kind, paid in Account(ledger).by_kind().items()} == here.spent
 
 
 def test_what_the_model_did_is_counted_for_the_unit_it_did_it_for(ledger: Ledger) -> None:

@@ -14,8 +14,8 @@ def abstract(name: str, day: int = 0, asked: int = 0, drawn: int = 0) -> Abstrac
 
 
 def about(question: str, source: str = "history/form", promise: float = 0.5) -> Prediction:
-    view, _, template = source.partition("/")
-    return Prediction(question, view, template, promise)
+    view, _, way = source.partition("/")
+    return Prediction(question, view, way, promise)
 
 
 def length(text: str) -> int:
@@ -75,20 +75,20 @@ def test_without_anything_to_predict_from_no_model_is_asked(stride: int) -> None
 
 
 def test_of_each_source_the_best_of_its_share_are_taken() -> None:
-    found = [about("When is a?", promise=0.1), about("When is b?", promise=0.9), about("Who is c?", "abstracts/who-is")]
-    assert [one.question for one in pick(found, {"history/form": 1, "abstracts/who-is": 1}, [])] == [
+    found = [about("When is a?", promise=0.1), about("When is b?", promise=0.9), about("Who is c?", "abstracts/model")]
+    assert [one.question for one in pick(found, {"history/form": 1, "abstracts/model": 1}, [])] == [
         "When is b?",
         "Who is c?",
     ]
 
 
 def test_a_source_without_a_share_gives_nothing() -> None:
-    assert pick([about("When is a?")], {"abstracts/who-is": 3}, []) == []
+    assert pick([about("When is a?")], {"abstracts/model": 3}, []) == []
 
 
 def test_what_one_source_cannot_fill_another_does() -> None:
     found = [about(f"When is {name}?") for name in "abc"]
-    assert len(pick(found, {"history/form": 1, "abstracts/who-is": 1}, [])) == 2
+    assert len(pick(found, {"history/form": 1, "abstracts/model": 1}, [])) == 2
 
 
 def test_what_is_known_or_near_or_the_same_is_left_out() -> None:
