@@ -74,7 +74,7 @@ def with_model(load: Callable[[], Reading]) -> Write:
         system, _, rest = prompt("condense").partition("\n")
         before = (*model.frame.opening, *model.tokens(f"{system}\n"), *model.frame.turning)
         for count in range(min(_TURNS, len(turns)), 0, -1):
-            asked = rest.format(turns="\n".join(map(_told, turns[-count:])), question=bare(text))
+            asked = rest.format(turns="\n".join(_told(turn) for turn in turns[-count:]), question=bare(text))
             last = (*model.tokens(asked), *model.frame.closing)
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()
