@@ -42,11 +42,9 @@ def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Co
     """Make a question stand alone, given the turns before it, the last one last; `write` has a model do it."""
     if lacks(text, first=not turns) is None:
         line = core(text)
-        return (
-            Condensed(text.strip())
-            if line in ("", bare(text))
-            else Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
-        )
+        if line in ("", bare(text)):
+            return Condensed(text.strip())
+        return Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
     if write and turns and (said := trusted(write(text, turns), text, turns)):
         return Condensed(said, "model")
     return Condensed(by_rules(text, turns), "rules")

@@ -143,11 +143,9 @@ def _asked_of(what: str, last: Turn) -> str:
         old = re.search(rf"\b{led[0]}{name}", asked) if what[led.end() :][0].isupper() else None
         return f"{asked[: old.start()]}{what}{asked[old.end() :]}" if old else f"{asked} {what}"
     phrases = [found[0] for found in _PHRASE.finditer(asked)]
-    olds = [
-        *understand(asked, _ANY_DAY).names[: what[:1].isupper()],
-        last.topic if phrases[:1] == phrases[-1:] else phrases[-1],
-    ]
-    return next((asked.replace(old, what, 1) for old in olds if old and old in asked), "")
+    phrase = phrases[-1] if len(phrases) > 1 else last.topic
+    names = understand(asked, _ANY_DAY).names[:1] if what[:1].isupper() else ()
+    return next((asked.replace(old, what, 1) for old in (*names, phrase) if old and old in asked), "")
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
