@@ -42,11 +42,9 @@ def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Co
     """Make a question stand alone, given the turns before it, the last one last; `write` has a model do it."""
     if lacks(text, first=not turns) is None:
         line = core(text)
-        return (
-            Condensed(text.strip())
-            if line in ("", bare(text))
-            else Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
-        )
+        if line in ("", bare(text)):
+            return Condensed(text.strip())
+        return Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
     if write and turns and (said := trusted(write(text, turns), text, turns)):
         return Condensed(said, "model")
     return Condensed(by_rules(text, turns), "rules")
@@ -74,7 +72,7 @@ def with_model(load: Callable[[], Reading]) -> Write:
         system, _, rest = prompt("condense").partition("\n")
         before = (*model.frame.opening, *model.tokens(f"{system}\n"), *model.frame.turning)
         for count in range(min(_TURNS, len(turns)), 0, -1):
-            asked = rest.format(turns="\n".join(map(_told, turns[-count:])), question=bare(text))
+            asked = rest.format(turns="\n".join(_told(turn) for turn in turns[-count:]), question=bare(text))
             last = (*model.tokens(asked), *model.frame.closing)
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from engine.ask.question import Question, understand
+from engine.ask.question import understand
 from engine.ask.words import FUNCTION_WORDS, words
 
-Lack = Literal["question", "subject", "reference", "unclear"]
 _LONG, _LONGEST = 400, 30  # characters and words; a longer question stands alone
-_SHORT, _BRIEF = 9, 5  # words of a question that a pronoun ends; of one that is only a part
-_BACK = 3  # turns in which a subject is looked for
+_SHORT, _BRIEF, _BACK = 9, 5, 3  # words before a final pronoun; words of a fragment; turns that may have the subject
+_ANY_DAY = datetime(2000, 1, 1)  # names and what is asked for do not depend on it
 _DO = r"(?:do|does|did|can|could|will|would|shall|should|(?-i:may)|might|must)"
 _HELPER = rf"(?:(?:{_DO}|is|are|was|were|has|have|had)(?:n['’]t)?)"
 _PREPOSITION = r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|into|between)"
 _ARTICLE = r"(?:the|an?|my|our|your)"
-_WORD = rf"(?:(?:{_PREPOSITION} )?(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which"
-_WORD += r"|when|where|why)(?: else)?)"
+_WHAT = r"(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which|when|where|why)"
+_WORD = rf"(?:(?:{_PREPOSITION} )?{_WHAT}(?: else)?)"
 _ASKING = rf"(?:(?:what|which|whose|how many|how much)(?: (?!{_HELPER}\b)[\w'’-]+){{1,2}}?|{_WORD})"
 _JOINS = r"(?:and|but|or|also|then|so(?! far| many| much|-))\b[,.:;]?|(?:ok|okay|well|yes|no|right|thanks)[,.;!]+"
 _LEAD = re.compile(rf"(?:(?:{_JOINS})(?: |$))+", re.IGNORECASE)
@@ -45,18 +44,12 @@ class Turn:
     focus: str = ""
 
     @property
-    def question(self) -> Question:
-        """Return the question understood; its names and kind are the same on every day."""
-        return understand(self.asked, datetime(2000, 1, 1))
-
-    @property
     def people(self) -> list[str]:
         """Return who may be meant, the likeliest first: the name that was the answer, then those in the question."""
-        said = [self.focus] if self.question.asked == "person" and self.focus[:1].isupper() else []
-        named = [
-            one for one in self.question.names if not re.search(rf"\b(?:in|at|from|to) {re.escape(one)}", self.asked)
-        ]
-        return said + [re.sub(r"['’]s$", "", name) for name in named]
+        asked = understand(self.asked, _ANY_DAY)
+        free = [one for one in asked.names if not re.search(rf"\b(?:in|at|from|to) {re.escape(one)}", self.asked)]
+        said = [self.focus] if asked.asked == "person" and self.focus[:1].isupper() else []
+        return [re.sub(r"['’]s$", "", name) for name in said + free]
 
     @property
     def topic(self) -> str:
@@ -88,7 +81,7 @@ def take_apart(text: str) -> re.Match[str] | None:
     return _OWNS.fullmatch(bare(text)) or _PARTS.fullmatch(bare(text))
 
 
-def lacks(text: str, *, first: bool = False) -> Lack | None:
+def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "reference", "unclear"] | None:
     """Return what a question leaves out; None where it stands alone. A `first` one has nothing before it."""
     line = core(text)
     if len(line) > _LONG or len(line.split()) > _LONGEST or not line + bare(text):
@@ -150,8 +143,9 @@ def _asked_of(what: str, last: Turn) -> str:
         old = re.search(rf"\b{led[0]}{name}", asked) if what[led.end() :][0].isupper() else None
         return f"{asked[: old.start()]}{what}{asked[old.end() :]}" if old else f"{asked} {what}"
     phrases = [found[0] for found in _PHRASE.finditer(asked)]
-    olds = [*last.question.names[: what[:1].isupper()], last.topic if phrases[:1] == phrases[-1:] else phrases[-1]]
-    return next((asked.replace(old, what, 1) for old in olds if old and old in asked), "")
+    phrase = phrases[-1] if len(phrases) > 1 else last.topic
+    names = understand(asked, _ANY_DAY).names[:1] if what[:1].isupper() else ()
+    return next((asked.replace(old, what, 1) for old in (*names, phrase) if old and old in asked), "")
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
@@ -163,9 +157,8 @@ def _resolved(line: str, turns: Sequence[Turn]) -> str:
             return ""
         owner = "'s" if pronoun in ("his", "their", "its") or (pronoun == "her" and behind) else ""
         before = line[: found.start("it")]
-        if pronoun == "there" and before.endswith(("get ", "go ", "come ")):
-            meant = f"to {meant.split(' ', 1)[1]}"
-        line = f"{before}{meant}{owner}{behind}"
+        way = "to " if before.endswith(("get ", "go ", "come ")) else "at "
+        line = f"{before}{way if pronoun == 'there' else ''}{meant}{owner}{behind}"
     return line
 
 
@@ -173,10 +166,8 @@ def _meant(pronoun: str, turn: Turn) -> str:
     """Return the person, place or thing of a turn that a pronoun may stand for; empty where it has none."""
     if pronoun in ("he", "she", "him", "her", "his"):
         return next(iter(turn.people), "")
-    if pronoun == "there" and turn.question.asked == "place" and turn.focus:
-        return f"at {turn.focus}"
     if pronoun == "there":
-        place = re.search(r"\b(?:in|at|near) [A-Z]\S*", turn.asked)
-        return place[0] if place else f"at {turn.topic}" if turn.topic else ""
+        told = turn.focus if understand(turn.asked, _ANY_DAY).asked == "place" else ""
+        return told or ((found := re.search(r"\b(?:in|at|near) ([A-Z]\S*)", turn.asked)) and found[1]) or turn.topic
     many = " and ".join(turn.people) if pronoun in ("they", "them", "their") else ""
     return turn.topic or many
