@@ -1,25 +1,40 @@
-"""Reads prompts in the usual way and in blocks, and compares: the words that follow, the seconds, what comes again.
+"""Reads the prompts of a home's latest questions in the usual way and in blocks, and compares answers and times.
 
-Knows no question and no bank. What it keeps, it keeps where it is told to.
+Run `python -m tests.bench.blocks [--home FOLDER] [--questions N]`, where FOLDER is a home (PKB_HOME by default) whose
+questions a language model answered. It works on a copy. Along the usual answers it prints how far the next token's
+distribution is from the usual one and how many tokens and answers agree, then the share of prompt tokens that earlier
+prompts had, and times.
 """
 
+import os
 import time
+from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cli.deeds import search
+from cli.session import Session, session
 from engine.ask.generate import read
 from engine.ask.parse import parse
 from engine.ask.prefill import Reading
-from engine.ask.segments import Ids
+from engine.ask.segments import Ids, fit
 from engine.ask.trace import Trace
+from engine.bench import copied, questions
+from engine.kv.pieces import in_blocks
+from store.kv_tree import root_of
+from store.records import Scope
 
 if TYPE_CHECKING:
     from engine.models.mlx import Mlx
+
+ROOM = 1 << 40  # bytes of tensors
 
 Logits = NDArray[np.float32]
 
@@ -138,3 +153,50 @@ def _log_shares(logits: Logits) -> NDArray[np.float64]:
     wide = logits.astype(np.float64) - logits.max()
     found: NDArray[np.float64] = wide - np.log(np.exp(wide).sum())
     return found
+
+
+def main() -> None:
+    """Compare the two ways over a copy of a home, and print a line for each figure."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, help="the home to copy")
+    parser.add_argument("--questions", type=int, default=10)
+    options = parser.parse_args()
+    environ = {**os.environ, **({"PKB_HOME": str(options.home)} if options.home else {})}
+    with (
+        session(environ) as opened,
+        copied(opened.home, opened.ledger, opened.locks) as home,
+        session({**environ, "PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache)}) as own,
+    ):
+        for setting, value in (("kv.reuse", "blocks"), ("kv.bytes", ROOM), ("kv.daily_bytes", ROOM)):
+            own.override(setting, value)
+        compare(own, questions(own.ledger, options.questions))
+
+
+def compare(own: Session, asked: Sequence[str]) -> None:
+    """Try each question with nothing kept of those before it, and print what the two ways have in common."""
+    load, trials, usual, blocks = own.writer.load, list[Trial](), list[Sequence[Ids]](), list[Sequence[Ids]]()
+    if load is None or (store := load().kept) is None:
+        raise SystemExit("this needs a home with a language model whose KV cache can be kept")
+    reading, model, most = load(), cast("Mlx", load().model), own.settings.model.max_tokens
+    for number, question in enumerate(asked):
+        prompt = fit(model, question, own.now, search(own, question, Scope(), own.settings.ask.k), most)
+        both = prompt.ids, in_blocks(model, prompt).ids
+        kept, moved = (replace(store, root=root_of({"way": way, "number": str(number)})) for way in ("usual", "blocks"))
+        found = trial(model, replace(reading, kept=kept, ropes=None), replace(reading, kept=moved), both, most)
+        print(f"{question}\n  usual  {found.answers[0]}\n  blocks {found.answers[1]}", flush=True)
+        trials.append(found)
+        usual.append(both[0])
+        blocks.append(both[1])
+    steps = [step for one in trials for step in one.kl]
+    print(f"answers: {len(trials)}, equal {sum(one.equal for one in trials)}, ", end="")
+    print(f"in the same words {sum(one.same_words for one in trials)}")
+    print(f"tokens: {len(steps)}, equal {sum(one.same for one in trials)}, divergence {fmean(steps):.4f} nats")
+    print(f"reusable prompt tokens: usual {again(usual, blocks=False):.2f}, blocks {again(blocks, blocks=True):.2f}")
+    for way in ("usual", "blocks"):
+        times = [getattr(one, way) for one in trials]
+        computed, loaded = (1000 * median(getattr(one, how) for one in times) for how in ("computed", "loaded"))
+        print(f"first token, {way}: {computed:.0f} ms computed, {loaded:.0f} ms loaded")
+
+
+if __name__ == "__main__":
+    main()
