@@ -239,9 +239,9 @@ class Session:
 
 
 @contextmanager
-def session() -> Iterator[Session]:
-    """Open the home of this process for one command."""
-    opened = Session(os.environ)
+def session(environ: Mapping[str, str] = os.environ) -> Iterator[Session]:
+    """Open a home for one command, that of this process unless an environment names another."""
+    opened = Session(environ)
     try:
         yield opened
     finally:

@@ -1,158 +1,201 @@
-"""Reading in blocks beside reading in the usual way: agreement of the answers, seconds, bytes, and what comes again.
+"""Reads the prompts of a home's latest questions in the usual way and in blocks, and compares answers and times.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.blocks [--tuned FOLDER] [--vectors FOLDER] [--parts NAME...]`. The
-models that answer are nano, nano trained in blocks (TUNED: `python -m tests.nano --continue tests/data/nano --blocks`)
-and stories260K where it is beside the checkout; "unmoved" leaves keys as they were computed behind the system segment.
+Run `python -m tests.bench.blocks [--home FOLDER] [--questions N]`, where FOLDER is a home (PKB_HOME by default) whose
+questions a language model answered. It works on a copy. Along the usual answers it prints how far the next token's
+distribution is from the usual one and how many tokens and answers agree, then the share of prompt tokens that earlier
+prompts had, and times.
 """
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
-from os import getloadavg
+import os
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 
-from engine.ask.prefill import Kept, Reading
-from engine.kv.rotate import Ropes, movable
-from engine.kv.trial import Trial, trial
-from engine.models.loading import load
-from engine.models.mlx import Mlx
-from engine.models.runtime import load_blas
-from store.eviction import scores
-from store.kv_room import Limits
-from store.kv_store import KvStore
+import numpy as np
+from numpy.typing import NDArray
+
+from cli.deeds import search
+from cli.session import Session, session
+from engine.ask.generate import read
+from engine.ask.parse import parse
+from engine.ask.prefill import Reading
+from engine.ask.segments import Ids, fit
+from engine.ask.trace import Trace
+from engine.bench import copied, questions
+from engine.kv.pieces import in_blocks
 from store.kv_tree import root_of
-from store.ledger import open_ledger
-from tests.bench import prompts
-from tests.bench.prompts import Case
-from tests.demo import NANO
-from tests.engine.models.shapes import REAL, make
-from tests.store.kv_kit import WEIGHTS
+from store.records import Scope
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-PARTS = ("agreement", "speed", "reuse")
-ROOM, ROUNDS = 1 << 40, 5
+if TYPE_CHECKING:
+    from engine.models.mlx import Mlx
+
+ROOM = 1 << 40  # bytes of tensors
+
+Logits = NDArray[np.float32]
 
 
-def main() -> None:
-    """Measure what is asked for."""
-    options = arguments()
-    with TemporaryDirectory() as scratch:
-        home = Path(scratch)
-        load_blas(home)
-        if "agreement" in options.parts:
-            folders = {"nano": NANO, "tuned nano": options.tuned, "stories260K": SHARED / "models" / "stories260K"}
-            for name, folder in folders.items():
-                if folder and folder.is_dir():
-                    agreement(load(folder, name=name, cache=home, memory_share=0.9), home)
-                else:
-                    print(f"{name}: not here")
-        if "speed" in options.parts:
-            speed(home)
-        if "reuse" in options.parts:
-            reuse(SHARED / "data" / "locomo", options.vectors)
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Seconds until the first token of an answer: all of the prompt computed, and what was kept of it loaded."""
+
+    computed: float
+    loaded: float
 
 
-def arguments() -> Namespace:
-    """Read the command line."""
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--tuned", type=Path, help="nano trained in blocks")
-    parser.add_argument("--vectors", type=Path, help="where vectors of chunks are kept between runs")
-    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
-    return parser.parse_args()
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One prompt read in both ways.
+
+    Along the usual answer, its stop included: `kl`, how far the next token is from the usual one at each step, in nats,
+    and `same`, at how many of them the same one is the likeliest. Both answers are as the model writes them.
+    """
+
+    kl: tuple[float, ...]
+    same: int
+    answers: tuple[str, str]
+    usual: Timed
+    blocks: Timed
+
+    @property
+    def equal(self) -> bool:
+        """Tell whether both ways give the same answer, to the letter."""
+        return self.same == len(self.kl)
+
+    @property
+    def same_words(self) -> bool:
+        """Tell whether both answers are shown in the same words, whatever chunks they name."""
+        one, other = (parse(answer).answer for answer in self.answers)
+        return one == other
 
 
-def agreement(model: Mlx, home: Path) -> None:
-    """Print how far answers agree with the usual ones, and how many are right, in blocks and with keys left unmoved."""
-    tells = model.name == "stories260K"
-    cases, most = list((prompts.tales if tells else prompts.letters)(model)), prompts.TOLD if tells else prompts.ANSWER
-    if tells:
-        model = replace(model, stops=frozenset())
-    ropes = movable(model)
-    unmoved = Ropes(tuple(lambda keys, offset: keys for _ in ropes.layers), ropes.equal)
-    for way, used in (("blocks", ropes), ("unmoved", unmoved)):
-        found = [tried(model, used, case, home / f"{model.name} {way} {n}", most) for n, case in enumerate(cases)]
-        kl, first = [step for one in found for step in one.kl], fmean(one.kl[0] for one in found)
-        print(
-            f"{model.name}, {way}: {len(cases)} prompts, {len(kl)} tokens; KL {fmean(kl):.4f} (first {first:.4f})",
-            end="",
-        )
-        top, equal = sum(one.same for one in found) / len(kl), fmean(one.equal for one in found)
-        print(f", top-1 {top:.3f}, equal answers {equal:.3f}" + rights(cases, found), flush=True)
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A cache that has read a prompt, the logits behind it, and the seconds until they were there."""
+
+    cache: Any
+    logits: Logits
+    seconds: float
 
 
-def rights(cases: Sequence[Case], found: Sequence[Trial]) -> str:
-    """Say how many answers are right in each way, where that is known."""
-    if cases[0].right is None:
-        return ""
+def trial(
+    model: "Mlx", usual: Reading, blocks: Reading, prompts: tuple[Sequence[Ids], Sequence[Ids]], most: int
+) -> Trial:
+    """Read a prompt in both forms, twice, and answer in at most so many tokens."""
+    (computed, loaded), (computed_b, loaded_b) = (
+        (_begin(model, way, ids), _begin(model, way, ids)) for way, ids in zip((usual, blocks), prompts, strict=True)
+    )
+    said, rows = _answer(model, computed, most)
+    others = [computed_b.logits, *(model.logits(computed_b.cache, [token]) for token in said[: len(rows) - 1])]
+    same = sum(int(a.argmax() == b.argmax()) for a, b in zip(rows, others, strict=True))
+    other = said if same == len(rows) else _answer(model, loaded_b, most)[0]
+    return Trial(
+        kl=tuple(divergence(a, b) for a, b in zip(rows, others, strict=True)),
+        same=same,
+        answers=(_text(model, said), _text(model, other)),
+        usual=Timed(computed.seconds, loaded.seconds),
+        blocks=Timed(computed_b.seconds, loaded_b.seconds),
+    )
 
-    def share(test: Callable[[Case, str], bool], way: int) -> str:
-        return f"{fmean(test(case, one.answers[way]) for case, one in zip(cases, found, strict=True)):.3f}"
 
-    words, names = ([share(test, way) for way in (0, 1)] for test in (Case.is_right, Case.names_rightly))
-    return f"; right words {words[0]} as usual, {words[1]} so; with the numbers {names[0]}, {names[1]}"
+def divergence(one: Logits, other: Logits) -> float:
+    """Give how far the next token of the second logits is from that of the first: Kullback-Leibler, in nats."""
+    p, q = _log_shares(one), _log_shares(other)
+    return float((np.exp(p) * (p - q)).sum())
 
 
-def tried(model: Mlx, ropes: Ropes, case: Case, folder: Path, most: int) -> Trial:
-    """Read a prompt in both ways through a store of its own, both times computed and loaded."""
-    folder.mkdir(parents=True)
-    ledger = open_ledger(folder / "ledger.db", create=True)
-    store = KvStore(
-        ledger, folder / "kv", limits=Limits(ROOM, ROOM), score=scores(WEIGHTS)["value"],
-        sub_step=model.sub_step, now=lambda: 1e9,
-    )  # fmt: skip
-    usual, blocks = (Kept(store, root_of({"way": way}), model) for way in ("usual", "blocks"))
-    found = trial(model, Reading(model, usual), Reading(model, blocks, ropes), (case.usual, case.blocks), most)
-    store.close()
-    ledger.close()
+def again(prompts: Iterable[Sequence[Ids]], *, blocks: bool) -> float:
+    """Give the share of the tokens of prompts, in the order they are read in, that were met before."""
+    met, count, total = set[tuple[Ids, ...]](), 0, 0
+    for ids in prompts:
+        system, *rest = ids[:-1]
+        behind = [(system, one) for one in rest] if blocks else [(system, *rest[: at + 1]) for at in range(len(rest))]
+        paths: list[tuple[Ids, ...]] = [(system,), *behind]
+        count += sum(len(path[-1]) for path in paths if path in met)
+        total += sum(map(len, ids))
+        met.update(paths)
+    return count / total if total else 0.0
+
+
+def _begin(model: "Mlx", way: Reading, ids: Sequence[Ids]) -> _Begun:
+    """Read a prompt and keep it."""
+    begun = time.perf_counter()
+    with ExitStack() as held:
+        found = read(way, ids[:-1], Trace(), held)
+        logits = model.logits(found.cache, ids[-1])
+        seconds = time.perf_counter() - begun
+        found.keep()
+    return _Begun(found.cache, logits, seconds)
+
+
+def _answer(model: "Mlx", begun: _Begun, most: int) -> tuple[list[int], list[Logits]]:
+    """Go on greedily up to a stop; gives the tokens, the stop among them, and the logits that each is the best of."""
+    rows, said = [begun.logits], [int(begun.logits.argmax())]
+    while len(said) < most and not _ends(model, said[-1]):
+        rows.append(model.logits(begun.cache, said[-1:]))
+        said.append(int(rows[-1].argmax()))
+    return said, rows
+
+
+def _ends(model: "Mlx", token: int) -> bool:
+    return token in model.stops or (model.one_line and "\n" in model.vocabulary.decode([token]))
+
+
+def _text(model: "Mlx", said: Sequence[int]) -> str:
+    return model.vocabulary.decode([token for token in said if token not in model.stops]).strip()
+
+
+def _log_shares(logits: Logits) -> NDArray[np.float64]:
+    wide = logits.astype(np.float64) - logits.max()
+    found: NDArray[np.float64] = wide - np.log(np.exp(wide).sum())
     return found
 
 
-def speed(home: Path) -> None:
-    """Print seconds to the first token in each way, of a model of a real shape, and the bytes of a chunk."""
-    folder = make(home / "135M", REAL["135M"], dtype="float16")
-    model = replace(load(folder, name="135M", cache=home, memory_share=0.9), stops=frozenset(), one_line=False)
-    ropes = movable(model)
-    found = [tried(model, ropes, prompts.nonsense(n), home / f"speed {n}", 1) for n in range(ROUNDS + 1)][1:]
-    ways = {
-        "usual, computed": [one.usual.computed for one in found],
-        "usual, loaded": [one.usual.loaded for one in found],
-        "blocks, computed": [one.blocks.computed for one in found],
-        "blocks, loaded": [one.blocks.loaded for one in found],
-    }
-    count = sum(map(len, prompts.nonsense(0).usual))
-    print(f"135M, {count} tokens, {prompts.CHUNKS} chunks of {prompts.CHUNK}; load {getloadavg()[0]:.1f}")
-    for way, seconds in ways.items():
-        print(
-            f"  {way:18}{1e3 * median(seconds):7.0f} ms, {ratio(seconds, ways['usual, computed'])} of usual, computed"
-        )
-    print(f"  blocks, loaded: {ratio(ways['blocks, loaded'], ways['usual, loaded'])} of usual, loaded")
-    sizes = sorted(path.stat().st_size for path in (home / "speed 1" / "kv").glob("*.safetensors"))
-    print(f"  a chunk takes {sizes[-1] / 1e6:.2f} MB, the line of its number {sizes[0] / 1e3:.0f} kB")
+def main() -> None:
+    """Compare the two ways over a copy of a home, and print a line for each figure."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, help="the home to copy")
+    parser.add_argument("--questions", type=int, default=10)
+    options = parser.parse_args()
+    environ = {**os.environ, **({"PKB_HOME": str(options.home)} if options.home else {})}
+    with (
+        session(environ) as opened,
+        copied(opened.home, opened.ledger, opened.locks) as home,
+        session({**environ, "PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache)}) as own,
+    ):
+        for setting, value in (("kv.reuse", "blocks"), ("kv.bytes", ROOM), ("kv.daily_bytes", ROOM)):
+            own.override(setting, value)
+        compare(own, questions(own.ledger, options.questions))
 
 
-def ratio(above: Sequence[float], below: Sequence[float]) -> str:
-    """Give the median of ratios, with the least and the greatest."""
-    found = sorted(one / other for one, other in zip(above, below, strict=True))
-    return f"{median(found):.3f} ({found[0]:.2f} to {found[-1]:.2f})"
-
-
-def reuse(folder: Path, vectors: Path | None) -> None:
-    """Print the share of the chunks in prompts that were read before: behind the same ones, and at any place."""
-    from engine.models.minilm import MiniLM
-    from tests.bench.order import KS, everything, shares
-
-    embedder = MiniLM(workers=1)
-    users = [everything(file, embedder, vectors) for file in sorted(folder.rglob("questions.jsonl"))]
-    print(
-        f"locomo: {len(users)} users, {sum(len(user.questions) for user in users)} questions; all that is read is kept"
-    )
-    for how in ("bm25", "pkb") if users else ():
-        for k in KS:
-            found = shares(users, k, how, cache(embedder.embed_question))
-            print(f"  {how}, k = {k}: usual {found['document']:.3f}, blocks {found['any place']:.3f}", flush=True)
+def compare(own: Session, asked: Sequence[str]) -> None:
+    """Try each question with nothing kept of those before it, and print what the two ways have in common."""
+    load, trials, usual, blocks = own.writer.load, list[Trial](), list[Sequence[Ids]](), list[Sequence[Ids]]()
+    if load is None or (store := load().kept) is None:
+        raise SystemExit("this needs a home with a language model whose KV cache can be kept")
+    reading, model, most = load(), cast("Mlx", load().model), own.settings.model.max_tokens
+    for number, question in enumerate(asked):
+        prompt = fit(model, question, own.now, search(own, question, Scope(), own.settings.ask.k), most)
+        both = prompt.ids, in_blocks(model, prompt).ids
+        kept, moved = (replace(store, root=root_of({"way": way, "number": str(number)})) for way in ("usual", "blocks"))
+        found = trial(model, replace(reading, kept=kept, ropes=None), replace(reading, kept=moved), both, most)
+        print(f"{question}\n  usual  {found.answers[0]}\n  blocks {found.answers[1]}", flush=True)
+        trials.append(found)
+        usual.append(both[0])
+        blocks.append(both[1])
+    steps = [step for one in trials for step in one.kl]
+    print(f"answers: {len(trials)}, equal {sum(one.equal for one in trials)}, ", end="")
+    print(f"in the same words {sum(one.same_words for one in trials)}")
+    print(f"tokens: {len(steps)}, equal {sum(one.same for one in trials)}, divergence {fmean(steps):.4f} nats")
+    print(f"reusable prompt tokens: usual {again(usual, blocks=False):.2f}, blocks {again(blocks, blocks=True):.2f}")
+    for way in ("usual", "blocks"):
+        times = [getattr(one, way) for one in trials]
+        computed, loaded = (1000 * median(getattr(one, how) for one in times) for how in ("computed", "loaded"))
+        print(f"first token, {way}: {computed:.0f} ms computed, {loaded:.0f} ms loaded")
 
 
 if __name__ == "__main__":

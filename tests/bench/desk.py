@@ -1,13 +1,17 @@
-"""One prompt on the bench, and the ways to its first token: computed, through the store, from memory, by mlx-lm's file.
+"""Ways to the first token of one prompt: computed, from the KV store, from memory, and by mlx-lm's prompt cache file.
 
-A prompt's context is all of its segments but the last, the question. It prints nothing.
+A prompt's context is all of its segments but the last, the question. `drop` and `settle` decide whether files are read
+from memory or from the disk. Prints nothing.
 """
 
-from collections.abc import Iterable, Sequence
+import gc
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from engine.ask.prefill import Ids, Kept, Reading, keep, prefill
 from engine.ask.trace import Trace
@@ -17,8 +21,53 @@ from store.kv_room import Limits
 from store.kv_store import KvStore
 from store.kv_tree import Root, root_of
 from store.ledger import Ledger, open_ledger
-from tests.bench.first import First, settle, timed
 from tests.store.kv_kit import WEIGHTS
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Seconds until the first token of an answer: of it matching, loading, and reading what was not loaded."""
+
+    total: float
+    match: float = 0.0
+    load: float = 0.0
+    reused: int = 0
+    kept: float = 0.0  # keeping it, after the first token
+
+    @property
+    def rest(self) -> float:
+        """Give the seconds that went neither into matching nor into loading."""
+        return self.total - self.match - self.load
+
+
+def drop(paths: Iterable[Path]) -> None:
+    """Have the system forget what it remembers of files, so that they are read from the disk."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def timed(work: Callable[[], Any]) -> First:
+    """Time some work as if it ended with a first token."""
+    begun = perf_counter()
+    work()
+    return First(perf_counter() - begun)
+
+
+def afresh() -> None:
+    """Have MLX let go of memory that what ran before has left, or who loads next pays for that."""
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+
+
+def settle(paths: Iterable[Path]) -> None:
+    """Have files on disk: what is not cannot be dropped from memory."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
 
 ROOM = 1 << 40
 

@@ -15,12 +15,12 @@ from time import monotonic, time
 
 from tests.bench import machine, report, runs
 from tests.bench.corpora import users
-from tests.bench.energy import joules, taken
 from tests.bench.harness import together, unit_file
 from tests.bench.lanes import QUIET, Done, Job, lanes, left, ordered, work
 from tests.bench.lines import Work
-from tests.bench.living import SHARED
+from tests.bench.living import DATA
 from tests.bench.plan import SCOPES, Experiment
+from tests.bench.runs import joules, taken
 
 OUT = Path("build/bench")
 NEVER = float("inf")
@@ -65,7 +65,7 @@ def arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("scope", choices=tuple(SCOPES))
     parser.add_argument("--out", type=Path, help="where lines and homes lie; build/bench/SCOPE by default")
-    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="experiments and other measurements")
     parser.add_argument("--to", type=Path, help="where the page is written; FOLDER of the lines by default")
     parser.add_argument("--minutes", type=float, default=NEVER)

@@ -1,12 +1,35 @@
-"""The sections that other measurements leave beside the lines, and those that say what is not there. Knows no file."""
+"""Report sections outside the result lines: machine, other measurements, claims of the papers, and missing units.
 
-from collections.abc import Sequence
+Each figure of PerCache and of the prefix-caching article has a row, measured here or not. Reads no file.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median
 
 from tests.bench.material import Machine, Material, Motive
-from tests.bench.page import NONE, Section, plain, prose, ratio, table, verbatim, weight
-from tests.bench.pictures import Curve, Curves, Picture
+from tests.bench.overall import against, sums_of
+from tests.bench.page import (
+    NONE,
+    Curve,
+    Curves,
+    Picture,
+    Section,
+    change,
+    percent,
+    plain,
+    points,
+    prose,
+    ratio,
+    table,
+    verbatim,
+    weight,
+)
+from tests.bench.plan import WHOLE, Experiment
 from tests.bench.policies import POLICIES
+from tests.bench.reading import Line
+from tests.bench.sums import by, matched, of_policies, share, summed
 
 SHORT = 500  # numbers, beyond which a curve is thinned
 SEVERAL = "Made on several machines: times of different users or writers may be of different ones."
@@ -145,3 +168,134 @@ def _thinned(numbers: Sequence[float]) -> list[tuple[float, float]]:
 
 def _shown(title: str, text: str, name: str) -> Section:
     return Section(title, verbatim(text) if text.strip() else f"Left out: there is no {name}.")
+
+
+MISSING = "missing"
+SAID = (
+    "Theirs are of phones and models of 1 to 3 billion parameters: shares compare, bytes and seconds do not. Ranges "
+    "are over corpora; where there are two figures, they are at the thresholds .85 and .80."
+)
+Rows = list[tuple[str, str, str]]
+
+
+def claims(material: Material) -> Section:
+    """Set every figure that they report beside ours."""
+    rows: Rows = [*_latency(material.lines), *_prediction(material.lines), *_scheduler(material), *_items(material)]
+    heads = ("what", "theirs", "here")
+    return Section(
+        "What others report, and what is here", f"{prose(SAID)}\n\n{table(heads, [*rows, *_article(material)], left=3)}"
+    )
+
+
+def _latency(lines: Sequence[Line]) -> Rows:
+    rows: Rows = []
+    for policy, title in (("percache", "PerCache"), ("pkb", "pkb")):
+        found = list[str]()
+        for writer, own in by(lines, lambda line: line.writer).items():
+            each = (against(sums_of(part), policy) for part in by(own, lambda line: line.corpus).values())
+            if gains := [gain for gain in each if gain is not None]:
+                ends = f"{change(min(gains))} to {change(max(gains))}, mean {change(fmean(gains))}"
+                found.append(f"{writer}: {ends} (corpora: {len(gains)})")
+        what = f"mean latency of {title} against the best baseline"
+        rows.append((what, "-12.55 % in the mean, -34.4 % at best", "; ".join(found) or MISSING))
+    return rows
+
+
+def _prediction(lines: Sequence[Line]) -> Rows:
+    """Give what prediction adds to hits."""
+    kinds: Sequence[tuple[str, str, Callable[[Sequence[Line]], float | None]]] = (
+        ("hits of the bank that prediction adds, in points", "+6.8 to +13.8", _lent),
+        ("hits of tensors that prediction adds, in points", "+11.6 to +37.6", _found),
+    )
+    return [(what, theirs, "; ".join(_gains(lines, of)) or MISSING) for what, theirs, of in kinds]
+
+
+def _gains(lines: Sequence[Line], of: Callable[[Sequence[Line]], float | None]) -> list[str]:
+    found = list[str]()
+    for writer, own in by(lines, lambda line: line.writer).items():
+        gains = list[float]()
+        for end in ("", "-tau80"):
+            names = (f"pkb{end}", f"pkb-no-prediction{end}")
+            shares = [of(group) for group in matched(of_policies(own, names)).values() if group]
+            if len(shares) == len(names) and (whole := shares[0]) is not None and (rest := shares[1]) is not None:
+                gains.append(whole - rest)
+        if gains:
+            found.append(f"{writer}: {' and '.join(map(points, gains))}")
+    return found
+
+
+def _lent(lines: Sequence[Line]) -> float | None:
+    one = summed(lines)
+    return one.lent / one.n
+
+
+def _found(lines: Sequence[Line]) -> float | None:
+    one = summed(lines)
+    return share(one.found, one.chunks)
+
+
+def _scheduler(material: Material) -> Rows:
+    saved = re.search(r"saved: ([\d.]+)\s?% of the nights' operations", material.cases)
+    here = f"{saved[1]} % of the nights', by a small model" if saved else MISSING
+    return [("operations saved when the threshold rises (case a)", "14.12 %", here)]
+
+
+def _items(material: Material) -> Rows:
+    named = {one.name: one for one in material.operations}
+    tensors, smaller = named.get("a chunk's tensors, Q, K and V"), named.get("a chunk's tensors, K and V")
+    here = f"{weight(tensors.bytes)}, of which pkb keeps {weight(smaller.bytes)}" if tensors and smaller else MISSING
+    return [("bytes of a chunk's tensors (Table 1)", "87 MB", here)]
+
+
+def _article(material: Material) -> Rows:
+    whole = re.search(r"nothing reused, of reused \(.*?\)\s+([\d.]+)", material.article)
+    part = re.search(r"128\+52\s+128 alike.*? ([\d.]+) of the saving", material.shares)
+    times = {name: float(ms) for name, ms in re.findall(r"^ +(computed|restored) +([\d.]+) ms", material.article, re.M)}
+    restored = percent(times["restored"] / times["computed"]) if len(times) == 2 else MISSING
+    return [
+        (
+            "first token with the context kept (article)",
+            "4.2 times as soon",
+            f"{plain(float(whole[1]))} times" if whole else MISSING,
+        ),
+        ("saving where 128 of 180 tokens are shared", "71 %", percent(float(part[1])) if part else MISSING),
+        ("restoring, of computing anew", "18 to 24 of 830 ms: 2 to 3 %", restored),
+    ]
+
+
+NOT_RUN, SHORT_FORM = "it was not run", "not in the short form"
+COMPLETE = "Of the experiments nothing is missing."
+CAPABLE = """\
+Weights of a real shape are random: they take the time of a real model, and the words are the data set's own. So these
+are missing here, and `pkb bench --model NAME` makes them on a machine that has the model:
+
+- how good a capable model's answers are, and what a hit on an earlier answer costs in quality;
+- how well a capable model foresees questions: here templates do, for all policies alike;
+- how often its one word on a like question's answer is right;
+- latency on the machine of whoever asks: it scales with the model and the machine, tiers and tokens do not."""
+
+
+def missing(material: Material) -> Section:
+    """Say which units and measurements are not there, each with the reason, and what needs a capable model."""
+    writers = ", ".join(sorted({line.writer for line in material.lines})) or "nobody"
+    rows = [row for one in WHOLE for row in _units(one, material)]
+    rows += [(name, "", "", "", why) for name, why in material.left.items() if " " not in name]
+    heads = ("experiment", "of", "writer and corpus", "without lines", "why")
+    said = table(heads, rows, left=len(heads)) if rows else COMPLETE
+    return Section("What is missing", f"Written here by: {writers}.\n\n{said}\n\n{CAPABLE}")
+
+
+def _units(experiment: Experiment, material: Material) -> Iterator[Sequence[str]]:
+    """Give a row for each corpus of which a policy has no lines, or fewer than were to be asked."""
+    wanted = [policy.name for policy in experiment.policies]
+    for corpus in experiment.corpora:
+        own = (line for line in material.lines if (line.corpus, line.writer) == (corpus, experiment.writer))
+        asked = Counter(line.policy for line in own)
+        absent = [name for name in wanted if not asked[name]]
+        why = material.left.get(f"{experiment.name} {corpus}", SHORT_FORM if material.scope == "quick" else NOT_RUN)
+        where = f"{experiment.writer}, {corpus}"
+        if absent:
+            named = f"all {len(wanted)} policies" if len(absent) == len(wanted) else ", ".join(absent)
+            yield experiment.name, experiment.what, where, named, why
+        elif f"{experiment.name} {corpus}" in material.left:
+            yield experiment.name, experiment.what, where, "some of the questions", why

@@ -33,7 +33,7 @@ from tests.bench.forced import force
 from tests.bench.forced import model as random_model
 from tests.bench.homes import pkb
 from tests.bench.lines import Replay, Work
-from tests.bench.living import NANO, NOW, SHARED, Life
+from tests.bench.living import DATA, NANO, NOW, Life
 from tests.bench.policies import POLICIES
 from tests.bench.printed import engine
 from tests.engine.models.shapes import REAL
@@ -59,7 +59,7 @@ def arguments() -> Namespace:
     """Read the command line."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
     parser.add_argument("--users", type=int, default=sys.maxsize, help="of each corpus, the first")
     parser.add_argument("--questions", type=int, default=sys.maxsize, help="of each user, the first")

@@ -3,6 +3,7 @@
 A phase is one session, as a process has one: settings are read when it begins. Knows nothing of what is measured.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from store.spent import Account, Spent
 from tests.bench.homes import environment, opened, pkb
 from tests.bench.nights import rows
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
+DATA = Path(os.environ.get("PKB_BENCH_DATA", Path(__file__).resolve().parents[2] / "build" / "data"))  # public sets
 NANO = Path(__file__).resolve().parents[1] / "data" / "nano"
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 USERS = {"locomo": "locomo/conv-26", "enron-annotated": "enron-annotated", "qmsum": "qmsum/ami-IS1000"}
@@ -65,12 +66,12 @@ def prepared(user: str, home: Path) -> dict[str, str]:
     """Ingest a user's documents; gives the answers by question, each once, in the order of the set."""
     done = pkb(home, "ingest", *map(str, folders(user)))
     assert done.returncode in (0, 3), done.stderr
-    return {row["question"]: row["answer"] for row in rows(SHARED / "data" / USERS[user] / "questions.jsonl")}
+    return {row["question"]: row["answer"] for row in rows(DATA / USERS[user] / "questions.jsonl")}
 
 
 def folders(user: str) -> list[Path]:
     """Give the folders of a user's documents."""
-    folder = SHARED / "data" / USERS[user]
+    folder = DATA / USERS[user]
     return [folder / name for name in ("docs", "mail") if (folder / name).is_dir()]
 
 

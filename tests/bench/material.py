@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.bench.reading import Line, read, unfinished
-from tests.bench.typed import Row, beside
+from tests.bench.reading import Line, Row, beside, read, unfinished
 
 CASES = ("cases.txt", "cases-a.txt", "cases-b.txt", "cases-c.txt")
 

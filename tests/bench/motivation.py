@@ -24,7 +24,7 @@ from store.hits import Vectors
 from tests.bench import overlap
 from tests.bench.corpora import CORPORA, Query, User, same, users
 from tests.bench.homes import opened, pkb
-from tests.bench.living import NOW, SHARED
+from tests.bench.living import DATA, NOW
 
 PARTS = 10  # of a stream, and of the chunks
 STEPS = 20  # from a cosine of 0 to one of 1
@@ -61,7 +61,7 @@ def main() -> None:
     """Go through the corpora, write, and print."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, required=True)
-    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--corpora", nargs="+", default=CORPORA, choices=CORPORA)
     parser.add_argument("--users", type=int, default=None, help="of each corpus, at most")
     options = parser.parse_args()

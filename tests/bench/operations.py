@@ -32,10 +32,9 @@ from store.kv_tree import root_of
 from store.tables import Tables
 from tests.bench import bank
 from tests.bench.corpora import users
-from tests.bench.desk import Desk
-from tests.bench.first import afresh, drop
+from tests.bench.desk import Desk, afresh, drop
 from tests.bench.homes import pkb
-from tests.bench.living import NOW, SHARED, Life
+from tests.bench.living import DATA, NOW, Life
 from tests.bench.peers import loaded, prompts
 
 ROUNDS, SIZES, MANNER = 15, (100, 1_000, 25_000), Manner()
@@ -80,7 +79,7 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory(prefix="pkb-operations-") as name:
         scratch = Path(name)
-        user = users("synthetic", SHARED / "data", scratch / "corpus")[0]
+        user = users("synthetic", DATA, scratch / "corpus")[0]
         texts = list(dict.fromkeys(query.text for query in user.queries))
         rows = measured(options.model, user.folders, texts, scratch, options.rounds)
     options.to.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,62 @@
-"""Pages of Markdown: numbers as text, tables, sections. Knows no measurement."""
+"""Pages of Markdown: numbers as text, tables, sections, and the values that a plot shows (bars, curves).
+
+Knows no measurement, and not how a plot is drawn.
+"""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
-from tests.bench.pictures import Picture
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars in groups, one of each series in a group, or one on the other; a missing value is None."""
+
+    title: str
+    axis: str
+    groups: Sequence[str]
+    series: Mapping[str, Sequence[float | None]]
+    stacked: bool = False
+
+    def __post_init__(self) -> None:
+        """Hold every series to the groups."""
+        assert all(len(values) == len(self.groups) for values in self.series.values()), "one value for each group"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points joined in order; `kind` chooses the colour."""
+
+    name: str
+    kind: str
+    points: Sequence[tuple[float, float]]
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Curves over one axis."""
+
+    title: str
+    across: str
+    axis: str
+    curves: Sequence[Curve]
+    log: bool = False  # across
+
+
+Panel = Bars | Curves
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Panels, so many in a row; the name is the file's."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    columns: int = 2
+
 
 NONE = "–"
 LINE = 118  # characters

@@ -29,15 +29,14 @@ from store.kv_room import Limits
 from store.kv_store import KvStore
 from store.kv_tree import root_of
 from store.ledger import open_ledger
-from tests.bench.desk import ROOM, Desk
-from tests.bench.first import afresh
-from tests.bench.living import NANO, SHARED
-from tests.bench.model import STEP
+from tests.bench.desk import ROOM, Desk, afresh
+from tests.bench.living import DATA, NANO
 from tests.bench.reuse import QUESTION, SYSTEM, prompt
 from tests.engine.models.shapes import REAL, make
 from tests.store.kv_kit import WEIGHTS
 
 ROUNDS, CHUNKS, CHUNK, SHARED_CHUNKS, SETS = 5, 4, 130, 2, ("paraphrase",)
+STEP = 2048  # tokens that mlx-lm reads at a time, by default
 ROOT = root_of({"model": "peers"})
 FILE, MEMORY, ANEW = "mlx-lm, save_prompt_cache", "mlx-lm, LRUPromptCache", "mlx-lm, nothing kept"
 HOW = """GPTCache is not measured. python -m venv DIR; in it a .pth file that names this environment's site-packages;
@@ -66,7 +65,7 @@ def main() -> None:
     parser.add_argument("--model", choices=("135M", "nano"), default="135M")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--gptcache", default=sys.executable, metavar="PYTHON")
-    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--part", type=int, help="a round, whose times are printed as JSON")
     options = parser.parse_args()
     if options.part is not None:

@@ -10,7 +10,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tests.bench.pictures import Bars, Curves, Panel, Picture
+from tests.bench.page import Bars, Curves, Panel, Picture
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 COLOURS = {

@@ -9,18 +9,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from tests.bench import extras
-from tests.bench.ablation import ablation
-from tests.bench.claims import claims
-from tests.bench.gaps import missing
-from tests.bench.headline import overall
-from tests.bench.losses import losses
+from tests.bench.extras import claims, missing
 from tests.bench.material import Material, gathered
-from tests.bench.overall import detail
-from tests.bench.page import Section, page
-from tests.bench.pictures import Picture
+from tests.bench.overall import detail, losses, overall
+from tests.bench.page import Picture, Section, page
+from tests.bench.reading import Unreadable
 from tests.bench.stages import printed, stages
-from tests.bench.sweeps import sweep
-from tests.bench.typed import Unreadable
+from tests.bench.sweeps import ablation, sweep
 
 OPENING = """\
 Written by `python -m tests.bench.report` from the lines of the evaluation; by corpus and by user in

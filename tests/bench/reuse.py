@@ -23,8 +23,7 @@ from engine.models import runtime
 from engine.models.loading import load
 from store.kv_tree import root_of
 from tests.bench import shares
-from tests.bench.desk import Desk
-from tests.bench.first import First, afresh, drop
+from tests.bench.desk import Desk, First, afresh, drop
 from tests.engine.models.shapes import REAL, make
 
 ROUNDS = {"135M": 5, "0.5B": 3, "1.2B": 3}

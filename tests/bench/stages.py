@@ -5,8 +5,7 @@ from statistics import fmean, median
 
 from engine.ask.reply import STAGES
 from tests.bench.overall import titled
-from tests.bench.page import NONE, Section, change, plain, table, weight
-from tests.bench.pictures import Bars, Picture
+from tests.bench.page import NONE, Bars, Picture, Section, change, plain, table, weight
 from tests.bench.reading import Line
 from tests.bench.sums import MAIN, by, matched, of_policies
 

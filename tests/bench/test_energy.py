@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.bench.energy import joules, taken
+from tests.bench.runs import joules, taken
 
 
 def counter(folder: Path, name: str, text: str) -> None:

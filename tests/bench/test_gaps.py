@@ -8,9 +8,7 @@ import pytest
 
 from tests.bench import lines_kit as kit
 from tests.bench import runs
-from tests.bench.claims import MISSING, claims
-from tests.bench.extras import machine
-from tests.bench.gaps import NONE, missing
+from tests.bench.extras import COMPLETE, MISSING, claims, machine, missing
 from tests.bench.material import Material, gathered
 from tests.bench.plan import WHOLE
 from tests.bench.reading import read
@@ -42,7 +40,7 @@ def material(tmp_path: Path) -> Material:
 
 
 def test_where_all_units_are_there_nothing_is_missing(material: Material) -> None:
-    assert NONE in missing(whole(material)).text
+    assert COMPLETE in missing(whole(material)).text
 
 
 def test_a_policy_without_lines_is_named_with_its_corpus_and_the_reason(material: Material) -> None:

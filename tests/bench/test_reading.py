@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench import lines_kit as kit
-from tests.bench.reading import read, read_unit, unfinished
-from tests.bench.typed import Unreadable
+from tests.bench.reading import Unreadable, read, read_unit, unfinished
 
 UNIT = kit.unit("percache", "ann", "0.5B")
 NAME = "invented.ann.percache.0.5B.jsonl"

@@ -12,18 +12,15 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.bench import lines_kit as kit
-from tests.bench.ablation import ablation
-from tests.bench.headline import overall
-from tests.bench.losses import losses
 from tests.bench.machine import note
 from tests.bench.material import gathered
-from tests.bench.overall import detail
+from tests.bench.overall import detail, losses, overall
 from tests.bench.page import plain, prose, table, verbatim, weight
 from tests.bench.reading import read
 from tests.bench.report import sections
 from tests.bench.stages import printed, stages
 from tests.bench.sums import best, matched, of_policies, summed
-from tests.bench.sweeps import sweep, value_of, varied
+from tests.bench.sweeps import ablation, sweep, value_of, varied
 
 Cells = dict[str, str]
 

@@ -13,9 +13,8 @@ from engine.ingest.limits import Limits
 from store.records import Document
 from tests.bench import synthetic
 from tests.bench.corpus import Query, User, same
-from tests.bench.synthetic import QUESTIONS, SHARES, Asker
-from tests.bench.synthetic_kinds_more import ABSENT, KINDS
-from tests.bench.synthetic_papers import TOLD, world
+from tests.bench.synthetic import QUESTIONS, SHARES, TOLD, Asker, world
+from tests.bench.synthetic_kinds import ABSENT, KINDS
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 from engine.ask.prefill import Kept, Reading
-from engine.ask.segments import fit
-from engine.kv.example import NOW, examples
-from engine.kv.pieces import in_blocks
 from engine.kv.rotate import movable
-from engine.kv.trial import Timed, Trial, again, divergence, trial
 from engine.models.mlx import Mlx
 from store.kv_tree import root_of
+from tests.bench.blocks import Timed, Trial, again, divergence, trial
 from tests.engine.ask.oath_box import Box, some
 from tests.engine.kv.kit import loaded
 
@@ -68,10 +65,3 @@ def test_answers_that_name_other_chunks_are_in_the_same_words() -> None:
     one = Trial((0.0, 0.1, 0.2), 2, ("Friday at 6pm [1]", "Friday at 6pm [2]"), Timed(1, 1), Timed(1, 1))
     assert (one.same_words, one.equal) == (True, False)
     assert not replace(one, answers=("Friday [1]", "Sunday [1]")).same_words
-
-
-def test_the_example_makes_prompts_whose_messages_come_again_in_blocks(nano: Mlx) -> None:
-    prompts = [fit(nano, question, NOW, evidence, 40) for question, evidence in examples()]
-    assert [len(prompt.prompt.chunks) for prompt in prompts] == [2, 2, 3, 2]
-    usual = again([prompt.ids for prompt in prompts], blocks=False)
-    assert again([in_blocks(nano, prompt).ids for prompt in prompts], blocks=True) > usual > 0

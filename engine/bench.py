@@ -1,0 +1,203 @@
+"""Times questions cold, warm and exact over a copy of a home, by the path that all questions take.
+
+Knows an asker and, where a language model writes, its KV store; both must be ones to try things in. Prints nothing.
+"""
+
+import os
+import platform
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from typing import TYPE_CHECKING
+
+from engine.ask.exact import normalise
+from engine.ask.means import Manner
+from store.errors import PkbError
+from store.past import latest
+
+if TYPE_CHECKING:
+    from engine.ask.answer import Asker
+    from engine.ask.reply import Reply
+    from store.home import Home
+    from store.kv_store import KvStore
+    from store.ledger import Ledger
+    from store.locks import Locks
+
+FOLDER = "trying"  # of the copy, within the home
+UNLIMITED = 1 << 40  # bytes that the KV store of the copy may take, in all and in a day
+_ASKED_PER_QUESTION = 4  # questions that the history is searched through for each different one
+_EXACT_RUNS = 3  # of a question: an exact hit is so fast that one run says little
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine that the figures hold for; `memory` in bytes, `device` as MLX names it."""
+
+    system: str
+    processor: str
+    cores: int
+    memory: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median, lowest and highest of `n` values."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The replies to one question: nothing cached, the KV cache reused (None without one), the answer cached."""
+
+    cold: "Reply"
+    warm: "Reply | None"
+    exact: "tuple[Reply, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Milliseconds of a tier's answers until their first token and their end."""
+
+    first_token_ms: Spread | None
+    total_ms: Spread | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of the prompts, those of them that warm answers reused, and tokens of the answers."""
+
+    prompt: Spread | None
+    reused: Spread | None
+    generated: Spread | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of `questions`; `same` of the `compared` warm answers are those that were given cold."""
+
+    questions: int
+    declined: int
+    cold: Tier
+    warm: Tier | None
+    exact: Tier
+    tokens: Tokens | None
+    compared: int
+    same: int
+
+
+@contextmanager
+def copied(home: "Home", ledger: "Ledger", locks: "Locks") -> "Iterator[Home]":
+    """Copy a home for as long as a measurement takes, without its KV cache; Locked where another one runs.
+
+    The ledger is copied; tables, locks and the rest of the cache are linked. The copy lies within the home, so that
+    nobody else may read it, and one that a killed process left goes first.
+    """
+    private, temporary = home.data / FOLDER, os.environ.get("TMPDIR")
+    copy = replace(home, data=private / "data", cache=private / "cache")
+    with locks.trying():
+        rmtree(private, ignore_errors=True)
+        for folder in (private, copy.data, copy.cache):
+            folder.mkdir(mode=0o700)
+        try:
+            with closing(sqlite3.connect(copy.ledger)) as rows:
+                ledger.rows.backup(rows)
+            cache = home.cache.iterdir() if home.cache.is_dir() else ()
+            _link(copy.data, (home.tables, home.locks))
+            _link(copy.cache, (path for path in cache if path != home.tensors))
+            yield copy
+        finally:
+            os.environ.pop("TMPDIR", None)  # a model points it into the cache in use, which goes now
+            os.environ.update({"TMPDIR": temporary} if temporary else {})
+            rmtree(private)
+
+
+def questions(ledger: "Ledger", count: int) -> list[str]:
+    """Return the latest questions, oldest first, each once."""
+    found = dict[str, str]()
+    for question in latest(ledger, _ASKED_PER_QUESTION * count):
+        found.setdefault(normalise(question), question)
+    return list(found.values())[:count][::-1]
+
+
+def measure(asker: "Asker", asked: Sequence[str], k: int, now: datetime, store: "KvStore | None") -> Iterator[Timed]:
+    """Yield the replies to each question; one whose evidence does not fit the model is left out.
+
+    The first is asked once more before, untimed: a process computes its first prompt more slowly.
+    """
+
+    def ask(question: str, manner: Manner) -> "Reply":
+        answered = asker.ask(question, manner, now)
+        answered.keep()  # also unpins the KV cache that it reused
+        return answered.reply
+
+    fresh = Manner(k=k, read_bank=False)
+    with suppress(PkbError):
+        ask(asked[0], replace(fresh, write_bank=False))
+    for question in asked:
+        if store:
+            store.shrink(0)
+            store.shrink(UNLIMITED)
+        try:
+            cold = ask(question, fresh)
+        except PkbError:
+            continue
+        warm = ask(question, replace(fresh, write_bank=False)) if store and cold.tokens else None
+        hits = [ask(question, Manner(k=k)) for _ in range(_EXACT_RUNS)]
+        yield Timed(cold, warm, tuple(reply for reply in hits if reply.tier == "exact"))
+
+
+def figures(timed: Sequence[Timed]) -> Figures:
+    """Sum up the replies to all questions."""
+    cold, warm = [one.cold for one in timed], [one.warm for one in timed if one.warm]
+    return Figures(
+        questions=len(timed),
+        declined=sum(reply.answer is None for reply in cold),
+        cold=_tier(cold),
+        warm=_tier(warm) if warm else None,
+        exact=_tier([reply for one in timed for reply in one.exact]),
+        tokens=_tokens(cold, warm) if any(reply.tokens for reply in cold) else None,
+        compared=len(warm),
+        same=sum(one.warm is not None and one.warm.answer == one.cold.answer for one in timed),
+    )
+
+
+def spread(values: Iterable[float | None]) -> Spread | None:
+    """Return the spread of the values that are not None; None where there are none."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return None
+    middle, low, high = (round(float(value), 3) for value in (median(there), min(there), max(there)))
+    return Spread(middle, low, high, len(there))
+
+
+def machine() -> Machine:
+    """Describe this machine."""
+    from engine.models.memory import total
+    from engine.models.runtime import device
+
+    return Machine(platform.system(), platform.machine(), os.cpu_count() or 1, total(), device())
+
+
+def _tier(replies: "Sequence[Reply]") -> Tier:
+    first, total = (spread(reply.ms.get(stage) for reply in replies) for stage in ("first_token", "total"))
+    return Tier(first, total)
+
+
+def _tokens(cold: "Sequence[Reply]", warm: "Sequence[Reply]") -> Tokens:
+    prompt, generated = (spread((reply.tokens or {}).get(name) for reply in cold) for name in ("prompt", "generated"))
+    return Tokens(prompt, spread((reply.tokens or {}).get("reused") for reply in warm), generated)
+
+
+def _link(folder: Path, paths: Iterable[Path]) -> None:
+    for path in paths:
+        (folder / path.name).symlink_to(path)

@@ -1,0 +1,41 @@
+"""Calls are counted by file, function and edge, in all threads; the size of the product is that of its sources."""
+
+import threading
+from pathlib import Path
+
+import prompts
+from engine.ask import exact
+from tests.bench.rooms import product_file, size, watched
+
+EXACT, PROMPTS = (product_file(Path(module.__file__ or "")) for module in (exact, prompts))
+
+
+def test_a_call_within_a_file_is_no_edge() -> None:
+    with watched() as rooms:
+        exact.normalise("When?")
+    assert rooms.to_json() == {"files": 1, "functions": 1, "edges": 0}
+
+
+def test_a_call_into_another_file_is_an_edge_however_often() -> None:
+    with watched() as rooms:
+        exact.by_model("model", 10)
+        exact.by_model("model", 10)
+    assert rooms.edges == {(EXACT, PROMPTS)}
+    assert {file for file, _, _ in rooms.functions} == {EXACT, PROMPTS}
+
+
+def test_what_another_thread_enters_counts() -> None:
+    with watched() as rooms:
+        thread = threading.Thread(target=exact.normalise, args=("When?",))
+        thread.start()
+        thread.join()
+    assert [name for _, name, _ in rooms.functions] == ["normalise"]
+
+
+def test_tests_and_libraries_are_no_product() -> None:
+    assert (product_file(Path(__file__)), product_file(Path(threading.__file__))) == (None, None)
+
+
+def test_the_product_has_more_lines_than_functions_and_more_functions_than_modules() -> None:
+    found = size()
+    assert found["lines"] > found["defined"] > found["modules"] > 0
