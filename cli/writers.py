@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -87,11 +87,18 @@ def _model(
 
     most = settings.model.max_tokens
 
+    def draft(*parts: "Any") -> "list[list[int]]":
+        from engine.ask.draft import likely  # not before the first token is there
+
+        return likely(*parts)
+
     def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
         with trace.step("import"):
             from engine.ask.generate import generate
 
-        return generate(name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts)
+        return generate(
+            name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts, draft
+        )
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         from engine.ask.generate import read_ahead

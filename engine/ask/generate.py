@@ -24,8 +24,13 @@ from engine.kv import blocks
 from engine.kv.blocks import Read
 from engine.kv.pieces import in_blocks
 from engine.models.drafts import Drafts
+from engine.models.protocols import LanguageModel
 
 _SEAMS = 64  # tokens that chunks may have more when they are cut in two
+
+
+# Returns what an answer may repeat, as token ids, the likeliest last; called once the first token is there.
+Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
 
 
 @dataclass(slots=True)
@@ -50,11 +55,12 @@ def generate(
     say: Say | None = None,
     order: Order = in_document_order,
     drafts: int = 0,
+    draft: Draft | None = None,
 ) -> Written:
     """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
 
-    Of them `drafts` are guessed at a time, at most. Where nothing was retrieved the model is not asked, and not even
-    loaded.
+    Of them `drafts` are guessed at a time, at most, from the texts that `draft` returns as token ids. Where nothing
+    was retrieved the model is not asked, and not even loaded.
     """
     if not evidence.reads:
         ms = trace.ms()
@@ -67,7 +73,9 @@ def generate(
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
     held = ExitStack()
-    guesses = Drafts(partial(_likely, reading, question, evidence, segments), drafts) if drafts else None
+    guesses = None
+    if drafts and draft:
+        guesses = Drafts(partial(draft, reading.model, question, evidence, segments), drafts)
     written = _write(reading, segments, trace, most, guesses, say, held)
     with trace.step("cite") as step:
         said = parse(written.text)
@@ -132,13 +140,6 @@ def segments_of(
 
 def _tier(reading: Reading) -> Tier:
     return "blocks" if reading.ropes else "prefix"
-
-
-def _likely(reading: Reading, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
-    """Give what the answer may repeat; what finds that is not imported before the first token."""
-    from engine.ask.draft import likely
-
-    return likely(reading.model, question, evidence, segments)
 
 
 def _write(
