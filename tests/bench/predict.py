@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.idle.learn import SPARED, Yield, shares
+from engine.idle.learn import SPARED, shares
 from engine.idle.predict import Prediction, pick
 from engine.idle.predict_quote import SOURCES, from_forms
 from engine.models.minilm import MiniLM
+from store.foreseen import Foreseen
 from tests.bench.nights import Asked, Bank, Stream, streams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -96,7 +97,7 @@ class Judge:
 
     def __init__(self, total: Sum, *, parted: bool) -> None:
         self._total, self._parted = total, parted
-        self._yields = dict[str, Yield]()
+        self._yields = dict[str, Foreseen]()
         self._waiting = list[tuple[Prediction, int | None, str | None]]()
 
     def shares(self, sources: Sequence[str], usual: int, now: float) -> dict[str, int]:
@@ -107,8 +108,8 @@ class Judge:
     def predicted(self, one: Prediction, kept: tuple[int, str | None], now: float) -> None:
         """Count a prediction, kept under a number, and the chunk that came first for it."""
         self._total.predicted[one.source] += 1
-        had = self._yields.get(one.source) or Yield(one.source, 0, 0.0, now, now)
-        self._yields[one.source] = Yield(one.source, had.predicted + 1, had.paid, had.first, now, had.last_paid)
+        had = self._yields.get(one.source) or Foreseen(one.source, 0, 0.0, now, now, None)
+        self._yields[one.source] = Foreseen(one.source, had.predicted + 1, had.paid, had.first, now, had.last_paid)
         self._waiting.append((one, *kept))
 
     def asked(self, asked: Asked, now: float, *, shown: bool) -> None:
@@ -136,7 +137,7 @@ class Judge:
 
     def _pay(self, one: Prediction, paid: float, now: float) -> None:
         had = self._yields[one.source]
-        self._yields[one.source] = Yield(one.source, had.predicted, had.paid + paid, had.first, had.last, now)
+        self._yields[one.source] = Foreseen(one.source, had.predicted, had.paid + paid, had.first, had.last, now)
 
 
 def show(part: str, sums: Sequence[Sum]) -> None:
