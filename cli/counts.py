@@ -93,17 +93,14 @@ def _tensors(opened: Session) -> dict[str, Any]:
 def _night(opened: Session) -> dict[str, Any]:
     """Give what idle work waits, what it took and brought so far, and which predictors rest."""
     from cli.ahead import so_far
-    from engine.idle.learn import WEEKS, Yield, resting
+    from engine.idle.learn import WEEKS, resting
     from store.foreseen import Foresights
     from store.jobs import Jobs
     from store.spent import Account
 
     now, account = opened.now.timestamp(), Account(opened.ledger)
     account.gather(now)
-    yields = [
-        Yield(one.source, one.predicted, one.paid, one.first, one.last, one.last_paid)
-        for one in Foresights(opened.ledger).all()
-    ]
+    yields = Foresights(opened.ledger).all()
     return {
         "waiting": Jobs(opened.ledger).counts(),
         "so_far": so_far(account.by_kind()),

@@ -17,7 +17,7 @@ _USED = {
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What one source predicted and what of that paid; times in seconds since the epoch."""
+    """What one source predicted and what of that paid, maybe in parts; times in seconds since the epoch."""
 
     source: str
     predicted: int

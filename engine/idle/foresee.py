@@ -5,13 +5,13 @@ new questions, or new mail, and then quiet -> as many as that view has earned ->
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from engine.idle import populate
 from engine.idle.asking import Asking
-from engine.idle.learn import WEEKS, Yield, shares
+from engine.idle.learn import WEEKS, shares
 from engine.idle.predict import Prediction, pick
 from engine.idle.units import Outcome, Unit
 from store.foreseen import Foresights
@@ -46,19 +46,15 @@ def plan(asking: Asking, views: Sequence[View], usual: int, near: Callable[[str]
 
 
 def _do(asking: Asking, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
-    yields, now = _yields(asking), asking.now.timestamp()
+    foresights, now = Foresights(asking.ledger), asking.now.timestamp()
+    yields = {one.source: one for one in foresights.all()}
     given = shares(view.sources, yields, usual, now, WEEKS)
     found = view.predict(usual) if sum(given.values()) else ()
     chosen = pick(found, given, _known(asking), near)
     populate.offer(asking, chosen)
-    Foresights(asking.ledger).predicted(Counter(one.source for one in chosen), now)
+    foresights.predicted(Counter(one.source for one in chosen), now)
     asking.ledger.set(_PREFIX + view.name, view.seen)
     return Outcome()
-
-
-def _yields(asking: Asking) -> Mapping[str, Yield]:
-    found = Foresights(asking.ledger).all()
-    return {one.source: Yield(one.source, one.predicted, one.paid, one.first, one.last, one.last_paid) for one in found}
 
 
 def _known(asking: Asking) -> list[str]:

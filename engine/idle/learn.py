@@ -5,8 +5,9 @@ again after as long.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import sqrt
+
+from store.foreseen import Foreseen
 
 WEEK_S = 7 * 86_400.0
 WEEKS = 3.0  # without a question that was asked later, after which a predictor rests
@@ -16,40 +17,15 @@ SPARED = 0.25  # of a question that paid, one that only spared all the reading
 _LISTED = 3  # sources that a sentence names
 
 
-@dataclass(frozen=True, slots=True)
-class Yield:
-    """How many questions a source predicted and how many of them paid, which may be in parts; and when, in seconds.
-
-    A question paid if it was asked later and its answer served; one that only spared some reading paid in part.
-    """
-
-    source: str
-    predicted: int
-    paid: float
-    first: float  # prediction
-    last: float  # prediction
-    last_paid: float | None = None
-
-    @property
-    def worth(self) -> float:
-        """Give the share that can be expected to pay: the mean of a beta distribution."""
-        return (self.paid + _ASKED) / (self.predicted + _ASKED + _NOT)
-
-    @property
-    def hope(self) -> float:
-        """Give what it may be worth at best: a standard deviation more."""
-        return min(1.0, self.worth + sqrt(self.worth * (1 - self.worth) / (self.predicted + _ASKED + _NOT + 1)))
-
-
 def shares(
-    sources: Sequence[str], yields: Mapping[str, Yield], budget: int, now: float, weeks: float, floor: int = 1
+    sources: Sequence[str], yields: Mapping[str, Foreseen], budget: int, now: float, weeks: float, floor: int = 1
 ) -> dict[str, int]:
     """Part a budget of predictions among sources by what each may be worth; one that does not rest has `floor` of it.
 
     Where the budget has not `floor` for each, those that promise most come first.
     """
     awake = [source for source in sources if not rests(yields.get(source), now, weeks)]
-    hopes = {source: _of(yields, source).hope for source in awake}
+    hopes = {source: _hope(yields.get(source)) for source in awake}
     ordered = sorted(awake, key=lambda source: -hopes[source])
     given = dict.fromkeys(sources, 0)
     for source in ordered:
@@ -64,7 +40,7 @@ def shares(
     return given
 
 
-def rests(one: Yield | None, now: float, weeks: float) -> bool:
+def rests(one: Foreseen | None, now: float, weeks: float) -> bool:
     """Tell whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
     if one is None or one.predicted < _JUDGED:
         return False
@@ -73,7 +49,7 @@ def rests(one: Yield | None, now: float, weeks: float) -> bool:
     return silent and now - one.last < weeks * WEEK_S
 
 
-def resting(yields: Sequence[Yield], now: float, weeks: float) -> str | None:
+def resting(yields: Sequence[Foreseen], now: float, weeks: float) -> str | None:
     """Say which sources rest, in one sentence for a person; None where none does."""
     found = sorted(one.source for one in yields if rests(one, now, weeks))
     if not found:
@@ -82,5 +58,9 @@ def resting(yields: Sequence[Yield], now: float, weeks: float) -> str | None:
     return f"Predictors at rest, since nothing that they foresaw was asked in {weeks:g} weeks: {names}"
 
 
-def _of(yields: Mapping[str, Yield], source: str) -> Yield:
-    return yields.get(source) or Yield(source, 0, 0.0, 0.0, 0.0)
+def _hope(one: Foreseen | None) -> float:
+    """Return the share that may pay at best: the mean of a beta distribution and a standard deviation more."""
+    paid, predicted = (one.paid, one.predicted) if one else (0.0, 0)
+    count = predicted + _ASKED + _NOT
+    worth = (paid + _ASKED) / count
+    return min(1.0, worth + sqrt(worth * (1 - worth) / (count + 1)))

@@ -3,13 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.learn import WEEK_S, Yield, resting, rests, shares
+from engine.idle.learn import WEEK_S, resting, rests, shares
+from store.foreseen import Foreseen
 
 NOW = 20 * WEEK_S
 
 
-def source(name: str, predicted: int, paid: float, last_paid: float | None = None, last: float = NOW) -> Yield:
-    return Yield(name, predicted, paid, 0.0, last, last_paid)
+def source(name: str, predicted: int, paid: float, last_paid: float | None = None, last: float = NOW) -> Foreseen:
+    return Foreseen(name, predicted, paid, 0.0, last, last_paid)
 
 
 def test_what_pays_gets_most() -> None:
