@@ -50,14 +50,14 @@ def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
     newest = opened.ledger.rows.execute("SELECT max(id) FROM asked").fetchone()[0]
     mail = opened.ledger.generation if opened.ledger.count("chunks") else ""
     seen = {"history": str(newest or ""), "abstracts": str(mail)}
-    why = {"history": "questions were asked", "abstracts": "mail came"}
+    why = {"history": "new questions", "abstracts": "new mail"}
 
     def sources(view: str) -> list[str]:
         templates = [one for one in TEMPLATES if one.startswith(f"{view}/")]
         return [f"{view}/model", *(templates if view == "history" else ())] if model else templates
 
     ways = _by_model(opened, model, late) if model else _by_templates(opened)
-    return [View(view, f"{why[view]} since the last time", seen[view], sources(view), ways[view]) for view in why]
+    return [View(view, f"{why[view]} since the last run", seen[view], sources(view), ways[view]) for view in why]
 
 
 def _by_templates(opened: Session) -> "dict[str, Callable[[int], Sequence[Prediction]]]":

@@ -57,20 +57,31 @@ class Report:
 
 
 def idle(
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h (10m).")] = "10m",
-    most: Annotated[int, typer.Option("--max", metavar="N", min=1, help="Do at most so many units.")] = _MANY,
-    predictions: Annotated[
-        int, typer.Option("--max-predictions", metavar="N", min=0, help="Ready at most so many foreseen questions.")
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h.")] = "10m",
+    most: Annotated[
+        int, typer.Option("--max", metavar="N", min=1, show_default="no limit", help="Run at most N jobs.")
     ] = _MANY,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and why.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="On battery too, and while someone is there.")] = False,
-    install: Annotated[bool, typer.Option("--install", help="Have it run every hour.")] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="Have it run no more by itself.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Show what runs it, if anything does.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every unit, and why nothing is done.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all units as JSON.")] = False,
+    predictions: Annotated[
+        int,
+        typer.Option(
+            "--max-predictions",
+            metavar="N",
+            min=0,
+            show_default="no limit",
+            help="Precompute at most N predicted questions.",
+        ),
+    ] = _MANY,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the jobs and their reasons without running them.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run even on battery or while the machine is in use.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Schedule it to run every hour.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the schedule.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show whether and how it is scheduled.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every job, and why none is run.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all jobs as JSON.")] = False,
 ) -> None:
-    """Make the next answers faster while nobody asks, then stop.
+    """Run background jobs that make the next answers faster.
 
     Example: pkb idle --budget 10m
     """
@@ -96,7 +107,7 @@ def idle(
     if verbose or dry_run:
         ahead.show(report.done)
     if report.reason and (verbose or (dry_run and not report.done)):
-        out.say(f"pkb: {'the rest is left' if report.done else 'nothing is done'}: {report.reason}")
+        out.say(f"pkb: {'stopped early' if report.done else 'nothing done'}: {report.reason}")
     ahead.sum_up(report.done, seconds)
 
 
@@ -114,13 +125,13 @@ def work(opened: Session, asked: Asked, *, quiet: bool) -> Report:
     ledger, locks, report = opened.ledger, opened.locks, Report()  # NoStore before a lock file is made
     with locks.idle() as alone:
         if not alone and not asked.dry_run:
-            report.reason = "another pkb idle is at work"
+            report.reason = "another pkb idle is running"
             return report
         from store.rest import rests
         from store.spent import Account
 
         if rests(ledger, *_about(opened, asked)):
-            report.reason = "nothing has changed since there was nothing left to do"
+            report.reason = "nothing has changed since the last complete run"
         else:
             try:
                 _plan_and_work(opened, asked, report, quiet=quiet)
@@ -181,7 +192,7 @@ def _plan_and_work(opened: Session, asked: Asked, report: Report, *, quiet: bool
     if asked.dry_run:
         report.done = _only_planned(nightly)
         if not report.done:
-            report.reason = "the time is up" if over() else "nothing that was asked or read wants work ahead"
+            report.reason = "the time is up" if over() else "nothing to do"
         return
     report.reason = may_go_on()
     if report.reason is not None:
@@ -247,4 +258,4 @@ def _work(
     if report.reason is None and nightly.over():
         report.reason = "the time is up"
     elif report.reason is None and not report.done:
-        report.reason = "there is nothing to do"
+        report.reason = "nothing to do"

@@ -242,7 +242,7 @@ def _duties(opened: Session) -> "list[Duty]":
         return ledger.rows.execute("SELECT 1 FROM bank_vectors LIMIT 1").fetchone() is not None
 
     return [
-        Duty("questions", "the matrix of questions is held against the ledger", compare, any_near),
-        Duty("tables", "the tables are tidied", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
-        Duty("slice", "a slice of what is kept is checked", look, any_kept),
+        Duty("questions", "verify question index", compare, any_near),
+        Duty("tables", "compact search tables", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
+        Duty("slice", "verify part of the ledger and KV cache", look, any_kept),
     ]

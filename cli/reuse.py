@@ -9,12 +9,12 @@ from typing import Any
 from cli.plain import count, size
 
 _BARS = "▁▂▃▄▅▆▇█"
-_WENT = {"room": "for lack of room", "forgotten": "forgotten"}  # by any other reason a file was gone or damaged
+_WENT = {"room": "for lack of space", "forgotten": "deleted"}  # by any other reason a file was gone or damaged
 _REFUSED = {
-    "room": "for lack of room",
-    "day": "over the limit of a day",
-    "disk": "that the disk did not take",
-    "parent": "whose beginning was gone",
+    "room": "for lack of space",
+    "day": "over the daily write limit",
+    "disk": "after a write error",
+    "parent": "without their parent",
 }  # by any other reason another process was quicker
 _OVERLAPS = {
     "beginning": "at the beginning of one",
@@ -29,20 +29,20 @@ def tensors(row: dict[str, Any]) -> Iterator[Line]:
     kept, prompts = row["tensors"], row["prompts"]
     if kept["nodes"] or kept["written_by_day"]:
         today = f"{size(kept['written_today'])} of {size(kept['daily_budget'])} written today"
-        yield "prompts", f"{count(kept['nodes'], 'segment')} kept in {size(kept['bytes'])}; {today}"
+        yield "KV cache", f"{count(kept['nodes'], 'segment')}, {size(kept['bytes'])}; {today}"
     if prompts["questions"]:
         share = _share(prompts["reused"] / prompts["tokens"])
         among = f"in {prompts['with_reuse']:,} of {count(prompts['questions'], 'prompt')}"
         tokens = f"{prompts['reused']:,} of {prompts['tokens']:,} tokens ({share})"
         yield "reused", f"{tokens}, {among}; {kept['saved_s']:.1f} s saved"
     if kept["hits"]:
-        yield "", f"as far as: {_depths(kept)}"
+        yield "", f"hits by depth: {_depths(kept)}"
     if kept["removed"]:
-        yield "gone", _reasons(kept["removed"], _WENT, "with a file that was gone or damaged")
+        yield "evicted", _reasons(kept["removed"], _WENT, "with a missing or damaged file")
     if "room" in kept["removed"] and kept["others"] < kept["budget"]:
         yield "", _more(kept["more_would_save_s"])
     if kept["refused"]:
-        yield "not kept", _reasons(kept["refused"], _REFUSED, "behind another process")
+        yield "not stored", _reasons(kept["refused"], _REFUSED, "already stored by another process")
 
 
 def common(row: dict[str, Any], *, bars: bool) -> Iterator[Line]:
@@ -85,8 +85,8 @@ def _more(would: Mapping[str, float]) -> str:
     least: dict[str, str] = {}  # room by what it would have saved
     for times, seconds in would.items():
         least.setdefault(f"{seconds:.1f} s", times)
-    named = [f"{seconds} with {times} the room" for seconds, times in least.items() if seconds != "0.0 s"]
-    return "more room would have saved " + (", ".join(named) or "next to nothing so far")
+    named = [f"{seconds} at {times}" for seconds, times in least.items() if seconds != "0.0 s"]
+    return "a larger budget would have saved " + (", ".join(named) or "nothing so far")
 
 
 def _over_time(shares: list[float], *, bars: bool) -> str:

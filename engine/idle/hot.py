@@ -86,9 +86,7 @@ def plan(
             continue
         expected, why = heat.times * manner.share(heat), _why(heat)
         if not kept(system):
-            yield _segment(
-                manner.kind, "what every prompt begins with", "every question needs it", system, expected, costs
-            )
+            yield _segment(manner.kind, "system prompt", "shared by every question", system, expected, costs)
         yield _segment(manner.kind, chunk.header, why, path, expected, costs)
         planned += 1
 
@@ -105,5 +103,5 @@ def _segment(kind: Kind, what: str, why: str, path: Path, expected: float, costs
 
 def _why(heat: Heat) -> str:
     if heat.last < 0:
-        return "new, and not retrieved yet"
+        return "new, not retrieved yet"
     return "retrieved once" if heat.times == 1 else f"retrieved for {heat.times:.0f} questions"

@@ -32,7 +32,7 @@ def make_way(
         freed = sum(node.bytes for node in going)
         if need <= 0 or going:
             kept += one.bytes - freed
-        why = f"{one.why}; what is older and nobody used goes for it" if going else one.why
+        why = f"{one.why}; replaces older, never used entries" if going else one.why
         yield replace(one, why=why, instead=tuple(going))
 
 

@@ -70,7 +70,7 @@ def test_a_new_chunk_is_planned_behind_those_that_were_retrieved_and_says_that_i
     segments = list(plan(found, CHUNKS, BY_LETTER, lambda path: path == (SYSTEM,), COSTS))
     assert [(one.what, one.why, one.expected) for one in segments] == [
         ("From: c", "retrieved once", 1.0),
-        ("From: a", "new, and not retrieved yet", 0.2),
+        ("From: a", "new, not retrieved yet", 0.2),
     ]
 
 

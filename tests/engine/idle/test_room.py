@@ -65,7 +65,7 @@ def test_where_more_is_kept_than_new_chunks_may_fill_as_much_goes_as_comes() -> 
 
 def test_a_person_is_told_why() -> None:
     first, second = make_way(candidates([10, 10]), 95, lambda: old(7), age)
-    assert (first.why, second.why) == ("new; what is older and nobody used goes for it", "new")
+    assert (first.why, second.why) == ("new; replaces older, never used entries", "new")
 
 
 @given(sizes=st.lists(BYTES, max_size=8), kept=st.integers(0, 200), unused=st.lists(BYTES, max_size=8))
