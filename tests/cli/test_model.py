@@ -428,8 +428,8 @@ def test_what_is_not_for_pkb_to_remove_stays(fresh: Pkb, here: Path, tmp_path: P
     fails(fresh("model", "rm", f"{NAME}@{OLD}", "--yes"), 2, message, "pkb model rm org/name")
     fails(fresh("model", "rm", "quote", "--yes"), 2, "quote is built in and cannot be removed", "pkb model list")
     fails(fresh("model", "rm", "org/none", "--yes"), 12, "model org/none is not installed", "pkb model list")
-    fails(fresh("model", "rm", "../..", "--yes"), 2, f"{Path.cwd().parents[1]} is a folder of yours, "
-          "which pkb does not remove", "pkb model list")  # fmt: skip
+    fails(fresh("model", "rm", "../..", "--yes"), 2, f"{Path.cwd().parents[1]} is your own folder; "
+          "pkb does not remove it", "pkb model list")  # fmt: skip
     assert here.exists()
 
 
