@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from store.spent import Paid
 
 _LEFT = {
-    "there": "there",
+    "there": "cached",
     "time": "no time",
     "units": "--max",
-    "room": "no room",
+    "room": "no space",
     "changed": "new mail",
     "failed": "failed",
-    "given up": "given up",
+    "given up": "gave up",
     "stopped": "stopped",
     "planned": "planned",
 }
 _WANTED = ("time", "units", "room", "changed", "stopped")
 # What a kind of work is called when it was done once, and more often.
 _NAMES = {
-    "refresh": ("answer looked at again", "answers looked at again"),
-    "owed": ("own answer made", "own answers made"),
-    "abstract": ("abstract written", "abstracts written"),
-    "predict": ("prediction", "predictions"),
-    "populate": ("foreseen question readied", "foreseen questions readied"),
-    "convert": ("question answered that was read ahead", "questions answered that were read ahead"),
-    "first": ("segment read ahead", "segments read ahead"),
-    "blocks": ("block read ahead", "blocks read ahead"),
-    "refill": ("segment read again", "segments read again"),
+    "refresh": ("answer refreshed", "answers refreshed"),
+    "owed": ("answer verified", "answers verified"),
+    "abstract": ("summary written", "summaries written"),
+    "predict": ("prediction run", "prediction runs"),
+    "populate": ("predicted question precomputed", "predicted questions precomputed"),
+    "convert": ("prefilled question answered", "prefilled questions answered"),
+    "first": ("segment prefetched", "segments prefetched"),
+    "blocks": ("block prefetched", "blocks prefetched"),
+    "refill": ("segment restored", "segments restored"),
 }
 
 

@@ -26,7 +26,7 @@ def show_answer(answered: Answered, *, streamed: bool, explain: bool) -> None:
     for number, places in bearing:
         show_source(number, places)
     if aside := [_titled(*one) for one in read if one not in bearing]:
-        out.console().print(Text("\nAlso read:\n", style="dim").append("\n".join(line.plain for line in aside)))
+        out.console().print(Text("\nAlso retrieved:\n", style="dim").append("\n".join(line.plain for line in aside)))
     out.console(stderr=True).print(Text(_how(answered), style="dim"))
     if explain:
         out.console(stderr=True).print(_steps(answered))
@@ -41,8 +41,8 @@ def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
 
 def _answer(reply: Reply) -> Text:
     if reply.answer is None:
-        nearest = " The nearest to it:" if reply.sources else ""
-        return Text(f"Nothing that you gave pkb to read answers this.{nearest}", style="yellow")
+        closest = " Closest passages:" if reply.sources else ""
+        return Text(f"No answer found.{closest}", style="yellow")
     start, end = reply.highlight or (0, 0)
     parts = (reply.answer[:start], reply.answer[start:end], reply.answer[end:])
     return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
@@ -91,15 +91,15 @@ def _how(answered: Answered) -> str:
     reply = answered.reply
     parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
     if reply.matched_question is not None:
-        parts.append(f"as for “{one_line(reply.matched_question, 100)}”, {reply.similarity:.0%} alike")
+        parts.append(f"same answer as “{one_line(reply.matched_question, 100)}”, similarity {reply.similarity:.0%}")
     if reply.age_s is not None:
-        parts.append(f"answered {_age(reply.age_s)} ago" + (", may be out of date" if reply.stale else ""))
+        parts.append(f"answered {_age(reply.age_s)} ago" + (", may be stale" if reply.stale else ""))
     if reply.writer == "quote":
-        parts.append("quoted; for answers in words: pkb model pull")
+        parts.append("quoted; for generated answers: pkb model pull")
     elif reply.model:
         parts.append(one_line(Path(reply.model).name, 60))
     if answered.covered is not None and answered.covered < 1:
-        parts.append(f"{answered.covered:.0%} of chunks searched by meaning, all by words")
+        parts.append(f"{answered.covered:.0%} of chunks have embeddings; keyword search covers all")
     return "\n" + " · ".join([*parts, *answered.trace.notices])
 
 

@@ -55,7 +55,7 @@ def pkb(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Ask your own mail and meetings, on your own machine."""
+    """Ask questions about your own mail and meetings, on your own machine."""
 
 
 # Read by libraries: nothing may leave this machine.
@@ -118,7 +118,7 @@ def run(args: list[str]) -> int:
         return 0
     except OSError as error:
         out.let_go(sys.stdout)
-        out.error(1, f"standard output cannot be written: {(error.strerror or '').lower()}", None, as_json=False)
+        out.error(1, f"cannot write to standard output: {(error.strerror or '').lower()}", None, as_json=False)
         return 1
     return code
 

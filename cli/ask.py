@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def ask(
     question: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="The question; - reads one per line from standard input."),
+        typer.Argument(metavar="QUESTION", help="The question, or - to read one per line from standard input."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
     k: Annotated[
-        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources to read for an answer (5).")
+        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
     ] = None,
     sender: Sender = None,
     recipient: Recipient = None,
@@ -32,20 +32,20 @@ def ask(
     until: Until = None,
     collection: Collection = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The language model to answer with; quote for none.")
+        str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Tokens that a model may write (256).")
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use kept answers nor keep this one.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Make the answer anew and keep it.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use nor write any cache.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached answers; cache the new one.")] = False,
     stale_ok: Annotated[
-        bool, typer.Option("--stale-ok", help="Show a kept answer even if new mail may change it.")
+        bool, typer.Option("--stale-ok", help="Accept a cached answer even if new mail may change it.")
     ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show each step, its time and what it found.")] = False,
-    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Answer in this process, and start no other.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show each step with its time and result.")] = False,
+    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")] = False,
 ) -> None:
-    """Answer a question from your mail and meetings, with the sources.
+    """Answer a question from your mail and meetings, with sources.
 
     Example: pkb ask "when is rehearsal?" --since 2024-06-01
     """
@@ -73,7 +73,7 @@ def ask(
             if ask_one(text(" ".join(question))):
                 return
             if lost := deeds.nobody(opened, scope):
-                out.say(f"pkb: {lost}; try: a part of a name or an address")
+                out.say(f"pkb: {lost}; try: part of a name or address")
             raise typer.Exit(4)
 
 

@@ -12,11 +12,11 @@ _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
 
 def check(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
-    read_data: Annotated[bool, typer.Option("--read-data", help="Read every page and every word; slower.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the problems found.")] = False,
+    read_data: Annotated[bool, typer.Option("--read-data", help="Verify all data too; slower.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """See whether all that is kept is sound, and mend it.
+    """Check the index and caches for damage, and repair them.
 
     Example: pkb check --repair
     """
@@ -29,16 +29,16 @@ def check(
     else:
         for finding in findings:
             mark = _MARKS["bad" if finding.wrong else "note" if finding.note else "ok"]
-            print(f"{mark}  {finding.name:<10} {plain(finding.wrong or finding.note) or 'sound'}")
+            print(f"{mark}  {finding.name:<10} {plain(finding.wrong or finding.note) or 'no problems'}")
         if wrong:
-            out.say(f"pkb: not sound; try: pkb {'ingest' if repair else 'check --repair'}")
+            out.say(f"pkb: problems found; try: pkb {'ingest' if repair else 'check --repair'}")
         elif again:
-            out.say(f"pkb: mended; {again:,} documents are to be read again; try: pkb ingest")
+            out.say(f"pkb: repaired; {again:,} documents must be read again; try: pkb ingest")
     raise typer.Exit(1 if wrong else 0)
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
-    """See whether this machine is fit for pkb, and what would help.
+    """Check that this machine can run pkb, and suggest fixes.
 
     Example: pkb doctor
     """

@@ -18,9 +18,9 @@ _Hear = Callable[[str, Session], bool]
 
 
 def chat(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per answer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per answer.")] = False,
     k: Annotated[
-        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources to read for an answer (5).")
+        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
     ] = None,
     sender: Sender = None,
     recipient: Recipient = None,
@@ -28,18 +28,18 @@ def chat(
     until: Until = None,
     collection: Collection = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The language model to answer with; quote for none.")
+        str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Tokens that a model may write (256).")
+        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use kept answers nor keep these.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use nor write any cache.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show each question as it is asked, and the steps of its answer.")
+        bool, typer.Option("--explain", help="Show each rewritten question, and each step with its time.")
     ] = False,
-    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Answer in this process, and start no other.")] = False,
+    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")] = False,
 ) -> None:
-    """Ask in a conversation: a question may build on those before it.
+    """Ask several questions in a conversation, with follow-ups.
 
     Example: pkb chat --since 2024-06-01
     """
@@ -62,7 +62,7 @@ def chat(
         manner = Manner(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
         if lost := deeds.nobody(opened, scope):
-            out.say(f"pkb: {lost}; try: a part of a name or an address")
+            out.say(f"pkb: {lost}; try: part of a name or address")
     _converse(Talk(manner, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 

@@ -25,7 +25,7 @@ class Room:
         return self.needs <= self.most
 
     def __str__(self) -> str:
-        return f"{size(self.needs)} of memory, and pkb may take {size(self.most)} of the {size(self.total)} here"
+        return f"{size(self.needs)} of memory; pkb may use {size(self.most)} of {size(self.total)}"
 
 
 def room_for(opened: Session, needs: int) -> Room:
@@ -58,6 +58,6 @@ def choose(opened: Session, name: str, revision: str) -> None:
 def why_not(name: str, config: Mapping[str, Any]) -> str:
     """Say why pkb cannot use a model."""
     if "model_file" in config:
-        return f"{name} brings code of its own, and pkb runs none"
+        return f"{name} needs custom code, which pkb does not run"
     kind = catalog.architecture(config) or "none"
-    return f"pkb cannot use {name}: mlx-lm has no architecture {kind}"
+    return f"pkb cannot use {name}: mlx-lm does not support architecture {kind}"

@@ -7,12 +7,12 @@ import typer
 from cli import out
 from cli.session import Session, session
 
-config = typer.Typer(help="Read and change the settings.", rich_markup_mode=None)
+config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
 
 @config.command("get")
 def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A dotted key, such as ask.k.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Print one setting.
@@ -28,11 +28,11 @@ def get(
 
 @config.command("set")
 def put(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A dotted key, such as ask.k.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Change one setting; the comments in the config file stay.
+    """Change one setting in the config file.
 
     Example: pkb config set ask.k 8
     """
@@ -48,7 +48,7 @@ def put(
 
 @config.command("path")
 def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
-    """Print where the config file is, or would be.
+    """Print the path of the config file.
 
     Example: pkb config path
     """
@@ -59,7 +59,7 @@ def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.
 
 @config.command("show")
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show where each value comes from.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
     """Print all settings.
@@ -88,7 +88,7 @@ def _keep_within(opened: Session) -> None:
 
     if opened.settings.kv.bytes <= (others := opened.home.beside_tensors()):
         out.say(
-            f"pkb: the other files of the cache take {size(others)} by themselves: nothing that a model reads is kept;"
+            f"pkb: other cache files already take {size(others)}, so no KV cache can be stored;"
             f" try: pkb config set kv.bytes {KvSettings().bytes}"
         )
     if not opened.there:
@@ -101,4 +101,4 @@ def _keep_within(opened: Session) -> None:
     gone = before - store.stats().bytes
     store.close()
     if gone:
-        out.say(f"pkb: {size(gone)} of what a model had read went")
+        out.say(f"pkb: evicted {size(gone)} of KV cache")

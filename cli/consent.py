@@ -11,7 +11,7 @@ def agreed(question: str, *, yes: bool, usual: bool, step: str) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError("nobody is there to agree", step)
+        raise UsageError("cannot ask for confirmation: not a terminal", step)
     sys.stderr.write(f"{line(question)} [{'Y/n' if usual else 'y/N'}] ")
     sys.stderr.flush()
     said = sys.stdin.readline()  # empty where what is typed has ended: that is no consent

@@ -66,8 +66,8 @@ def nobody(opened: Session, scope: "Scope") -> str | None:
     from store.records import Scope
 
     wanted = (
-        (Scope(sender=scope.sender), f"nobody like {scope.sender} wrote or said anything that was read"),
-        (Scope(recipient=scope.recipient), f"nothing that was read went to anybody like {scope.recipient}"),
+        (Scope(sender=scope.sender), f"no indexed message is from {scope.sender}"),
+        (Scope(recipient=scope.recipient), f"no indexed message is to {scope.recipient}"),
     )
     named = [(condition, said) for alone, said in wanted if (condition := within(alone))]
     with opened.locks.reader() if named else nullcontext():
@@ -122,7 +122,7 @@ def _bad(name: str, error: Exception) -> "Check":
     from store.errors import explain
 
     known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
-    message, step = known or ("it cannot be opened", None)
+    message, step = known or ("cannot be opened", None)
     return Check(name, "bad", message, None if step == "pkb doctor" else step)
 
 

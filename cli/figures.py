@@ -36,35 +36,35 @@ def _print(rows: Iterable[tuple[str, str]]) -> None:
 def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     kept, bank, names = row["kept"], row["bank"], row["collections"].items()
     yield (
-        "kept",
+        "indexed",
         f"{count(kept['documents'], 'document')} in {count(kept['files'], 'file')}, {count(kept['chunks'], 'chunk')}",
     )
     if kept["vectors"] < kept["chunks"]:
-        yield "", f"{kept['vectors']:,} of them can be searched by meaning; the rest by words"
+        yield "", f"{kept['vectors']:,} of them have embeddings; the others are found by keywords only"
     if len(names) > 1:
         yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if kept["problems"]:
-        yield "", f"{count(kept['problems'], 'item')} could not be read; to see which: pkb ingest --json"
-    yield "answers", f"{bank['answers']:,} kept, {size(bank['bytes'])} of {size(bank['budget'])}"
+        yield "", f"{count(kept['problems'], 'item')} could not be read; list them with: pkb ingest --json"
+    yield "answers", f"{bank['answers']:,} cached, {size(bank['bytes'])} of {size(bank['budget'])}"
     yield from (("", words) for words in _lent(bank))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
     cache = row["tensors"]
     yield "on disk", f"{disk} of {size(cache['budget'])}"
     if cache["others"] >= cache["budget"]:
-        yield "", f"nothing that a model reads is kept: other files of the cache take {size(cache['others'])}"
+        yield "", f"no KV cache is stored: other cache files take {size(cache['others'])}"
 
 
 def _lent(bank: dict[str, Any]) -> Iterator[str]:
     """Say what is known of answers that were given to other questions than their own."""
     if bank["predicted"] or bank["undecoded"]:
-        yield f"{bank['predicted']:,} foreseen, {bank['undecoded']:,} read ahead without an answer"
+        yield f"{bank['predicted']:,} predicted, {bank['undecoded']:,} prefilled without an answer"
     if bank["owed"]:
-        yield f"{count(bank['owed'], 'question')} given another one's answer, to be checked by pkb idle"
+        yield f"{count(bank['owed'], 'semantic hit')} to be verified by pkb idle"
     if bank["judged"]:
         share = f"{bank['judged_wrong'] / bank['judged'] * 100:.1f} %"
-        yield f"{bank['judged']:,} of these checked, {bank['judged_wrong']:,} wrong ({share})"
+        yield f"{count(bank['judged'], 'semantic hit')} verified, {bank['judged_wrong']:,} wrong ({share})"
     if bank["said_wrong"]:
-        yield f"{bank['said_wrong']:,} said to be wrong"
+        yield f"{bank['said_wrong']:,} marked wrong"
 
 
 def _night(night: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -72,16 +72,16 @@ def _night(night: dict[str, Any]) -> Iterator[tuple[str, str]]:
     done = [one for one in night["so_far"] if one["units"]]
     if done:
         seconds, saved = sum(one["seconds"] for one in done), sum(one["saved_s"] for one in done)
-        hits = count(sum(one["hits"] for one in done), "use")
-        yield "at night", f"{seconds:.1f} s of work, {hits} of what it made, {saved:.1f} s saved"
+        hits = count(sum(one["hits"] for one in done), "cache hit")
+        yield "idle work", f"{seconds:.1f} s, {hits}, {saved:.1f} s saved"
         yield "", ", ".join(f"{one['job']}: {one['units']:,} in {one['seconds']:.1f} s" for one in done)
     if night["predicted"]:
-        yield "", f"{count(night['predicted'], 'question')} foreseen, {night['asked_later']:,g} of them asked later"
+        yield "", f"{count(night['predicted'], 'question')} predicted, {night['asked_later']:,g} asked later"
     if night["resting"]:
         yield "", plain(night["resting"])
     if night["waiting"]:
         waiting = ", ".join(f"{jobs:,} {kind}" for kind, jobs in night["waiting"].items())
-        yield "", f"waiting for pkb idle: {waiting}"
+        yield "", f"pending for pkb idle: {waiting}"
 
 
 def _tiers(row: dict[str, Any]) -> Table:
@@ -95,7 +95,7 @@ def _tiers(row: dict[str, Any]) -> Table:
             f"{tier['median_ms']:.1f} ms",
             f"{tier['saved_s']:.1f} s",
         )
-        table.add_row(tier["tier"] + (", by a model" if tier["read"] and tier["tier"] == "full" else ""), *cells)
+        table.add_row(tier["tier"] + (", by the model" if tier["read"] and tier["tier"] == "full" else ""), *cells)
     table.add_row(Text("all", style="bold"), *_sum(row))
     return table
 

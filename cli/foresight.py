@@ -48,7 +48,7 @@ def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
     from engine.idle.predict_quote import SOURCES, from_forms
 
     newest = opened.ledger.rows.execute("SELECT max(id) FROM asked").fetchone()[0]
-    asked, why = str(newest or ""), "questions were asked since the last time"
+    asked, why = str(newest or ""), "new questions since the last run"
     if model is None:
         return [View("history", why, asked, SOURCES, lambda _: from_forms(little_asked(opened), asked_before(opened)))]
     from engine.idle.predict import from_abstracts, from_history

@@ -17,20 +17,31 @@ _MANY = 1_000_000
 
 
 def idle(
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h (10m).")] = "10m",
-    most: Annotated[int, typer.Option("--max", metavar="N", min=1, help="Do at most so many units.")] = _MANY,
-    predictions: Annotated[
-        int, typer.Option("--max-predictions", metavar="N", min=0, help="Ready at most so many foreseen questions.")
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h.")] = "10m",
+    most: Annotated[
+        int, typer.Option("--max", metavar="N", min=1, show_default="no limit", help="Run at most N jobs.")
     ] = _MANY,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and why.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="On battery too, and while someone is there.")] = False,
-    install: Annotated[bool, typer.Option("--install", help="Have it run every hour.")] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="Have it run no more by itself.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Show what runs it, if anything does.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every unit, and why nothing is done.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all units as JSON.")] = False,
+    predictions: Annotated[
+        int,
+        typer.Option(
+            "--max-predictions",
+            metavar="N",
+            min=0,
+            show_default="no limit",
+            help="Precompute at most N predicted questions.",
+        ),
+    ] = _MANY,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the jobs and their reasons without running them.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run even on battery or while the machine is in use.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Schedule it to run every hour.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the schedule.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show whether and how it is scheduled.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every job, and why none is run.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all jobs as JSON.")] = False,
 ) -> None:
-    """Make the next answers faster while nobody asks, then stop.
+    """Run background jobs that make the next answers faster.
 
     Example: pkb idle --budget 10m
     """
@@ -56,7 +67,7 @@ def idle(
     if verbose or dry_run:
         ahead.show(report.done)
     if report.reason and (verbose or (dry_run and not report.done)):
-        out.say(f"pkb: {'the rest is left' if report.done else 'nothing is done'}: {report.reason}")
+        out.say(f"pkb: {'stopped early' if report.done else 'nothing done'}: {report.reason}")
     ahead.sum_up(report.done, seconds)
 
 

@@ -54,13 +54,13 @@ def work(opened: Session, asked: Asked, on_progress: OnProgress = lambda *_: Non
     ledger, locks, report = opened.ledger, opened.locks, Report()  # NoStore before a lock file is made
     with locks.idle() as alone:
         if not alone and not asked.dry_run:
-            report.reason = "another pkb idle is at work"
+            report.reason = "another pkb idle is running"
             return report
         from store.rest import rests
         from store.spent import Account
 
         if rests(ledger, *_about(opened, asked)):
-            report.reason = "nothing has changed since there was nothing left to do"
+            report.reason = "nothing has changed since the last complete run"
         else:
             try:
                 _plan_and_work(opened, asked, report, on_progress)
@@ -120,7 +120,7 @@ def _plan_and_work(opened: Session, asked: Asked, report: Report, on_progress: O
     if asked.dry_run:
         report.done = _only_planned(nightly)
         if not report.done:
-            report.reason = "the time is up" if over() else "nothing that was asked or read wants work ahead"
+            report.reason = "the time is up" if over() else "nothing to do"
         return
     report.reason = may_go_on()
     if report.reason is not None:
@@ -185,4 +185,4 @@ def _work(
     if report.reason is None and nightly.over():
         report.reason = "the time is up"
     elif report.reason is None and not report.done:
-        report.reason = "there is nothing to do"
+        report.reason = "nothing to do"

@@ -26,22 +26,21 @@ When = Literal["now", "background", "later"]
 
 def ingest(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", help="Folders or files; none for all read before.")
+        list[Path] | None,
+        typer.Argument(metavar="PATH...", help="Folders or files; none to update all indexed before."),
     ] = None,
     kind: Annotated[
-        Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Take every file for this kind.")
+        Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Treat every file as this kind.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option("--in", metavar="NAME", help="The collection it belongs to (the folder's name).")
+        str | None, typer.Option("--in", metavar="NAME", help="Collection to add to (default: the folder's name).")
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove vanished documents even if there are many.")] = False,
-    vectors: Annotated[
-        When, typer.Option(help="When to embed what is new; its words are searched at once in any case.")
-    ] = "now",
-    watch: Annotated[bool, typer.Option("--watch", help="Go on and follow the folders, as pkb watch does.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
+    vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "now",
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running and watch the folders, like pkb watch.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Read mail and transcripts: what is new, changed or gone.
+    """Index mail and transcripts: new, changed and removed files.
 
     Example: pkb ingest ~/Mail ~/Meetings
     """
@@ -50,7 +49,7 @@ def ingest(
         from cli.watch import start
 
         if prune:
-            raise UsageError("--prune does not go with --watch", "pkb ingest --prune, then: pkb watch")
+            raise UsageError("--prune cannot be combined with --watch", "pkb ingest --prune, then: pkb watch")
         start(paths or [], kind, collection, embeds=vectors != "later", queue=queue, as_json=as_json)
     began = time.perf_counter()
     with session() as opened:
@@ -73,10 +72,10 @@ def choose(
     """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
-        raise UsageError("which folder?", "pkb ingest ~/Mail")
+        raise UsageError("no folder given", "pkb ingest ~/Mail")
     asked = list(dict.fromkeys(place(path) for path in paths))
     if gone := [str(path) for path in asked if not path.exists()]:
-        raise UsageError(f"{gone[0]} is not there, so nothing was read or removed", "pkb ingest FOLDER")
+        raise UsageError(f"{gone[0]} does not exist; nothing was changed", "pkb ingest FOLDER")
     before = {root.path: root for root in known}
     there = asked or [Path(path) for path in before if Path(path).exists()]
     missing = [] if asked else [root for path, root in before.items() if not Path(path).exists()]
@@ -110,7 +109,7 @@ def _embed(opened: Session, when: When, *, quiet: bool) -> int:
                 tick("embed", step.done, step.done + step.missing)
                 missing = step.missing
     except NoModel as error:
-        out.say(f"pkb: {error.message}; found by their words only; try: {error.next_step}")
+        out.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
     return missing
 
 
@@ -135,24 +134,23 @@ def _show(opened: Session, summary: "Summary") -> None:
     changes = {"new": summary.new, "changed": summary.changed, "gone": summary.gone}
     files = ", ".join(f"{number:,} {name}" for name, number in changes.items() if number) or "nothing new"
     print(f"{count(summary.files, 'file')}: {files}")
-    counts = {"kept": summary.kept, "met again": summary.duplicates, "removed": summary.removed}
-    documents = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
-    print(f"documents: {documents or 'none'}; {count(opened.ledger.count('chunks'), 'chunk')} can be searched now")
+    documents = [f"{count(summary.kept, 'document')} added"]
+    documents += [count(summary.duplicates, "duplicate")] if summary.duplicates else []
+    documents += [f"{summary.removed:,} removed"] if summary.removed else []
+    print(f"{', '.join(documents)}; {count(opened.ledger.count('chunks'), 'chunk')} indexed")
     for problem in summary.problems[:_LISTED]:
         item = f" item {problem.item + 1}" if problem.item else ""
         print(f"skipped {line(problem.path)}{item}: {problem.reason}")
     if len(summary.problems) > _LISTED:
-        print(f"skipped {len(summary.problems) - _LISTED:,} more; all of them: pkb ingest --json")
+        print(f"skipped {len(summary.problems) - _LISTED:,} more; list them with: pkb ingest --json")
     if summary.known_problems:
-        print(f"skipped as before: {len(summary.known_problems):,}; all of them: pkb ingest --json")
+        print(f"skipped again: {len(summary.known_problems):,}; list them with: pkb ingest --json")
 
 
 def _complain(summary: "Summary", missing: "Sequence[Root]") -> None:
     if summary.refused:
-        message = f"{summary.refused:,} documents vanished at once and were kept: a disk may be missing"
-        raise PkbError(message, "pkb ingest --prune, if they are meant to go")
+        message = f"{summary.refused:,} documents disappeared at once and were kept: a disk may be missing"
+        raise PkbError(message, "pkb ingest --prune, to remove them")
     if missing:
         where = line(missing[0].path)
-        raise PkbError(
-            f"{where} is not there; what was read from it is kept, as a disk may be missing", "pkb ingest --prune"
-        )
+        raise PkbError(f"{where} is missing; its documents were kept: a disk may be missing", "pkb ingest --prune")

@@ -44,7 +44,7 @@ def arrange(deed: Deed, *, as_json: bool, system: str = sys.platform) -> None:
         print(plain(f"{one.where}: {_state(deed, one)}"))
         if one.text is not None and (deed == "status" or one.changed):
             print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
-    print(f"pkb idle {'runs every hour, by' if installed else 'is not run by'} {way}")
+    print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {way}")
 
 
 def words() -> list[str]:
@@ -69,7 +69,7 @@ def choose(environ: Mapping[str, str], system: str) -> Way:
         return "systemd"
     if shutil.which("crontab", path=path):
         return "cron"
-    raise PkbError("there is neither systemd for users nor cron here, to run it every hour", "pkb idle --budget 50m")
+    raise PkbError("neither systemd user timers nor cron is available here", "pkb idle --budget 50m")
 
 
 def _launchd(deed: Deed, command: timetable.Command) -> list[Written]:
@@ -151,7 +151,7 @@ def _or_undone(written: Sequence[Written]) -> Iterator[None]:
 def _state(deed: Deed, one: Written) -> str:
     if one.changed:
         return "written" if deed == "install" else "removed"
-    return "not there" if one.text is None else "there" if deed == "status" else "there already"
+    return "not installed" if one.text is None else "installed" if deed == "status" else "already installed"
 
 
 def _put(path: Path, text: str) -> Written:
@@ -182,7 +182,7 @@ def _must(*command: str, given: str = "") -> None:
     """Run a program of the system; PkbError with its last words where it fails."""
     done = _run(*command, given=given)
     if done.returncode:
-        last = plain(done.stderr).strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+        last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
 
 

@@ -33,7 +33,7 @@ class Row:
         name = plain(self.name) + (f"@{self.revision[:8]}" if self.revision else "")
         what = "answers" if self.role == "writer" else "embeds"
         fit = f"{'fits' if self.fits else 'does not fit'}: {size(self.needs)} of {size(self.room)}"
-        took = f"{size(self.bytes):>8}  {fit}" if self.folder else "always there"
+        took = f"{size(self.bytes):>8}  {fit}" if self.folder else "built in"
         return f"{'*' if self.in_use else ' '} {name:<{width}}  {what:<7}  {took}"
 
 

@@ -15,11 +15,11 @@ from store.errors import NoModel, PkbError, UsageError
 if TYPE_CHECKING:
     from engine.models.place import Local
 
-model = typer.Typer(help="Fetch, choose and remove language models.", rich_markup_mode=None)
+model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
 _QUOTE = "quote"
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
 
 
@@ -30,10 +30,10 @@ def pull(
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
-    no_use: Annotated[bool, typer.Option("--no-use", help="Do not answer with it yet.")] = False,
+    no_use: Annotated[bool, typer.Option("--no-use", help="Do not select it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fetch a model from the hub, the only command that uses the network.
+    """Download a model from Hugging Face, the only use of the network.
 
     Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
@@ -45,7 +45,7 @@ def pull(
 
 @model.command("list")
 def show(as_json: Json = False) -> None:
-    """Show the models on this machine, and which of them are in use.
+    """List the models on this machine and their use.
 
     Example: pkb model list
     """
@@ -66,7 +66,7 @@ def show(as_json: Json = False) -> None:
 
 @model.command("use")
 def use(name: Name, as_json: Json = False) -> None:
-    """Answer with a model that is here, or with quote for none.
+    """Select the model that answers, or quote for none.
 
     Example: pkb model use quote
     """
@@ -81,12 +81,12 @@ def use(name: Name, as_json: Json = False) -> None:
     if as_json:
         out.data({"schema": out.SCHEMA, "name": shown, "revision": revision})
     else:
-        print(f"{shown} answers from now on")
+        print(f"now answering with {shown}")
 
 
 @model.command("rm")
 def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
-    """Remove a model that was fetched, with all its revisions.
+    """Remove a downloaded model with all its revisions.
 
     Example: pkb model rm mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
@@ -98,7 +98,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     with session() as opened:
         folder = _removable(name)
         if opened.settings.embed.model == name:
-            raise UsageError(f"{name} embeds passages and questions", "pkb config set embed.model minilm")
+            raise UsageError(f"{name} computes the embeddings and is in use", "pkb config set embed.model minilm")
         step = f"pkb model rm {name} --yes"
         if not agreed(f"remove {name} from {folder}?", yes=yes, usual=False, step=step):
             raise PkbError("nothing was removed", "pkb model list")
@@ -108,13 +108,13 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     if as_json:
         out.data({"schema": out.SCHEMA, "name": name, "bytes": freed, "was_in_use": chosen})
     else:
-        print(f"{name} is gone, {size(freed)}" + ("; pkb quotes from now on" if chosen else ""))
+        print(f"removed {name}, {size(freed)}" + ("; now answering with quotes" if chosen else ""))
 
 
 def _named(name: str) -> str:
     """Give a name that names something: an empty path would be the current folder."""
     if not name.strip():
-        raise UsageError("a name or a folder is needed", "pkb model list")
+        raise UsageError("no model name or folder given", "pkb model list")
     return name
 
 
@@ -129,7 +129,9 @@ def _usable(name: str) -> "Local":
         raise PkbError(why_not(found.name, found.config), "pkb model list")
     if use == "embedder":
         setting = "minilm" if found.name == EMBEDDER else name
-        raise UsageError(f"{found.name} embeds and cannot answer", f"pkb config set embed.model {setting}")
+        raise UsageError(
+            f"{found.name} is an embedding model and cannot answer", f"pkb config set embed.model {setting}"
+        )
     return found
 
 
@@ -141,9 +143,9 @@ def _removable(name: str) -> Path:
     if named and not named[1] and (folder := repository(name, os.environ)).is_dir():
         return folder
     if name == _QUOTE:
-        raise UsageError("quote is a part of pkb", "pkb model list")
+        raise UsageError("quote is built in and cannot be removed", "pkb model list")
     if place(Path(name)).is_dir():
-        raise UsageError(f"{place(Path(name))} is a folder of yours, which pkb does not remove", "pkb model list")
+        raise UsageError(f"{place(Path(name))} is your own folder; pkb does not remove it", "pkb model list")
     if named and named[1]:
-        raise UsageError(f"all revisions of {named[0]} are removed, or none", f"pkb model rm {named[0]}")
-    raise NoModel(f"there is no model {name} here", "pkb model list")
+        raise UsageError(f"cannot remove a single revision of {named[0]}", f"pkb model rm {named[0]}")
+    raise NoModel(f"model {name} is not installed", "pkb model list")

@@ -233,6 +233,6 @@ def _duties(opened: Session) -> "list[Duty]":
         return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
 
     return [
-        Duty("tables", "the tables are tidied", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
-        Duty("slice", "a slice of what is kept is checked", look, any_kept),
+        Duty("tables", "compact search tables", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
+        Duty("slice", "verify part of the ledger and KV cache", look, any_kept),
     ]

@@ -22,7 +22,7 @@ def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: boo
     """Fetch a model, after saying what it takes and asking; then use it."""
     named = split(_default(opened) if given is None else given)
     if named is None:
-        raise UsageError(f"{given} is no name like org/name" if given else "a name like org/name is needed", _NAMED)
+        raise UsageError(f"{given} is not a name like org/name" if given else "no model name given", _NAMED)
     hub = Hub(os.environ)
     plan = hub.plan(*named)
     role = _role(plan)
@@ -31,8 +31,8 @@ def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: boo
     _show(plan, missing, hub.free(), room)
     _demand(plan, missing, hub.free(), room, force=force)
     again = f"pkb model pull {given or plan.name}"
-    if missing and not agreed("fetch it?", yes=yes, usual=room.fits, step=f"{again} --yes"):
-        raise PkbError("nothing was fetched", "pkb model list")
+    if missing and not agreed("download it?", yes=yes, usual=room.fits, step=f"{again} --yes"):
+        raise PkbError("nothing was downloaded", "pkb model list")
     local = _fetch(hub, plan, again, quiet=as_json)
     if chosen := use and role == "writer":
         choose(opened, local.name, local.revision or "")
@@ -43,8 +43,8 @@ def _default(opened: Session) -> str:
     room = room_for(opened, 0)
     name = catalog.default(room.total, room.most, lambda weights: memory.needed(weights, 4, device()))
     if name is None:
-        here = f"{size(room.total)} of memory, and computes on its {device()}"
-        raise PkbError(f"pkb recommends no model for this machine, which has {here}; it quotes, or name one", _NAMED)
+        here = f"{size(room.total)} of memory, {device()}"
+        raise PkbError(f"no recommended model for this machine ({here}); name one yourself, or use quotes", _NAMED)
     return name
 
 
@@ -58,16 +58,16 @@ def _role(plan: Plan) -> catalog.Role:
 
 def _show(plan: Plan, missing: int, free: int, room: Room) -> None:
     out.say(f"{plan.name}, commit {plan.commit}")
-    out.say(f"to fetch: {size(missing)} of {size(plan.bytes)}; free on disk: {size(free)}")
+    out.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
     out.say(f"{'fits' if room.fits else 'does not fit'}: it needs {room}")
 
 
 def _demand(plan: Plan, missing: int, free: int, room: Room, *, force: bool) -> None:
     """Raise PkbError where a model fits neither on the disk nor, unless forced, in memory."""
     if not room.fits and not force:
-        raise PkbError(f"{plan.name} does not fit: it would need {room}", f"pkb model pull {plan.name} --force")
+        raise PkbError(f"{plan.name} does not fit: it needs {room}", f"pkb model pull {plan.name} --force")
     if missing > free:
-        message = f"{plan.name} does not fit on the disk: it takes {size(missing)}, and {size(free)} are free"
+        message = f"{plan.name} does not fit on the disk: it needs {size(missing)}, {size(free)} are free"
         raise PkbError(message, f"free some disk space, then: pkb model pull {plan.name}")
 
 
@@ -76,7 +76,7 @@ def _fetch(hub: Hub, plan: Plan, again: str, *, quiet: bool) -> Local:
         with bars(quiet=quiet) as tick:
             return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
     except KeyboardInterrupt:
-        out.say(f"pkb: interrupted; what was fetched is kept; try: {again}")
+        out.say(f"pkb: interrupted; the partial download is kept; try: {again}")
         raise
 
 
@@ -88,13 +88,13 @@ def _tell(local: Local, role: catalog.Role, fetched: int, room: Room, *, chosen:
             "fits": room.fits, "in_use": chosen,
         })  # fmt: skip
         return
-    print(f"{local.name} is here: {local.folder}")
+    print(f"downloaded {local.name} to {local.folder}")
     if role == "embedder":
         print(_embeds(local))
     elif chosen:
-        print('it answers from now on; next: pkb ask "when is rehearsal?"')
+        print('now answering with it; next: pkb ask "when is rehearsal?"')
     else:
-        print(f"to let it answer: pkb model use {local.name}")
+        print(f"to answer with it: pkb model use {local.name}")
 
 
 def _embeds(local: Local) -> str:
@@ -103,5 +103,5 @@ def _embeds(local: Local) -> str:
     from engine.models.minilm import find_weights
 
     if (used := find_weights()) != local.folder:
-        return f"passages and questions are embedded by the one in {used}, and would be by this one without it"
-    return "it embeds passages and questions; next: pkb ingest"
+        return f"embeddings are still computed by the copy in {used}"
+    return "embeddings are computed by it; next: pkb ingest"

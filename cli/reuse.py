@@ -8,12 +8,12 @@ from typing import Any
 
 from cli.plain import count, size
 
-_WENT = {"room": "for lack of room", "forgotten": "forgotten"}  # by any other reason a file was gone or damaged
+_WENT = {"room": "for lack of space", "forgotten": "deleted"}  # by any other reason a file was gone or damaged
 _REFUSED = {
-    "room": "for lack of room",
-    "day": "over the limit of a day",
-    "disk": "that the disk did not take",
-    "parent": "whose beginning was gone",
+    "room": "for lack of space",
+    "day": "over the daily write limit",
+    "disk": "after a write error",
+    "parent": "without their parent",
 }  # by any other reason another process was quicker
 Line = tuple[str, str]
 
@@ -23,18 +23,18 @@ def tensors(row: dict[str, Any]) -> Iterator[Line]:
     kept, prompts = row["tensors"], row["prompts"]
     if kept["nodes"] or kept["written_by_day"]:
         today = f"{size(kept['written_today'])} of {size(kept['daily_budget'])} written today"
-        yield "prompts", f"{count(kept['nodes'], 'segment')} kept in {size(kept['bytes'])}; {today}"
+        yield "KV cache", f"{count(kept['nodes'], 'segment')}, {size(kept['bytes'])}; {today}"
     if prompts["questions"]:
         share = _share(prompts["reused"] / prompts["tokens"])
         among = f"in {prompts['with_reuse']:,} of {count(prompts['questions'], 'prompt')}"
         tokens = f"{prompts['reused']:,} of {prompts['tokens']:,} tokens ({share})"
         yield "reused", f"{tokens}, {among}; {kept['saved_s']:.1f} s saved"
     if kept["removed"]:
-        yield "gone", _reasons(kept["removed"], _WENT, "with a file that was gone or damaged")
+        yield "evicted", _reasons(kept["removed"], _WENT, "with a missing or damaged file")
     if "room" in kept["removed"] and kept["others"] < kept["budget"]:
         yield "", f"more room would have saved {kept['more_would_save_s']:.1f} s"
     if kept["refused"]:
-        yield "not kept", _reasons(kept["refused"], _REFUSED, "behind another process")
+        yield "not stored", _reasons(kept["refused"], _REFUSED, "already stored by another process")
 
 
 def _reasons(counts: Mapping[str, int], words: Mapping[str, str], others: str) -> str:

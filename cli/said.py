@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from engine.ask.reply import Reply, Source
 
 _HELP = {
-    "/sources": "the sources of the last answer, numbered",
-    "/open N": "the document of source N",
-    "/wrong": "the last answer was wrong: drop it",
-    "/history": "what was asked here, and as what",
-    "/help": "these lines",
-    "/quit": "end, as does Ctrl-D",
+    "/sources": "list the sources of the last answer",
+    "/open N": "print the document of source N",
+    "/wrong": "mark the last answer as wrong and drop it",
+    "/history": "list the questions and answers so far",
+    "/help": "show this help",
+    "/quit": "quit (or Ctrl-D)",
 }
 
 
@@ -57,7 +57,7 @@ def open_source(said: Sequence[Said], number: str, opened: Session, as_json: boo
     source = groups[int(number) - 1][0]
     rows = deeds.documents(opened, Path(source.path), source.message_id)
     if not rows:
-        raise PkbError(f"nothing is kept of {line(source.path)} any more", "pkb ingest")
+        raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
     for row in rows:
         out.data(row) if as_json else print_document(row)
 
@@ -82,7 +82,7 @@ def show_help(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> N
         out.data({"schema": out.SCHEMA, "commands": _HELP})
         return
     lines = [f"{name:<10} {does}" for name, does in _HELP.items()]
-    more = "All else is a question; what one leaves out is taken from those before it."
+    more = "Anything else is a question. Follow-ups are completed from the questions before them."
     print("\n".join([*lines, more]), end="\n\n", flush=True)
 
 
@@ -95,11 +95,11 @@ def take_back(said: Sequence[Said], opened: Session, *, as_json: bool) -> None:
     mine = asked is not None and asked.question == (last.asked or last.typed)
     taken = doubt(opened.ledger, opened.now) if mine else None
     if taken is None:
-        raise PkbError("no answer is kept of the last question", "/history")
+        raise PkbError("the last question has no cached answer", "/history")
     if as_json:
         out.data({"schema": out.SCHEMA, "question": taken.question, "tier": taken.tier})
     else:
-        print(f"dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
+        print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
 
 
 COMMANDS: dict[str, Callable[[Sequence[Said], str, Session, bool], None]] = {
@@ -112,7 +112,7 @@ COMMANDS: dict[str, Callable[[Sequence[Said], str, Session, bool], None]] = {
 
 def _last(said: Sequence[Said]) -> Said:
     if not said:
-        raise UsageError("nothing was asked here yet", "/help")
+        raise UsageError("no question asked yet", "/help")
     return said[-1]
 
 

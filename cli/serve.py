@@ -22,15 +22,15 @@ _NAP_S = 0.05
 
 
 def serve(
-    status: Annotated[bool, typer.Option("--status", help="Only say whether it runs, and what it holds.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="Have it end.")] = False,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Serve here until interrupted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print its state as JSON.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show whether it runs, and its memory.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop it.")] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Run in the foreground until interrupted.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print its status as JSON.")] = False,
     lock: Annotated[
         int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
     ] = None,
 ) -> None:
-    """Keep in memory what questions need; pkb ask starts this by itself.
+    """Run the background server (started automatically by pkb ask).
 
     Example: pkb serve --status
     """
@@ -57,7 +57,7 @@ def _stop(opened: Session) -> int | None:
 
     pid: int | None = _state(opened)["pid"]
     if not stop(opened.home, _PATIENCE_S):
-        raise Locked("the resident process still answers a question", "pkb serve --stop")
+        raise Locked("the background server is still answering a question", "pkb serve --stop")
     return pid
 
 
@@ -73,7 +73,7 @@ def _start(opened: Session) -> None:
     until, started, lock = time.monotonic() + _PATIENCE_S, 0, Lease(lock_of(opened.home))
     while (link := reach(opened)) is None:
         if time.monotonic() > until or (started == TRIES and not lock.is_taken()):
-            raise PkbError("the resident process does not come up", "pkb serve --foreground")
+            raise PkbError("the background server does not start", "pkb serve --foreground")
         if started < TRIES:
             started += start(opened)
         time.sleep(_NAP_S)
@@ -103,18 +103,18 @@ def _state(opened: Session) -> dict[str, Any]:
 
 def _show(row: dict[str, Any]) -> None:
     if row["stopped"]:
-        print(f"process {row['stopped']} ended")
+        print(f"stopped process {row['stopped']}")
     elif not row["running"]:
-        print("no resident process")
+        print("the background server is not running")
     if not row["running"]:
         return
     from cli.plain import count, line, size
 
-    print(f"resident   process {row['pid']} since {row['since'][:16].replace('T', ' ')}, {size(row['memory'])}")
-    print(f"answered   {count(row['answered'], 'question')}, {row['jobs']} under way")
+    print(f"server     process {row['pid']} since {row['since'][:16].replace('T', ' ')}, {size(row['memory'])}")
+    print(f"answered   {count(row['answered'], 'question')}, {row['jobs']} in progress")
     print(f"model      {line(row['model'] or 'none in memory')}")
     if not row["current"]:
-        print("           of another version or with other settings: the next question starts it anew")
+        print("           outdated version or settings: the next question restarts it")
 
 
 def _detach(opened: Session, descriptor: int) -> NoReturn:
@@ -136,7 +136,7 @@ def _here(opened: Session) -> NoReturn:
 
     lease = Lease(lock_of(opened.home))
     if not lease.take():
-        raise Locked("there is a resident process already", "pkb serve --stop")
+        raise Locked("the background server is already running", "pkb serve --stop")
     _serve(opened, lease)
 
 
@@ -154,7 +154,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)
     about = About(identity(opened.home, opened.environ), version("pkb"), _idle_s(opened))
     if (found := listen(opened.home.data, opened.environ)) is None:
-        raise PkbError("there is no place for a socket that is this user's alone", "pkb doctor")
+        raise PkbError("no folder for a socket that only this user can open", "pkb doctor")
     listener, path = found
     record = record_of(opened.home)
     announce(record, path)

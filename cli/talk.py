@@ -83,16 +83,14 @@ class Talk:
     def _note(self, answered: "Answered", condensed: "Condensed", took: float) -> None:
         from engine.ask.trace import Step
 
-        note = f"by {condensed.by}" if condensed.asked else "asked as typed, and no kept answer looked for"
+        note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
     def _show_condensed(self, condensed: "Condensed") -> None:
         from rich.text import Text
 
         if self._explain or condensed.asked is None or condensed.by != "itself":
-            about = (
-                one_line(condensed.asked, 400) if condensed.asked else "asked as typed, for what it means is not clear"
-            )
+            about = one_line(condensed.asked, 400) if condensed.asked else "asked as typed: unclear what it refers to"
             out.console(stderr=True).print(Text(f"→ {about}", style="dim"))
 
     def _show(self, answered: "Answered", typed: str, condensed: "Condensed", *, streamed: bool) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from store.errors import NoModel
 
 _CHANGES = {"new": "new", "changed": "changed", "gone": "gone"}
-_EFFECTS = {"kept": "kept", "duplicates": "met again", "removed": "removed"}
-_HOW = {"events": "following", "polling": "looking at intervals at", "missing": "not there, and what was read is kept:"}
+_EFFECTS = {"kept": "added", "duplicates": "duplicates", "removed": "removed"}
+_HOW = {"events": "watching", "polling": "polling", "missing": "missing, documents kept:"}
 
 
 class Tidings:
@@ -49,16 +49,16 @@ class Tidings:
         """Say once that reading waits."""
         if path not in self._put_off:
             self._put_off.add(path)
-            self._tell("waiting", path, message=why, said=f"{path} waits: {why}")
+            self._tell("waiting", path, message=why, said=f"{path} postponed: {why}")
 
     def without_model(self, error: "NoModel") -> None:
         """Say that nothing is embedded."""
-        said = f"{error.message}; found by their words only; try: {error.next_step}"
+        said = f"{error.message}; keyword search only; try: {error.next_step}"
         self._tell("unembedded", None, message=error.message, said=said)
 
     def queued(self) -> None:
         """Say that work was left for the night."""
-        self._tell("queued", None, said="work queued for pkb idle")
+        self._tell("queued", None, said="jobs queued for pkb idle")
 
     def progress(self) -> AbstractContextManager[Tick]:
         """Return a context that shows bars on a terminal."""
@@ -101,5 +101,7 @@ def _said(path: str, summary: "Summary") -> str:
     parts += [f"{count(summary.waiting, 'file')} still being written"] if summary.waiting else []
     parts += [f"{count(len(summary.problems), 'file')} skipped"] if summary.problems else []
     if summary.refused:
-        parts.append(f"{summary.refused:,} documents vanished at once and were kept (pkb ingest --prune lets them go)")
+        parts.append(
+            f"{summary.refused:,} documents disappeared at once and were kept (remove them with: pkb ingest --prune)"
+        )
     return f"{path}: {', '.join(parts) or 'nothing new'}"

@@ -27,7 +27,7 @@ class Command:
     def __post_init__(self) -> None:
         for text in (*self.words, *self.environ.values()):
             if any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in text):
-                raise PkbError("a path of pkb cannot be written down: it holds a control character or is no text")
+                raise PkbError("a path of pkb holds a control character or invalid text, so it cannot be scheduled")
 
 
 def launchd(command: Command) -> str:
@@ -48,7 +48,7 @@ def service(command: Command) -> str:
     """Give the systemd unit that runs once; a signal is no failure."""
     lines = [
         "[Unit]",
-        "Description=pkb reads ahead while nobody is there",
+        "Description=pkb background jobs",
         "",
         "[Service]",
         "Type=oneshot",

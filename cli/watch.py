@@ -21,21 +21,19 @@ if TYPE_CHECKING:
 
 def watch(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", help="Folders or files; none for all read before.")
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Folders or files; none for all indexed before.")
     ] = None,
     quiet: Annotated[
-        str, typer.Option("--quiet", metavar="TIME", help="Read when nothing has changed for so long (5s).")
+        str, typer.Option("--quiet", metavar="TIME", help="Index after this long without changes.")
     ] = "5s",
-    rescan: Annotated[
-        str, typer.Option("--rescan", metavar="TIME", help="Look at everything so often, come what may (1h).")
-    ] = "1h",
+    rescan: Annotated[str, typer.Option("--rescan", metavar="TIME", help="Rescan everything this often.")] = "1h",
     poll: Annotated[
         str | None,
-        typer.Option("--poll", metavar="TIME", help="Look so often, as at network folders every 30s, unasked."),
+        typer.Option("--poll", metavar="TIME", help="Poll this often instead of using file events."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an event a line as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON event per line.")] = False,
 ) -> None:
-    """Follow folders, and read what is new, changed or gone in them.
+    """Watch folders, and index changes as they happen.
 
     Example: pkb watch ~/Mail
     """

@@ -10,8 +10,8 @@ from cli.session import session
 from store.errors import PkbError
 
 
-def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print what was taken back as JSON.")] = False) -> None:
-    """Say that the last answer was wrong, and drop it.
+def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the dropped question as JSON.")] = False) -> None:
+    """Mark the last answer as wrong and drop it from the cache.
 
     Example: pkb wrong
     """
@@ -20,9 +20,9 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print what was t
     with session() as opened:
         last = doubt(opened.ledger, opened.now)
     if last is None:
-        raise PkbError("no answer is kept of the last question", 'pkb ask "QUESTION" --fresh')
+        raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
     if as_json:
         out.data({"schema": out.SCHEMA, "question": last.question, "tier": last.tier})
     else:
-        print(f"dropped: {one_line(last.question, 200)}")
-        out.say("pkb: asked again, it is answered anew; to change what is read for it: pkb ask --from, --since, -k")
+        print(f"Dropped: {one_line(last.question, 200)}")
+        out.say("pkb: the next time you ask, it will be answered from scratch")

@@ -126,7 +126,7 @@ def _wanted(value: Any, limits: Mapping[str, Any]) -> str:
     """Say what a key takes."""
     if isinstance(value, str) or "among" in limits:
         return " or ".join(map(str, limits.get("among", ()))) or "text"
-    kind, least = "a whole number" if isinstance(value, int) else "a number", limits.get("least", 0)
+    kind, least = "an integer" if isinstance(value, int) else "a number", limits.get("least", 0)
     return f"{kind}, {least} to {limits['most']}" if "most" in limits else f"{kind}, {least} or more"
 
 

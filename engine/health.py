@@ -66,10 +66,10 @@ def _sqlite() -> Check:
 def _home(home: Home) -> Check:
     place = _existing(home.data)
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        found = f"{place} is no folder that this user may read and write"
-        return Check("home", "bad", found, "make it one, or set PKB_HOME to another folder")
+        found = f"{place} is not a folder that you can read and write"
+        return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
     if place != home.data:
-        return Check("home", "note", f"{home.data} will be made by the first ingest", "pkb ingest FOLDER")
+        return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
     mode = home.data.stat().st_mode & 0o777
     private = not mode & 0o077
     return Check(
@@ -93,7 +93,7 @@ def _disk_kind(home: Home) -> Check:
         return Check(
             "disk",
             "bad",
-            f"{place} is in a synced folder ({synced}); it would be torn",
+            f"{place} is in a synced folder ({synced}); syncing can corrupt it",
             "set PKB_HOME to another folder",
         )
     return Check("disk", "ok", f"local ({kind})")
@@ -136,7 +136,7 @@ def _embedder(name: str, environ: Mapping[str, str]) -> Check:
             return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {minilm.find_weights()}")
         return Check("embedder", "ok", f"{name} in {qwen3.find_model(name, environ).folder}")
     except NoModel as error:
-        return Check("embedder", "note", f"{error.message}: questions are matched by their words only", error.next_step)
+        return Check("embedder", "note", f"{error.message}: keyword search only", error.next_step)
     except UsageError as error:
         return Check("embedder", "bad", error.message, error.next_step)
 
@@ -150,7 +150,7 @@ def _arithmetic(home: Home, threads: int) -> Check:
         found = runtime.arithmetic(home.cache, threads)
     except OSError as error:
         said = f"{home.cache} cannot be written: {(error.strerror or '').lower()}"
-        return Check("arithmetic", "bad", said, "set PKB_CACHE to a folder that can be written")
+        return Check("arithmetic", "bad", said, "set PKB_CACHE to a writable folder")
     speed = runtime.gflops()
     slow = found["device"] == "cpu" and speed < 20
     with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
@@ -161,11 +161,11 @@ def _arithmetic(home: Home, threads: int) -> Check:
 def _cache(home: Home, settings: KvSettings) -> Check:
     """See whether anything is left for tensors of the room that the cache may take."""
     others = home.beside_tensors()
-    said = f"{others / 1e6:.1f} MB beside tensors, of {settings.bytes / 1e6:.1f} MB that it may take (kv.bytes)"
+    said = f"{others / 1e6:.1f} MB besides the KV cache, of {settings.bytes / 1e6:.1f} MB allowed (kv.bytes)"
     if others < settings.bytes:
         return Check("cache", "ok", said)
     step = f"pkb config set kv.bytes {KvSettings().bytes}"
-    return Check("cache", "note", f"{said}: nothing that a model reads is kept", step)
+    return Check("cache", "note", f"{said}: no KV cache can be stored", step)
 
 
 def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
@@ -182,7 +182,7 @@ def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         return Check("writer", "bad", error.message, error.next_step)
     wanted, most = need(found.folder, device()), total() * settings.memory_share
     kind = "fp32" if device() == "cpu" else "as stored"
-    said = f"{found.name} in {kind}, {wanted / 1e9:.1f} GB of memory of the {most / 1e9:.1f} GB it may take"
+    said = f"{found.name} in {kind}, {wanted / 1e9:.1f} GB of memory, {most / 1e9:.1f} GB allowed"
     return Check("writer", "ok", said) if wanted <= most else Check("writer", "bad", said, "pkb model list")
 
 
@@ -192,13 +192,13 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     from engine.models.place import find
 
     if settings.name in ("", "quote"):
-        return Check("blocks", "note", "no language model: nothing is read", "pkb model pull")
+        return Check("blocks", "note", "no language model: nothing to reuse", "pkb model pull")
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
         return Check("blocks", "bad", error.message, error.next_step)
     why = why_not(found.folder)
-    said = f"{found.name} cannot read in blocks: {why}" if why else f"{found.name} can read in blocks"
+    said = f"{found.name} cannot reuse blocks: {why}" if why else f"{found.name} can reuse blocks"
     return Check("blocks", "bad" if why else "ok", said, "pkb config set kv.reuse prefix" if why else None)
 
 
@@ -208,7 +208,7 @@ def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
     from engine.models.place import find
 
     if settings.kv.reuse == "off":
-        return Check("kept", "note", "what a model reads is not kept", "pkb config set kv.reuse prefix")
+        return Check("kept", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
     try:
         found = find(settings.model.name, settings.model.revision or None, environ)
     except NoModel as error:

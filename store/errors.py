@@ -15,7 +15,7 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     11: ("the ledger is damaged", "pkb check"),
     13: ("no space left on the disk", "pkb doctor"),
     14: ("the ledger cannot be opened", "pkb doctor"),
-    26: ("the ledger is no ledger of pkb", "pkb check"),
+    26: ("the ledger is not a pkb database", "pkb check"),
 }
 _TABLES = (  # what the system says inside LanceDB's message
     ("os error 28", "no space left on the disk", "pkb doctor"),

@@ -85,13 +85,13 @@ def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
 
 
 def _journal(ledger: Ledger) -> Finding:
-    said = "a change was interrupted: the next pkb ingest undoes it and reads its files again"
+    said = "a write was interrupted: the next pkb ingest rolls it back and reads the files again"
     return Finding("journal", note=said if journal.unfinished(ledger) else "")
 
 
 def _privacy(home: Home) -> Finding:
     count = sum(_is_open(path) for path in home.entries())
-    return Finding("privacy", f"{count} files or folders can be read by others" if count else "")
+    return Finding("privacy", f"{count} files or folders can be read by other users" if count else "")
 
 
 def _is_open(path: Path) -> bool:
@@ -106,7 +106,7 @@ def _documents(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> F
     counted = {row[0] for row in ledger.rows.execute("SELECT id FROM documents")}
     found = {row["id"] for row in tables.select("documents", "true", ["id"])}
     apart = tuple(sorted((counted ^ found).difference(begun)))
-    return Finding("documents", f"{len(apart)} are in one place only" if apart else "", apart)
+    return Finding("documents", f"{len(apart)} are in only one of ledger and tables" if apart else "", apart)
 
 
 def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
@@ -117,7 +117,7 @@ def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Find
     apart = {d for d in counted.keys() | found.keys() if counted.get(d, 0) != found[d]}
     doubled = {row["document"] for row in rows} if len({row["id"] for row in rows}) < len(rows) else set()
     wrong = tuple(sorted((apart | doubled).difference(begun)))
-    return Finding("chunks", f"{len(wrong)} documents have too many or too few" if wrong else "", wrong)
+    return Finding("chunks", f"{len(wrong)} documents have too many or too few chunks" if wrong else "", wrong)
 
 
 def _places(ledger: Ledger) -> Finding:
@@ -135,12 +135,12 @@ def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
     waiting = {row[0] for row in ledger.rows.execute("SELECT chunk FROM pending")}
     found = [row["id"] for row in tables.select(name, "true", columns) if row["document"] not in begun]
     missing, stray = chunks - waiting - set(found), len(found) - len(chunks & set(found))
-    return Finding("vectors", f"{len(missing)} are missing, {stray} are too many" if missing or stray else "")
+    return Finding("vectors", f"{len(missing)} missing, {stray} orphaned" if missing or stray else "")
 
 
 def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
     strays = Abstracts(ledger, tables).strays()
-    return Finding("abstracts", f"{len(strays)} sum up what is not kept" if strays else "")
+    return Finding("abstracts", f"{len(strays)} summarize deleted chunks" if strays else "")
 
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
@@ -150,7 +150,7 @@ def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
     still = sum((entry := shelf.index.find(key)) is not None and entry.state == "whole" for key in bad)
     with ledger.transaction():
         stray = len(shelf.strays())
-    return Finding("kv", f"{still} kept prefixes are damaged, {stray} files are too many" if still or stray else "")
+    return Finding("kv", f"{still} damaged KV cache entries, {stray} orphaned files" if still or stray else "")
 
 
 def _mend_kv(home: Home, ledger: Ledger) -> None:
@@ -165,7 +165,7 @@ def _words(ledger: Ledger, tables: Tables) -> Finding:
     counted = dict(ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
     tally = Tally().count(row["words"] for row in tables.select("chunks", "true", ["words"]))
     same = counted == tally.frequencies and ledger.count("words") == tally.words
-    return Finding("words", "" if same else "the frequencies of words are not those of the chunks")
+    return Finding("words", "" if same else "word frequencies do not match the chunks")
 
 
 def _collections(ledger: Ledger, tables: Tables) -> Finding:
@@ -176,7 +176,7 @@ def _collections(ledger: Ledger, tables: Tables) -> Finding:
         for row in tables.select(name, "true", [column, "collections"]):
             if row[column] not in told and row["collections"] != Catalogue(ledger).collections(row[column]):
                 wrong.add(row[column])
-    return Finding("collections", f"{len(wrong)} documents are in others than their files" if wrong else "")
+    return Finding("collections", f"{len(wrong)} documents are in the wrong collection" if wrong else "")
 
 
 def _recount(ledger: Ledger, tables: Tables) -> None:

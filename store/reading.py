@@ -28,7 +28,7 @@ class Reader:
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that hold any of the words, best by full-text score first."""
         if not self._tables.has("chunks") and self._ledger.count("chunks"):
-            raise PkbError("the tables of this home are gone", "pkb check --repair")
+            raise PkbError("the search tables are missing", "pkb check --repair")
         return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:

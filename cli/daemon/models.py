@@ -78,7 +78,7 @@ class Models:
     def give_way(self) -> None:
         """Raise Locked where a question waits for the model: what nobody waits for can be done another time."""
         if self.wanted:
-            raise Locked("a question wants the language model")
+            raise Locked("a question needs the language model")
 
     def forget(self) -> None:
         """Have no model in memory any more; the right to have one stays."""

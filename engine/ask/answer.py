@@ -118,9 +118,9 @@ def _thawed(ask: Ask, kept: Kept, *, stale: bool) -> Reply:
 
 def _match_note(ask: Ask, kept: Kept | None) -> str:
     if not ask.manner.read_bank:
-        return "not looked for"
+        return "skipped"
     if kept is None:
-        return "no such question" + (f" on {ask.key.day}" if ask.key.day else "")
+        return "not cached" + (f" on {ask.key.day}" if ask.key.day else "")
     if kept.state != "answered":
-        return {"owed": "given another question's answer before", "undecoded": "read ahead, not answered"}[kept.state]
-    return f"kept in generation {kept.generation}, now {ask.generation}"
+        return {"owed": "semantic hit, not verified yet", "undecoded": "prefilled, not answered"}[kept.state]
+    return f"cached in generation {kept.generation}, now {ask.generation}"

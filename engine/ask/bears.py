@@ -36,7 +36,7 @@ def bears(
         reading = load()
         before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
         if not _is_kept(reading, before):
-            step.note = "what it would have to read is not kept"
+            step.note = "KV cache missing"
             return False
         cache = read(reading, before, Trace(), held).cache
         asked = prompt("check").format(question=" ".join(question.text.split()), answer=" ".join(answer.split()))

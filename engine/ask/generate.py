@@ -71,7 +71,7 @@ def generate(
         segments = segments_of(reading, question, evidence, now, most, order)
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
-            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model")
+            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
     held = ExitStack()
     guesses = None
     if drafts and draft:
@@ -83,7 +83,7 @@ def generate(
         cited = cite(said, question.text, evidence.reads, segments.prompt.sources, words_first=unseen)
         step.note = _note(said, cited.stands)
         if said.answer and cited.stands and not any(cited.quotes):
-            trace.notices.append("no word of the answer stands in its sources: check it")
+            trace.notices.append("the answer shares no word with its sources; check it")
     reused, count = sum(written.read.reused), segments.count
     lead = (cited.first or 0) if cited.stands else 0
     reply = Reply(

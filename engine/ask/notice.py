@@ -14,14 +14,14 @@ def tell(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
     found = [_sentence(notice)] if (notice := Notices(ledger).take(key)) else []
     doubted = Wrong(ledger).find(key)
     if doubted and doubted[0] == (answer or ""):
-        found.append("you said that this answer is wrong")
+        found.append("you marked this answer as wrong")
     return found
 
 
 def _sentence(notice: Notice) -> str:
     before, after = _short(notice.before), _short(notice.after)
     if notice.kind == "wrong":
-        return f"the answer given before, {before}, was another question's; this one's is {after}"
+        return f"the earlier answer, {before}, came from a similar question; this one's own is {after}"
     return f"the answer was {before}, now it is {after}{_because(notice.because)}"
 
 
@@ -35,6 +35,6 @@ def _because(source: str) -> str:
 
 def _short(answer: str | None) -> str:
     if not answer:
-        return "that there is none"
+        return "no answer"
     flat = " ".join(answer.split())
     return f"“{flat if len(flat) <= _LENGTH else flat[: _LENGTH - 1] + '…'}”"

@@ -52,7 +52,7 @@ class Similar:
             return None
         with ask.trace.step("similar") as step:
             if self._wrong.find(ask.key.digest):
-                step.note = "an answer to it was said to be wrong"
+                step.note = "an answer to it was marked wrong"
                 return None
             key, notes, verified = ask.key, list[str](), 0
             near = questions.near(
@@ -82,7 +82,7 @@ class Similar:
         if answer is None:
             return "has no answer"
         if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
-            return "its answer was said to be wrong"
+            return "its answer was marked wrong"
         if not self._rules.guard:
             return None
         from engine.ask.guard import refuse
@@ -110,7 +110,7 @@ class Similar:
         quoted = answer if is_quote(near.kept.reply) else None
         reason = unsupported(asked.question, kept, *found, quoted, rules.least, off)
         if reason is None and rules.check and not self._means.bears(asked.question, asked.evidence, answer, ask.trace):
-            reason = "the model does not say yes to it"
+            reason = "the model rejects it"
         return reason
 
 

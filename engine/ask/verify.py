@@ -42,7 +42,7 @@ def unsupported(
     if "answer" not in off and (said.answer is None or said.answer != wanted):
         return "another answer"
     if "loose" not in off and said.source is not None and not _borne(asked, kept, reads[said.source]):
-        return "a word that the evidence does not bear"
+        return "a word that the evidence does not support"
     return None
 
 

@@ -26,7 +26,7 @@ def plan(asking: Asking, *, decode: bool) -> list[Unit]:
             kind="convert",
             subject=key.hex(),
             what=kept.question,
-            why="it was read ahead, and is to be answered now",
+            why="prefilled, not answered yet",
             expected=worth(kept),
             saves=seconds,
             seconds=seconds,

@@ -59,13 +59,13 @@ class Own:
 def why_not(facts: Facts, limits: Limits) -> str | None:
     """Give the reason why the machine is to be left alone, None where there is none."""
     if not facts.power.mains:
-        return "the machine is on battery"
+        return "on battery"
     if facts.away_s is not None and facts.away_s < limits.away_s:
-        return "somebody is at the machine"
+        return "the machine is in use"
     if facts.asked_s is not None and abs(facts.asked_s) < limits.away_s:  # far below 0: the clock was put back
-        return "a question was asked just now"
+        return "a question was just asked"
     if facts.load > limits.load:
-        return f"the machine is busy: a load of {facts.load:.1f} a core"
+        return f"the machine is busy: load {facts.load:.1f} per core"
     return None
 
 

@@ -55,7 +55,7 @@ def plan(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
             helped = times[name] if ahead.reading.ropes else times[name] / ahead.k  # one of k is a prompt's first
             wanted.append((-1, segment(path, there[name].header, _why(times[name]), helped)))
     for age, path in islice(_uncached(ahead, retrieved.new), ahead.new):
-        wanted.append((age, segment(path, retrieved.new[age].header, "new, and not retrieved yet", 0.0)))
+        wanted.append((age, segment(path, retrieved.new[age].header, "new, not retrieved yet", 0.0)))
 
     def evictable() -> list[Aged]:
         spared = {key_of(ahead.kept.root, path) for path in hot}
@@ -65,7 +65,7 @@ def plan(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
 
     found = list(make_room(wanted, ahead.kept.store.free(), evictable))
     if found and not is_kept(ahead.kept, system):
-        found.insert(0, segment(system, "what every prompt begins with", "every question needs it", 0.0))
+        found.insert(0, segment(system, "what every prompt begins with", "shared by every question", 0.0))
     return as_units(ahead, found)
 
 
@@ -97,7 +97,7 @@ def make_room(
             yield segment
             continue
         free -= segment.bytes
-        why = f"{segment.why}; replaces older ones that no question used" if going else segment.why
+        why = f"{segment.why}; replaces older, never used entries" if going else segment.why
         yield replace(segment, why=why, instead=tuple(one.node for one in going))
 
 

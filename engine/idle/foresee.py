@@ -39,7 +39,7 @@ def plan(asking: Asking, views: Sequence[View], usual: int, near: Callable[[str]
     """
     new = [view for view in views if view.seen and asking.ledger.get(_PREFIX + view.name) != view.seen]
     return [
-        Unit("predict", view.name, f"what may be asked next, from {view.name}", view.why, 0.0, 0.0, _GUESSED_S,
+        Unit("predict", view.name, f"predict questions from {view.name}", view.why, 0.0, 0.0, _GUESSED_S,
              partial(_do, asking, view, usual, near))
         for view in new
     ]  # fmt: skip

@@ -55,7 +55,7 @@ def resting(yields: Sequence[Foreseen], now: float, weeks: float) -> str | None:
     if not found:
         return None
     names = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
-    return f"Predictors at rest, since nothing that they foresaw was asked in {weeks:g} weeks: {names}"
+    return f"paused predictors (none of their questions asked in {weeks:g} weeks): {names}"
 
 
 def _hope(one: Foreseen | None) -> float:

@@ -31,7 +31,7 @@ def plan(asking: Asking, tau: float, max_error: float) -> list[Unit]:
             kind="owed",
             subject=debt.key.hex(),
             what=kept.question,
-            why=f"it was given another question's answer, {debt.similarity:.2f} alike",
+            why=f"semantic hit to verify, similarity {debt.similarity:.2f}",
             expected=kept.uses + 1.0,
             saves=seconds,
             seconds=seconds,

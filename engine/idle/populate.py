@@ -74,12 +74,12 @@ def _seconds(asking: Asking) -> float:
 
 
 def _unit(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Unit:
-    why = f"foreseen by {job.source}" if job.source else "foreseen"
+    why = f"predicted by {job.source}" if job.source else "predicted"
     return Unit(
         kind=KIND,
         subject=job.subject,
         what=job.subject,
-        why=why + ("" if strategy.decode else "; read, not answered"),
+        why=why + ("" if strategy.decode else "; prefill only"),
         expected=job.benefit_s / job.cost_s if job.cost_s else 0.0,
         saves=job.cost_s,
         seconds=job.cost_s,

@@ -44,9 +44,9 @@ def _gone(
             continue
         ghost, tokens = peek.ghost(key), len(path[-1])
         if ghost is not None and path[:-1] not in out:
-            yield Segment("refill", question, "it went for lack of room", path, times, ghost.seconds, ghost.bytes)
+            yield Segment("refill", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes)
         elif new is not None:
-            why, size = "there was no room for it", int(tokens * new.bytes)
+            why, size = "not stored for lack of space", int(tokens * new.bytes)
             yield Segment("refill", question, why, path, times, tokens * new.seconds, size)
         else:
             out.add(path)

@@ -30,8 +30,8 @@ def plan(asking: Asking) -> list[Unit]:
     """Give a unit for each entry that may be out of date: those first that new chunks came near to."""
     hinted = {key: None for key, *_ in Hints(asking.ledger).all()}
     old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST)
-    near = _units(asking, list(hinted), "new mail came near to it")
-    return [*near[:MOST], *_units(asking, [key for key in old if key not in hinted], "mail came since it was made")]
+    near = _units(asking, list(hinted), "new mail is close to it")
+    return [*near[:MOST], *_units(asking, [key for key in old if key not in hinted], "new mail since it was answered")]
 
 
 def _units(asking: Asking, keys: Sequence[bytes], why: str) -> list[Unit]:

@@ -30,7 +30,7 @@ class Bank:
 
 def plan(bank: Bank, wanted: Sequence[str]) -> list[Unit]:
     """Give a unit for each batch of these chunks."""
-    why = "nothing sums these chunks up yet"
+    why = "not summarized yet"
     return [
         Unit("abstract", batch[0].chunk.id, batch[0].chunk.header, why, 0.0, 0.0, _GUESSED_S,
              partial(_do, bank, [hit.chunk.id for hit in batch]))

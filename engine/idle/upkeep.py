@@ -36,7 +36,7 @@ def _is_due(ledger: Ledger, duty: Duty, now: float) -> bool:
 
 def _unit(ledger: Ledger, duty: Duty, now: float) -> Unit:
     do = partial(_do, ledger, duty, now)
-    return Unit("upkeep", duty.name, duty.what, "it is due once a day", 0.0, 0.0, _GUESSED_S, do)
+    return Unit("upkeep", duty.name, duty.what, "daily", 0.0, 0.0, _GUESSED_S, do)
 
 
 def _do(ledger: Ledger, duty: Duty, now: float) -> Outcome:

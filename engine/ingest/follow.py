@@ -132,7 +132,7 @@ class Follow:
             if identity is None:
                 return self._lost(root, there)
             if self._polling or kind in _SILENT:
-                return self._poll(root, there, "as asked" if self._polling else f"{kind} tells of no changes")
+                return self._poll(root, there, "requested" if self._polling else f"{kind} does not report changes")
             self._watches.set(root, place, "events")
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):  # gone since
@@ -177,4 +177,4 @@ def _identity(place: str, device: int | None) -> Identity | None:
 
 
 def _said(error: OSError) -> str:
-    return f"the system lends no more watches; raise its limit: sudo sysctl {limit(error)}=1048576"
+    return f"no file watches left; raise the limit: sudo sysctl {limit(error)}=1048576"

@@ -61,7 +61,7 @@ def movable(model: "Mlx") -> Ropes:
     try:
         return ropes(model.model, model.begin(), model.context)
     except Fixed as why:
-        raise PkbError(f"{model.name} cannot read in blocks: {why}", "pkb config set kv.reuse prefix") from None
+        raise PkbError(f"{model.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix") from None
 
 
 def why_not(folder: Path) -> str:
@@ -75,7 +75,7 @@ def why_not(folder: Path) -> str:
     except Fixed as why:
         return str(why)
     except BROKEN:
-        return "it cannot be loaded"
+        return "cannot be loaded"
     return ""
 
 

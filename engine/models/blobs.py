@@ -26,7 +26,7 @@ class Growing(io.FileIO):
             fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
-            raise Locked("another pkb fetches this model", "try again when it is done") from None
+            raise Locked("another pkb is downloading this model", "try again when it is done") from None
 
     def write(self, data: Any, /) -> int:
         """Write all of it: a disk that fills up takes a part first, and refuses the next."""

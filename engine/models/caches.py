@@ -82,13 +82,13 @@ def form(cache: Cache, bits: int = 0) -> Form:
     """Tell how what is read into an empty cache is kept: its layers say so, each by its type."""
     kinds = [(parts.kind(part), part) for _, part in _parts(cache)]
     if strange := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
-        return Form("", f"what it reads is not kept: its {' and '.join(strange)} cannot be put back")
+        return Form("", f"KV cache not stored: {' and '.join(strange)} cannot be restored")
     found = Counter(kind for kind, _ in kinds)
     widths = {parts.window(part) for kind, part in kinds if kind == "window"}
     said = [
-        "what it reads is kept, message by message",
-        f"of the last {' or '.join(map(str, sorted(widths)))} tokens in {found['window']} of {len(kinds)} layers",
-        f"with the running state of {found['state']} of {len(kinds)} layers behind each",
+        "KV cache stored per message",
+        f"the last {' or '.join(map(str, sorted(widths)))} tokens in {found['window']} of {len(kinds)} layers",
+        f"the recurrent state of {found['state']} of {len(kinds)} layers after each",
         f"in {bits} bits",
     ]
     told = [words for words, there in zip(said, (True, found["window"], found["state"], bits), strict=True) if there]

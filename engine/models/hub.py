@@ -30,7 +30,6 @@ _LIBRARY = {  # plain HTTP to one place, and nothing said on the side, there or 
     "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_VERBOSITY": "critical",
 }  # fmt: skip
 _LARGEST = 50_000_000_000  # bytes of one file; the library fetches none above it by plain HTTP
-_LEAVE = "accept its terms on its page, and set HF_TOKEN to a token of yours"
 
 
 class Hub:
@@ -49,7 +48,7 @@ class Hub:
             info = self._info(name, revision)
             commit = info.sha or ""
             if not re.fullmatch("[0-9a-f]{40}", commit):
-                raise PkbError(f"the hub names no commit of {name}, so that nothing could be pinned")
+                raise PkbError(f"the hub reports no commit of {name} to pin")
             files = tuple(_file(one) for one in info.siblings or () if wanted(one.rfilename))
             demand_whole(name, {file.name for file in files})
             config = next(file for file in files if file.name == CONFIG)
@@ -101,7 +100,7 @@ class Hub:
 
         if file.size > _LARGEST:
             raise PkbError(
-                f"{file.name} of {name} has over {_LARGEST // 10**9} GB, more than the hub gives out at once"
+                f"{file.name} of {name} is larger than {_LARGEST // 10**9} GB, the most the hub serves over HTTP"
             )
         url = hf_hub_url(name, file.name, revision=commit, endpoint=self._endpoint)
         # Compressed on the way, a file could not be asked for from its middle on.
@@ -119,7 +118,7 @@ class Hub:
                 name, revision=revision or None, files_metadata=True, timeout=constants.HF_HUB_ETAG_TIMEOUT
             )
         except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):  # the page of a hotel's network, say
-            raise PkbError("what answered is not the hub", "try again on another network") from None
+            raise PkbError("the response is not from the hub", "try again on another network") from None
 
     def _shelf(self, plan: Plan) -> Shelf:
         return Shelf(repository(plan.name, self._environ))
@@ -138,22 +137,22 @@ class Hub:
             raise _refusal(error, name, revision, again) from None
         except client as error:
             where = f"the hub at {self._endpoint}" if self._endpoint else "the hub"
-            raise PkbError(f"{where} cannot be reached ({error or type(error).__name__})", again) from None
+            raise PkbError(f"cannot reach {where} ({error or type(error).__name__})", again) from None
         except HFValidationError:
-            raise UsageError(f"{name} cannot be a name on the hub", "pkb model pull ORG/NAME") from None
+            raise UsageError(f"{name} is not a valid name on the hub", "pkb model pull ORG/NAME") from None
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                message = f"no space left in {self._cache}; what was fetched of {name} is kept"
+                message = f"no space left in {self._cache}; the partial download of {name} is kept"
                 raise PkbError(message, f"free some disk space, then: {again}") from None
             if error.errno is None:  # the library's word for a file of another length than was announced
-                raise PkbError(f"the hub sent another length of a file of {name} than it announced", again) from None
+                raise PkbError(f"a file of {name} is not as long as the hub announced", again) from None
             raise
 
 
 def _file(announced: "RepoSibling") -> File:
     digest = announced.lfs.sha256 if announced.lfs else announced.blob_id
     if announced.size is None or not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", digest or ""):
-        raise PkbError(f"the hub announces no size and digest of {announced.rfilename}, so it could not be verified")
+        raise PkbError(f"the hub reports no size and checksum of {announced.rfilename} to verify")
     return File(announced.rfilename, announced.size, digest or "")
 
 
@@ -161,16 +160,16 @@ def _refusal(error: "HfHubHTTPError", name: str, revision: str, again: str) -> P
     """Say why the hub refused, by its own codes."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
-    status = error.response.status_code
+    status, page = error.response.status_code, f"https://huggingface.co/{name}"
     match error:
         case GatedRepoError():
-            return PkbError(f"{name} is given out to who asks for it: {_LEAVE}", again)
+            return PkbError(f"{name} is gated: request access at {page}, and set HF_TOKEN", again)
         case RevisionNotFoundError():
             return NoModel(f"{name} has no revision {revision}", f"pkb model pull {name}")
         case RepositoryNotFoundError():
-            return NoModel(f"the hub shows no {name}: check the spelling; if it is private, set HF_TOKEN", again)
+            return NoModel(f"{name} is not on the hub: check the spelling; if it is private, set HF_TOKEN", again)
     if status in (401, 403):
-        return PkbError(f"the hub refuses {name} ({status}): {_LEAVE}", again)
+        return PkbError(f"the hub refuses {name} ({status}): request access at {page}, and set HF_TOKEN", again)
     if status == 404:
-        return NoModel(f"the hub has no {name}: check the spelling", "pkb model pull ORG/NAME")
-    return PkbError(f"the hub answers {status}, which may pass; what was fetched is kept", again)
+        return NoModel(f"{name} is not on the hub: check the spelling", "pkb model pull ORG/NAME")
+    return PkbError(f"the hub answered {status}, which may be temporary; the partial download is kept", again)

@@ -56,12 +56,15 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
     `cache` is the home's, for machine code that MLX compiles; `threads` those of BLAS, else as the environment says.
     """
     if not folder.is_dir() or (lack := lacks(folder)):
-        said = f"the model {name} is not whole: {lack}" if folder.is_dir() else f"there is no model {name} here"
+        said = f"the model {name} is incomplete: {lack}" if folder.is_dir() else f"model {name} is not installed"
         raise NoModel(said, f"pkb model pull {name}" if split(name) else "pkb model list")
     config, spoken = read_config(folder), _small(folder / "special_tokens_map.json")
     spoken |= _small(folder / "tokenizer_config.json")
     if role(name, config) != "writer":
-        raise PkbError(f"{name} cannot be run: mlx-lm has no {architecture(config) or 'such'} model", "pkb model list")
+        raise PkbError(
+            f"{name} cannot be run: mlx-lm does not support architecture {architecture(config) or 'unknown'}",
+            "pkb model list",
+        )
     names = {key: text for key in NAMED if (text := _spelled(spoken.get(key)))}
     template = find_template(folder, spoken)
     framing = None if template is None else frame(template, names, name)  # before the weights, which take long
@@ -87,7 +90,7 @@ def form(folder: Path, bits: int) -> Form:
     try:
         return caches.form(caches.begin(unread(folder)), bits)
     except BROKEN:
-        return Form("", "it cannot be loaded")
+        return Form("", "cannot be loaded")
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:

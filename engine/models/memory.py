@@ -41,7 +41,7 @@ def demand(folder: Path, name: str, device: Device, share: float) -> None:
     wanted, most = need(folder, device), int(total() * share)
     if wanted > most:
         raise PkbError(
-            f"{name} takes {wanted / 1e9:.1f} GB of memory here; model.memory_share leaves it {most / 1e9:.1f} GB",
+            f"{name} needs {wanted / 1e9:.1f} GB of memory; model.memory_share allows {most / 1e9:.1f} GB",
             "pkb model list",
         )
 

@@ -66,11 +66,13 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Local:
     named = split(name)
     if not revision and (folder := _folder(name, sure=named is None)):
         if lack := lacks(folder):
-            raise NoModel(f"{folder} is no whole model: {lack}", "pkb model list")
+            raise NoModel(f"{folder} is incomplete: {lack}", "pkb model list")
         return Local(str(folder), folder, None)
     if named is None:
         at = name.startswith(("/", ".", "~"))
-        what = f"the model folder {name} is not there" if at else f"{name} is neither a folder nor a name like org/name"
+        what = (
+            f"the model folder {name} does not exist" if at else f"{name} is neither a folder nor a name like org/name"
+        )
         raise NoModel(what, "pkb model list")
     return _cached(named[0], revision or named[1], environ)
 
@@ -118,7 +120,7 @@ def lacks(folder: Path) -> str:
     """Say what a folder lacks of a whole model; empty where it is one."""
     for name in (CONFIG, TOKENS):
         if not (folder / name).is_file():
-            return f"there is no {name}"
+            return f"missing {name}"
     if unread := [name for name in (CONFIG, INDEX) if (folder / name).is_file() and _object(folder / name) is None]:
         return f"{unread[0]} cannot be read"
     here = {path.name for path in folder.glob(WEIGHTS) if path.is_file()}
@@ -126,7 +128,7 @@ def lacks(folder: Path) -> str:
     # Without an index, the name of a shard says how many there are.
     most = len(wanted) or max((int(found[1]) for name in here if (found := _SHARD.fullmatch(name))), default=1)
     missing = len(wanted - here) if wanted else most - len(here)
-    return f"{missing} of {most} weight files are missing" if missing > 0 else ""
+    return f"missing {missing} of {most} weight files" if missing > 0 else ""
 
 
 def shards(index: Mapping[str, Any]) -> set[str]:
@@ -158,9 +160,9 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> Local:
             return Local(name, folder, commit)
         lack = lack or wrong
     if lack:
-        raise NoModel(f"the model {name} is not whole: {lack}", step)
+        raise NoModel(f"the model {name} is incomplete: {lack}", step)
     step = step if "/" in name else "pkb model pull ORG/NAME"  # as the hub wants it
-    raise NoModel(f"there is no model {name}{f' at {revision}' if revision else ''} here", step)
+    raise NoModel(f"model {name}{f' at {revision}' if revision else ''} is not installed", step)
 
 
 def _commits(cached: Path, revision: str) -> Iterator[str]:

@@ -64,7 +64,7 @@ def wanted(name: str) -> bool:
 def demand_whole(name: str, files: set[str]) -> None:
     """Raise PkbError where a repository lacks what a model needs here."""
     if not any(fnmatch(file, WEIGHTS) for file in files):
-        raise PkbError(f"{name} has no weights in safetensors, and pkb takes none that could run code")
+        raise PkbError(f"{name} has no safetensors weights, and pkb loads no other format")
     for needed in (CONFIG, TOKENS):
         if needed not in files:
             raise PkbError(f"{name} has no {needed}, which pkb needs")
@@ -85,4 +85,4 @@ def verified_config(name: str, file: File, text: bytes) -> bytes:
 
 def wrong(file: str, name: str) -> PkbError:
     """Give the error of a file that is not the one that was announced."""
-    return PkbError(f"{file} is not what the hub announced, and was removed", f"pkb model pull {name}")
+    return PkbError(f"{file} does not match the hub's checksum and was removed", f"pkb model pull {name}")

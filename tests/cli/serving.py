@@ -66,7 +66,7 @@ class Served:
         """Connect to the resident process, which must be there or about to be."""
         until = time.monotonic() + NET_S
         while (link := connect(self.home)) is None:
-            assert time.monotonic() < until, "no resident process"
+            assert time.monotonic() < until, "the background server is not running"
             time.sleep(0.02)
         return link
 

@@ -51,7 +51,7 @@ def test_a_cache_without_room_for_tensors_names_what_the_rest_takes(pkb: Pkb) ->
     assert others > 0
     assert checks(pkb)["cache"]["state"] == "ok"
     said = pkb("config", "set", "kv.bytes", "1").err
-    assert said.startswith("pkb: the other files of the cache take ")
-    assert said.endswith(": nothing that a model reads is kept; try: pkb config set kv.bytes 4000000000\n")
+    assert said.startswith("pkb: other cache files already take ")
+    assert said.endswith(", so no KV cache can be stored; try: pkb config set kv.bytes 4000000000\n")
     assert (checks(pkb)["cache"]["state"], pkb("doctor").code) == ("note", 0)
     assert pkb("config", "set", "kv.bytes", "4000000000").err == ""

@@ -62,7 +62,7 @@ def test_questions_go_by_meaning_with_the_embedder_that_made_the_vectors(embedde
     chunks, made = vectors(embedded)
     assert chunks == made > 0
     assert "embed" in steps(embedded, "who has the key?")
-    assert "searched by meaning" not in embedded("ask", "when is the concert?").err
+    assert "have embeddings" not in embedded("ask", "when is the concert?").err
 
 
 def test_after_a_change_questions_go_by_words_until_the_next_ingest(embedded: Pkb, models: Path) -> None:
@@ -70,7 +70,7 @@ def test_after_a_change_questions_go_by_words_until_the_next_ingest(embedded: Pk
     choose(embedded, str(models / "other"))
     assert vectors(embedded) == (chunks, 0)
     assert "embed" not in steps(embedded, "who has the key?")
-    assert "0% of chunks searched by meaning, all by words" in embedded("ask", "when is the concert?").err
+    assert "0% of chunks have embeddings, all by words" in embedded("ask", "when is the concert?").err
     assert embedded("ingest", "--json").row["without_vector"] == 0
     assert vectors(embedded) == (chunks, chunks)
     assert "embed" in steps(embedded, "what is due in May?")
@@ -95,8 +95,8 @@ def test_without_the_embedder_questions_go_by_words_and_ingest_says_why(embedded
     assert "embed" not in steps(embedded, "who has the key?")
     ran = embedded("ingest")
     assert ran.code == 0
-    assert f"the model folder {gone} is not there" in ran.err
-    assert "found by their words only; try: pkb config set embed.model minilm" in ran.err
+    assert f"the model folder {gone} does not exist" in ran.err
+    assert "keyword search only; try: pkb config set embed.model minilm" in ran.err
 
 
 def test_a_name_that_is_not_here_is_to_be_pulled(embedded: Pkb, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_answers_from_eight_bits_are_their_own_and_the_same_whatever_is_kept(pkb
     assert loaded["answer"] == cold["answer"] == without["answer"]
     assert kept(pkb) == {
         "name": "kept", "state": "ok", "next": None,
-        "found": f"{NANO}: what it reads is kept, message by message, in 8 bits",
+        "found": f"{NANO}: KV cache stored per message, in 8 bits",
     }  # fmt: skip
 
 

@@ -53,9 +53,7 @@ def test_a_folder_that_is_missing_is_an_error_and_nothing_goes(fresh: Pkb, mail:
     ran = fresh("ingest", "--json")
     summary, error = ran.rows
     assert (ran.code, error["error"]["code"], summary["documents"]["removed"], kept(fresh)) == (1, 1, 0, 15)
-    said = (
-        f"pkb: {mail} is not there; what was read from it is kept, as a disk may be missing; try: pkb ingest --prune\n"
-    )
+    said = f"pkb: {mail} is missing; its documents were kept: a disk may be missing; try: pkb ingest --prune\n"
     assert fresh("ingest").err == said
     (mail.parent / "unplugged").rename(mail)
     assert ingest(fresh)["documents"]["read"] == 0
@@ -68,8 +66,8 @@ def test_too_many_at_once_are_kept_until_it_is_said_that_they_are_to_go(fresh: P
     ran = fresh("ingest")
     assert (ran.code, kept(fresh)) == (1, 15)
     assert ran.err == (
-        "pkb: 8 documents vanished at once and were kept: a disk may be missing;"
-        " try: pkb ingest --prune, if they are meant to go\n"
+        "pkb: 8 documents disappeared at once and were kept: a disk may be missing;"
+        " try: pkb ingest --prune, to remove them\n"
     )
     assert ingest(fresh, "--prune")["documents"]["removed"] == 8
     assert kept(fresh) == 7

@@ -57,6 +57,17 @@ def test_no_flag_is_without_a_word_of_help(name: str) -> None:
     assert silent == []
 
 
+@pytest.mark.parametrize("name", leaves())
+def test_no_default_in_the_help_is_a_marker_for_none(fresh: Pkb, name: str) -> None:
+    ran = fresh(*name.split(), "--help", env={"COLUMNS": "200"})
+    defaults = re.findall(r"default: \(?([^];)]*)", ran.out)
+    assert [one for one in defaults if re.search(r"<|object|None|inf|\d{4}", one)] == []
+
+
+def test_folders_may_be_several(fresh: Pkb) -> None:
+    assert fresh("ingest", "--help").out.startswith("Usage: pkb ingest [OPTIONS] [PATH...]")
+
+
 @pytest.mark.parametrize("name", sorted(HARMLESS))
 def test_the_example_works(pkb: Pkb, name: str) -> None:
     assert pkb(*shlex.split(example(leaves()[name]))[1:]).code in (0, 4)

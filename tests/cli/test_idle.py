@@ -86,7 +86,7 @@ def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_ques
     row = night("idle", "--json").row
     assert done(row) == len(units(row)) > 2
     assert {unit["job"] for unit in units(row)} == {"first"}
-    assert row["units"][0]["what"] == "what every prompt begins with"
+    assert row["units"][0]["what"] == "system prompt"
     assert rows(night, "SELECT DISTINCT depth FROM kv_nodes ORDER BY depth") == [(1,), (2,)]
     assert rows(night, "SELECT count(*) FROM kv_nodes") == [(done(row),)]
     assert tokens(night, ASKED[0])["reused"] > row["units"][0]["tokens"]
@@ -96,8 +96,8 @@ def test_each_night_reads_new_chunks_further_back_than_the_one_before(pkb: Pkb) 
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "idle.when", "always")
     pkb("config", "set", "idle.ahead", "3")
-    assert read_ahead(pkb) == ["every question needs it", *3 * ["new, and not retrieved yet"]]
-    assert read_ahead(pkb) == 3 * ["new, and not retrieved yet"]
+    assert read_ahead(pkb) == ["shared by every question", *3 * ["new, not retrieved yet"]]
+    assert read_ahead(pkb) == 3 * ["new, not retrieved yet"]
     assert rows(pkb, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
 
 
@@ -107,14 +107,14 @@ def test_new_mail_takes_the_place_of_older_mail_that_was_read_ahead_and_never_as
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "idle.when", "always")
     pkb("config", "set", "idle.ahead", "8")
-    assert read_ahead(pkb) == ["every question needs it", *8 * ["new, and not retrieved yet"]]
+    assert read_ahead(pkb) == ["shared by every question", *8 * ["new, not retrieved yet"]]
     nodes = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     pkb("config", "set", "kv.bytes", str(pkb("stats", "--json").row["bytes"]["cache"] + 100_000))
     for number in (24, 25):
         mail(tmp_path / "post", number, f"The spare key is in room {number}.")
     pkb("ingest", str(tmp_path / "post"))
     newest, newer = read_ahead(pkb)
-    assert newest == "new, and not retrieved yet; replaces older ones that no question used"
+    assert newest == "new, not retrieved yet; replaces older, never used entries"
     assert newest.startswith(newer)
     left = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     assert left[:-2] == nodes[: len(left) - 2]
@@ -166,7 +166,7 @@ def test_where_pkb_quotes_and_nothing_came_there_is_nothing_to_do_and_it_says_so
     silent, told, row = pkb("idle"), pkb("idle", "-v"), pkb("idle", "--json").row
     assert (silent.code, silent.out, silent.err) == (0, "", "")
     assert (told.code, told.out) == (0, "")
-    assert told.err == "pkb: nothing is done: nothing has changed since there was nothing left to do\n"
+    assert told.err == "pkb: nothing done: nothing has changed since the last complete run\n"
     assert (row["units"], row["done"], row["reason"]) == ([], 0, told.err.partition("done: ")[2].strip())
 
 
@@ -175,7 +175,7 @@ def test_in_an_empty_home_the_model_is_not_even_loaded(pkb: Pkb, tmp_path: Path)
     fresh = environment(tmp_path / "empty")
     assert pkb("ingest", str(tmp_path / "none"), env=fresh).code == 0
     pkb("config", "set", "model.name", str(NANO))
-    assert pkb("idle", "--force", "--json").row["reason"] == "there is nothing to do"
+    assert pkb("idle", "--force", "--json").row["reason"] == "nothing to do"
     assert rows(pkb, "SELECT count(*) FROM meta WHERE name = 'threads'") == [(0,)]
 
 
@@ -198,7 +198,7 @@ def test_what_is_new_is_read_behind_all_that_was_retrieved_before(night: Pkb) ->
     units = night("idle", "--dry-run", "--json").row["units"]
     whys = [unit["why"] for unit in units if unit["job"] == "first"]
     assert set(whys) >= {"retrieved for 3 questions", "retrieved for 2 questions", "retrieved once"}
-    new = [why == "new, and not retrieved yet" for why in whys]
+    new = [why == "new, not retrieved yet" for why in whys]
     assert any(new)
     assert new == sorted(new)
 
@@ -258,14 +258,14 @@ def test_a_second_idle_leaves_at_once_and_in_silence(night: Pkb) -> None:
         assert alone
         ran, row = night("idle"), night("idle", "--json").row
     assert (ran.code, ran.out, ran.err) == (0, "", "")
-    assert row["reason"] == "another pkb idle is at work"
+    assert row["reason"] == "another pkb idle is running"
 
 
 def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(night: Pkb) -> None:
     with Locks(night.folder / "home" / "locks").alone():
         ran = night("idle", "-v")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "pkb: nothing is done: another pkb is rewriting its tables\n"
+    assert ran.err == "pkb: nothing done: another pkb is rewriting its tables\n"
 
 
 def test_a_term_signal_ends_it_and_what_was_done_stays_done(night: Pkb) -> None:

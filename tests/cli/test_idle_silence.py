@@ -24,8 +24,8 @@ def test_a_dry_run_with_nothing_to_show_says_why(empty: Pkb) -> None:
     empty("idle", "--force")
     then = empty("idle", "--dry-run", "--force")
     assert [(ran.code, ran.out) for ran in (first, then)] == [(0, "")] * 2
-    assert first.err == "pkb: nothing is done: nothing that was asked or read wants work ahead\n"
-    assert then.err == "pkb: nothing is done: nothing has changed since there was nothing left to do\n"
+    assert first.err == "pkb: nothing done: nothing to do\n"
+    assert then.err == "pkb: nothing done: nothing has changed since the last complete run\n"
 
 
 def test_off_a_terminal_an_empty_home_is_a_reason_and_no_error(fresh: Pkb) -> None:
@@ -39,7 +39,7 @@ def test_off_a_terminal_a_model_that_is_gone_is_a_reason_and_no_error(pkb: Pkb) 
     pkb("config", "set", "model.name", "/no/model")
     silent, told = pkb("idle"), pkb("idle", "--json")
     assert (silent.code, silent.out, silent.err) == (0, "", "")
-    assert (told.code, told.row["reason"]) == (0, "the model folder /no/model is not there")
+    assert (told.code, told.row["reason"]) == (0, "the model folder /no/model does not exist")
 
 
 def test_a_dry_run_is_a_persons_and_hears_what_is_missing(fresh: Pkb) -> None:

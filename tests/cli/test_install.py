@@ -126,7 +126,7 @@ _SHOW = (
 
 @pytest.mark.parametrize("path", ["/a\nb", "/a\x00b", "/caf\udce9"])
 def test_a_path_that_cannot_be_written_down_is_refused(path: str) -> None:
-    with pytest.raises(PkbError, match="cannot be written down"):
+    with pytest.raises(PkbError, match="cannot be scheduled"):
         Command(["/bin/pkb"], {"PKB_HOME": path})
 
 
@@ -237,7 +237,7 @@ def test_launchd_is_given_an_agent_and_told_of_it(
 
 
 def test_where_nobody_runs_things_it_says_so(tools: Path) -> None:
-    with pytest.raises(PkbError, match="neither systemd for users nor cron"):
+    with pytest.raises(PkbError, match="neither systemd user timers nor cron"):
         choose(os.environ, "linux")
 
 
@@ -254,6 +254,6 @@ def test_a_person_is_shown_what_was_written_and_where(
     tool(tools, "crontab", CRONTAB)
     arrange("install", as_json=False, system="linux")
     line = (tmp_path / "table").read_text()
-    assert capsys.readouterr().out == f"crontab: written\n  {line}pkb idle runs every hour, by cron\n"
+    assert capsys.readouterr().out == f"crontab: written\n  {line}pkb idle runs every hour by cron\n"
     arrange("uninstall", as_json=False, system="linux")
-    assert capsys.readouterr().out == "crontab: removed\npkb idle is not run by cron\n"
+    assert capsys.readouterr().out == "crontab: removed\npkb idle is not scheduled with cron\n"

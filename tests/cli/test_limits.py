@@ -67,16 +67,22 @@ def test_nothing_within_the_limits_exits_4(pkb: Pkb) -> None:
     assert pkb("ask", "when is rehearsal?", "--until", "1999", "--json").row["sources"] == []
 
 
+def test_a_search_without_matches_says_so_and_what_to_type_next(pkb: Pkb) -> None:
+    words = ("search", "rehearsal", "--since", "2031")
+    ran, as_json = pkb(*words), pkb(*words, "--json")
+    assert (ran.code, ran.out) == (4, "No matches.\n")
+    assert ran.err == "pkb: nothing matches within these filters; try: pkb search rehearsal\n"
+    assert (as_json.code, as_json.row["sources"], as_json.err) == (4, [], ran.err)
+
+
 @pytest.mark.parametrize("words", [("search", "rehearsal"), ("ask", "when is rehearsal?")])
 def test_a_person_who_is_nobody_is_named(pkb: Pkb, words: tuple[str, str]) -> None:
     unknown = pkb(*words, "--json", "--from", "nobody.at.all")
     assert (unknown.code, unknown.row["sources"]) == (4, [])
-    assert unknown.err == (
-        "pkb: nobody like nobody.at.all wrote or said anything that was read; try: a part of a name or an address\n"
-    )
-    said = "pkb: nothing that was read went to anybody like nobody.at.all; try: a part of a name or an address\n"
+    assert unknown.err == "pkb: no indexed message is from nobody.at.all; try: part of a name or address\n"
+    said = "pkb: no indexed message is to nobody.at.all; try: part of a name or address\n"
     assert pkb(*words, "--to", "nobody.at.all", "--json").err == said
-    assert pkb("search", "zzz", "--from", "pereira").err == ""
+    assert "try: pkb search zzz" in pkb("search", "zzz", "--from", "pereira").err
 
 
 @pytest.mark.parametrize("flag", ["--from", "--to", "--in"])

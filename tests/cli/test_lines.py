@@ -25,7 +25,7 @@ def words(text: str) -> list[str]:
 
 
 def holds(lines: list[str], quote: str) -> bool:
-    """Tell whether the words of a quote stand in these lines in their order, cues and times between them or not."""
+    """Tell whether the words of a quote stand in show this help in their order, cues and times between them or not."""
     rest = iter(words("\n".join(lines)))
     return all(word in rest for word in words(quote))
 

@@ -113,10 +113,10 @@ def test_pulling_fetches_a_model_and_answers_with_it(fresh: Pkb, hub: Hub) -> No
     done = process(fresh, "pull", NAME, "--yes")
     local = find(NAME, None, os.environ)
     assert (done.returncode, chosen(fresh)) == (0, (NAME, OLD))
-    assert done.stdout.splitlines()[0] == f"org/name is here: {local.folder}"
+    assert done.stdout.splitlines()[0] == f"downloaded org/name to {local.folder}"
     plan = done.stderr.splitlines()
     assert plan[0] == f"org/name, commit {OLD}"
-    assert plan[1].startswith("to fetch: 1.0 MB of 1.0 MB; free on disk: ")
+    assert plan[1].startswith("to download: 1.0 MB of 1.0 MB; free disk space: ")
     assert plan[2].startswith("fits: it needs ")
     assert sorted(fetched(hub)) == sorted(FILES.keys() - {"pytorch_model.bin"})
 
@@ -141,11 +141,13 @@ def test_a_pinned_revision_is_the_one_in_use(fresh: Pkb, hub: Hub) -> None:
 def test_with_no_use_the_choice_stays(fresh: Pkb, hub: Hub) -> None:
     done = process(fresh, "pull", NAME, "--yes", "--no-use")
     assert (done.returncode, chosen(fresh)) == (0, ("", ""))
-    assert done.stdout.endswith("to let it answer: pkb model use org/name\n")
+    assert done.stdout.endswith("to answer with it: pkb model use org/name\n")
 
 
 def test_without_a_terminal_nothing_is_fetched_unasked(fresh: Pkb, hub: Hub) -> None:
-    failed(process(fresh, "pull", NAME), 2, "nobody is there to agree", "pkb model pull org/name --yes")
+    failed(
+        process(fresh, "pull", NAME), 2, "cannot ask for confirmation: not a terminal", "pkb model pull org/name --yes"
+    )
     assert fetched(hub) == ["config.json"]
     assert not (fresh.folder / "hf").exists()
 
@@ -153,14 +155,14 @@ def test_without_a_terminal_nothing_is_fetched_unasked(fresh: Pkb, hub: Hub) -> 
 def test_a_person_agrees_by_pressing_return(fresh: Pkb, hub: Hub) -> None:
     code, written = typing(fresh, "\n", "pull", NAME)
     assert (code, chosen(fresh)) == (0, (NAME, OLD))
-    assert "fetch it? [Y/n]" in written
+    assert "download it? [Y/n]" in written
 
 
 @pytest.mark.parametrize("typed", ["n\n", "nay\n", "\x04"])
 def test_a_person_who_does_not_agree_gets_nothing(fresh: Pkb, hub: Hub, typed: str) -> None:
     code, written = typing(fresh, typed, "pull", NAME)
     assert code == 1
-    assert written.endswith("pkb: nothing was fetched; try: pkb model list\r\n")
+    assert written.endswith("pkb: nothing was downloaded; try: pkb model list\r\n")
     assert fetched(hub) == ["config.json"]
 
 
@@ -168,7 +170,7 @@ def test_what_does_not_fit_in_memory_is_refused_unless_forced(fresh: Pkb, hub: H
     fresh("config", "set", "model.memory_share", "0.00001")
     refused = process(fresh, "pull", NAME, "--yes")
     assert (refused.returncode, refused.stdout, fetched(hub)) == (1, "", ["config.json"])
-    assert "pkb: org/name does not fit: it would need " in refused.stderr
+    assert "pkb: org/name does not fit: it needs " in refused.stderr
     assert refused.stderr.endswith("; try: pkb model pull org/name --force\n")
     assert process(fresh, "pull", NAME, "--yes", "--force").returncode == 0
 
@@ -177,17 +179,17 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_starts(fresh: Pkb, h
     hub.repositories[NAME].announced = {"model.safetensors": 10**18}
     done = process(fresh, "pull", NAME, "--yes", "--force")
     assert (done.returncode, done.stdout, fetched(hub)) == (1, "", ["config.json"])
-    assert "pkb: org/name does not fit on the disk: it takes 1000000.0 TB, and " in done.stderr
+    assert "pkb: org/name does not fit on the disk: it needs 1000000.0 TB, " in done.stderr
     assert done.stderr.endswith("; try: free some disk space, then: pkb model pull org/name\n")
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "vit"}, "pkb cannot use org/name: mlx-lm has no architecture vit"),
-        ({"model_type": "bert"}, "pkb cannot use org/name: mlx-lm has no architecture bert"),
-        ({}, "pkb cannot use org/name: mlx-lm has no architecture none"),
-        ({"model_type": "llama", "model_file": "m.py"}, "org/name brings code of its own, and pkb runs none"),
+        ({"model_type": "vit"}, "pkb cannot use org/name: mlx-lm does not support architecture vit"),
+        ({"model_type": "bert"}, "pkb cannot use org/name: mlx-lm does not support architecture bert"),
+        ({}, "pkb cannot use org/name: mlx-lm does not support architecture none"),
+        ({"model_type": "llama", "model_file": "m.py"}, "org/name needs custom code, which pkb does not run"),
     ],
 )
 def test_what_pkb_cannot_use_is_said_before_it_is_fetched(
@@ -212,7 +214,7 @@ def test_where_no_model_fits_none_is_recommended(fresh: Pkb, hub: Hub) -> None:
     fresh("config", "set", "model.memory_share", "0.001")
     done = process(fresh, "pull", "--yes")
     assert (done.returncode, done.stdout, hub.seen) == (1, "", [])
-    assert done.stderr.startswith("pkb: pkb recommends no model for this machine, which has ")
+    assert done.stderr.startswith("pkb: no recommended model for this machine (")
     assert done.stderr.endswith("; try: pkb model pull ORG/NAME\n")
 
 
@@ -222,7 +224,7 @@ def test_the_embedder_is_fetched_but_does_not_answer(fresh: Pkb, hub: Hub) -> No
     assert (done.returncode, chosen(fresh)) == (0, ("", ""))
     (said,) = done.stdout.splitlines()[1:]
     installed = minilm.find_weights() != find(EMBEDDER, None, os.environ).folder
-    assert said.startswith("passages and questions are embedded by" if installed else "it embeds passages")
+    assert said.startswith("embeddings are still computed by" if installed else "it embeds passages")
 
 
 def test_what_an_embedder_takes_is_its_file_and_not_twice_that(fresh: Pkb, here: Path) -> None:
@@ -250,7 +252,7 @@ def test_the_embedder_that_was_chosen_is_listed_as_such_and_stays(fresh: Pkb, he
     ]  # fmt: skip
     fresh("config", "set", "embed.model", NAME)
     step = "pkb config set embed.model minilm"
-    fails(fresh("model", "rm", NAME, "--yes"), 2, "org/name embeds passages and questions", step)
+    fails(fresh("model", "rm", NAME, "--yes"), 2, "org/name computes the embeddings and is in use", step)
     assert here.exists()
 
 
@@ -292,7 +294,7 @@ def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub)
         _, said = running.communicate()
     hub.go.set()
     assert running.returncode == 130, said
-    assert said.endswith("pkb: interrupted; what was fetched is kept; try: pkb model pull org/name\n")
+    assert said.endswith("pkb: interrupted; the partial download is kept; try: pkb model pull org/name\n")
     assert chosen(fresh) == ("", "")
     hub.hold = None
     assert process(fresh, "pull", NAME, "--yes").returncode == 0
@@ -302,7 +304,7 @@ def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub)
 
 def test_a_hub_that_is_away_is_one_line(fresh: Pkb, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    message = "the hub at http://127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"
+    message = "cannot reach the hub at http://127.0.0.1:9 ([Errno 111] Connection refused)"
     done = process(fresh, "pull", NAME, "--yes")
     if sys.platform == "linux":
         assert done.stderr == f"pkb: {message}; try: pkb model pull org/name\n"
@@ -318,7 +320,7 @@ def test_an_error_of_the_hub_is_an_object_with_json(fresh: Pkb, hub: Hub) -> Non
 
 @pytest.mark.parametrize("name", ["/a/folder", "a b", "org/name/file", "", "https://example.org/org/name"])
 def test_a_name_that_cannot_be_is_a_mistake(fresh: Pkb, name: str) -> None:
-    message = f"{name} is no name like org/name" if name else "a name like org/name is needed"
+    message = f"{name} is not a name like org/name" if name else "no model name given"
     fails(fresh("model", "pull", name), 2, message, "pkb model pull ORG/NAME")
 
 
@@ -331,7 +333,7 @@ def test_a_list_shows_what_is_here_and_what_is_in_use(fresh: Pkb, here: Path) ->
     assert (after[NAME]["architecture"], after[NAME]["folder"]) == ("llama", str(here))
     lines = fresh("model", "list").out.splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["quote", "*"]
-    assert lines[0].endswith("always there")
+    assert lines[0].endswith("built in")
     assert lines[1].startswith("* org/name@aaaaaaaa")
 
 
@@ -340,15 +342,15 @@ def test_a_list_says_when_the_model_in_use_is_gone(fresh: Pkb, here: Path) -> No
     (here / "model.safetensors").unlink()
     ran = fresh("model", "list")
     assert ran.err == (
-        f"pkb: the model org/name is not whole: 1 of 1 weight files are missing; try: pkb model pull org/name@{OLD}\n"
+        f"pkb: the model org/name is incomplete: missing 1 of 1 weight files; try: pkb model pull org/name@{OLD}\n"
     )
-    assert fresh("model", "list", "--json").row["problem"].startswith("the model org/name is not whole")
+    assert fresh("model", "list", "--json").row["problem"].startswith("the model org/name is incomplete")
 
 
 def test_a_model_in_use_is_used_with_its_revision_until_quote_is(fresh: Pkb, here: Path) -> None:
-    assert fresh("model", "use", NAME).out == "org/name answers from now on\n"
+    assert fresh("model", "use", NAME).out == "now answering with org/name\n"
     assert chosen(fresh) == (NAME, OLD)
-    assert fresh("model", "use", "quote").out == "quote answers from now on\n"
+    assert fresh("model", "use", "quote").out == "now answering with quote\n"
     assert chosen(fresh) == ("", "")
 
 
@@ -371,15 +373,23 @@ def test_what_cannot_be_used_leaves_the_choice_as_it_is(fresh: Pkb, here: Path, 
     fresh("model", "use", NAME)
     folder = model(tmp_path / "eyes", {"model_type": "vit"})
     cached(os.environ, EMBEDDER, OLD)
-    missing, step = "there is no model org/none here", "pkb model pull org/none"
+    missing, step = "model org/none is not installed", "pkb model pull org/none"
     fails(fresh("model", "use", "org/none"), 12, missing, step)
-    message = f"pkb cannot use {folder}: mlx-lm has no architecture vit"
+    message = f"pkb cannot use {folder}: mlx-lm does not support architecture vit"
     fails(fresh("model", "use", str(folder)), 1, message, "pkb model list")
     fails(
-        fresh("model", "use", EMBEDDER), 2, f"{EMBEDDER} embeds and cannot answer", "pkb config set embed.model minilm"
+        fresh("model", "use", EMBEDDER),
+        2,
+        f"{EMBEDDER} is an embedding model and cannot answer",
+        "pkb config set embed.model minilm",
     )
     qwen3 = str(model(tmp_path / "Qwen3-Embedding", {"model_type": "qwen3"}))
-    fails(fresh("model", "use", qwen3), 2, f"{qwen3} embeds and cannot answer", f"pkb config set embed.model {qwen3}")
+    fails(
+        fresh("model", "use", qwen3),
+        2,
+        f"{qwen3} is an embedding model and cannot answer",
+        f"pkb config set embed.model {qwen3}",
+    )
     assert chosen(fresh) == (NAME, OLD)
 
 
@@ -388,13 +398,13 @@ def test_removing_takes_the_model_and_the_choice_of_it(fresh: Pkb, here: Path) -
     other = cached(os.environ, "org/other", OLD)
     ran = fresh("model", "rm", NAME, "--yes")
     assert ran.code == 0
-    assert ran.out.startswith("org/name is gone, ")
+    assert ran.out.startswith("removed org/name, ")
     assert (here.exists(), other.exists(), chosen(fresh)) == (False, True, ("", ""))
     assert fresh("model", "rm", "org/other", "--yes").out.count("quotes") == 0
 
 
 def test_removing_needs_consent(fresh: Pkb, here: Path) -> None:
-    fails(fresh("model", "rm", NAME), 2, "nobody is there to agree", "pkb model rm org/name --yes")
+    fails(fresh("model", "rm", NAME), 2, "cannot ask for confirmation: not a terminal", "pkb model rm org/name --yes")
     code, written = typing(fresh, "\n", "rm", NAME)
     assert code == 1
     assert written.endswith("pkb: nothing was removed; try: pkb model list\r\n")
@@ -411,15 +421,15 @@ def test_a_part_of_a_model_can_be_removed(fresh: Pkb, here: Path) -> None:
 
 def test_what_is_not_for_pkb_to_remove_stays(fresh: Pkb, here: Path, tmp_path: Path) -> None:
     folder = model(tmp_path / "mine")
-    message = f"{folder} is a folder of yours, which pkb does not remove"
+    message = f"{folder} is your own folder; pkb does not remove it"
     fails(fresh("model", "rm", str(folder), "--yes"), 2, message, "pkb model list")
     assert folder.exists()
-    message = "all revisions of org/name are removed, or none"
+    message = "cannot remove a single revision of org/name"
     fails(fresh("model", "rm", f"{NAME}@{OLD}", "--yes"), 2, message, "pkb model rm org/name")
-    fails(fresh("model", "rm", "quote", "--yes"), 2, "quote is a part of pkb", "pkb model list")
-    fails(fresh("model", "rm", "org/none", "--yes"), 12, "there is no model org/none here", "pkb model list")
-    fails(fresh("model", "rm", "../..", "--yes"), 2, f"{Path.cwd().parents[1]} is a folder of yours, "
-          "which pkb does not remove", "pkb model list")  # fmt: skip
+    fails(fresh("model", "rm", "quote", "--yes"), 2, "quote is built in and cannot be removed", "pkb model list")
+    fails(fresh("model", "rm", "org/none", "--yes"), 12, "model org/none is not installed", "pkb model list")
+    fails(fresh("model", "rm", "../..", "--yes"), 2, f"{Path.cwd().parents[1]} is your own folder; "
+          "pkb does not remove it", "pkb model list")  # fmt: skip
     assert here.exists()
 
 

@@ -114,7 +114,7 @@ def test_an_answer_that_was_said_to_be_wrong_is_lent_to_nobody(bank: Pkb) -> Non
     ask(bank, QUESTION)
     bank("wrong")
     ask(bank, QUESTION)  # the same again
-    assert miss(ask(bank, LIKE), "its answer was said to be wrong")
+    assert miss(ask(bank, LIKE), "its answer was marked wrong")
 
 
 def test_the_finding_that_there_is_no_answer_is_lent_to_nobody(bank: Pkb) -> None:
@@ -174,7 +174,7 @@ def test_what_is_asked_of_today_is_lent_on_the_same_day_only(bank: Pkb) -> None:
     bank("config", "show", env={"PKB_NOW": "2024-06-20T08:00"})
     row = ask(bank, like)
     assert miss(row, "none above 0.85")
-    assert note(row, "match") == "no such question on 2024-06-20"
+    assert note(row, "match") == "not cached on 2024-06-20"
     assert ask(bank, today)["tier"] != "exact"
 
 

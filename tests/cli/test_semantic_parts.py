@@ -52,7 +52,7 @@ def test_a_model_is_asked_for_one_word_where_what_it_would_read_is_kept(words: P
     said = note(row, "check")
     assert said in ("yes", "no")
     assert row["tier"] == ("semantic" if said == "yes" else "prefix")
-    assert said == "yes" or "the model does not say yes to it" in note(row)
+    assert said == "yes" or "the model rejects it" in note(row)
 
 
 def test_a_model_is_asked_nothing_where_what_it_would_read_is_not_kept(words: Pkb) -> None:
@@ -60,7 +60,7 @@ def test_a_model_is_asked_nothing_where_what_it_would_read_is_not_kept(words: Pk
     ask(words, PICNIC)
     row = ask(words, LIKE_PICNIC)
     assert (row["tier"], row["matched_question"]) == ("full", None)
-    assert note(row, "check") == "what it would have to read is not kept"
+    assert note(row, "check") == "KV cache missing"
 
 
 def test_without_the_check_a_model_is_not_asked(words: Pkb) -> None:

@@ -453,7 +453,7 @@ def test_in_the_foreground_it_serves_until_interrupted(home: Served) -> None:
 def test_stopped_or_never_started_it_is_none_and_that_is_no_error(pkb: Pkb) -> None:
     for words in (["serve", "--status"], ["serve", "--stop"]):
         ran = pkb(*words)
-        assert (ran.code, ran.out, ran.err) == (0, "no resident process\n", "")
+        assert (ran.code, ran.out, ran.err) == (0, "the background server is not running\n", "")
 
 
 def test_who_stops_it_is_told_which_process_ended(up: Served) -> None:

@@ -175,7 +175,7 @@ def test_idle_work_in_it_ends_for_a_question_that_needs_the_model_elsewhere(home
     elsewhere = Lease(home.home.locks / "wanted.lock")
     assert elsewhere.take()
     row = json.loads(home.run("idle", "--force", "--json").stdout)
-    assert row["reason"] == "a question wants the language model"
+    assert row["reason"] == "a question needs the language model"
     elsewhere.free()
     assert json.loads(home.run("idle", "--force", "--max", "1", "--json").stdout)["done"] == 1
 

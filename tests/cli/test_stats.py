@@ -70,7 +70,7 @@ def test_all_of_it_fits_one_screen(pkb: Pkb) -> None:
 
 
 def test_what_was_written_stands_beside_what_may_be() -> None:
-    assert said("prompts") == "2 segments kept in 3.0 MB; 1.0 MB of 20.0 GB written today"
+    assert said("KV cache") == "2 segments, 3.0 MB; 1.0 MB of 20.0 GB written today"
 
 
 def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
@@ -80,24 +80,24 @@ def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
 def test_evictions_go_with_what_more_room_would_have_saved() -> None:
     lines = [text for _, text in tensors(row(removed={"torn": 2, "room": 7, "ids": 1}, more_would_save_s=1.26))]
     assert lines[-2:] == [
-        "7 for lack of room, 3 with a file that was gone or damaged",
+        "7 for lack of space, 3 with a missing or damaged file",
         "more room would have saved 1.3 s",
     ]
 
 
 def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> None:
     lines = [text for _, text in tensors(row(removed={"room": 7}, more_would_save_s=1.25, budget=3 * MB))]
-    assert lines[-1] == "7 for lack of room"
+    assert lines[-1] == "7 for lack of space"
     others = pkb("stats", "--json").row["tensors"]["others"]
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
         KvCounts(ledger).add("ghost", "2", seconds=5.0)
     pkb("config", "set", "kv.bytes", str(others // 3))
     assert pkb("stats", "--json").row["tensors"]["more_would_save_s"] == 5.0
-    assert "nothing that a model reads is kept: other files of the cache take" in pkb("stats").out
+    assert "no KV cache is stored: other cache files take" in pkb("stats").out
 
 
 def test_refusals_are_named() -> None:
-    found = said("not kept", refused={"coming": 1, "day": 3, "parent": 4, "room": 2})
+    found = said("not stored", refused={"coming": 1, "day": 3, "parent": 4, "room": 2})
     assert found == (
-        "4 whose beginning was gone, 3 over the limit of a day, 2 for lack of room, 1 behind another process"
+        "4 without their parent, 3 over the daily write limit, 2 for lack of space, 1 already stored by another process"
     )

@@ -28,7 +28,7 @@ def typed(pkb: Pkb, line: str) -> subprocess.CompletedProcess[str]:
 def test_a_full_device_is_one_line(pkb: Pkb, command: str) -> None:
     done = typed(pkb, f"{command} > {FULL}")
     assert done.returncode == 1
-    assert done.stderr == "pkb: standard output cannot be written: no space left on device\n"
+    assert done.stderr == "pkb: cannot write to standard output: no space left on device\n"
 
 
 @full

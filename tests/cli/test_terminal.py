@@ -170,8 +170,8 @@ def test_a_person_reads_the_answer_then_its_sources_then_how_it_was_found(pkb: P
 
 def test_a_declined_answer_says_that_its_sources_are_only_near(pkb: Pkb) -> None:
     ran = pkb("ask", "Which quorv blimmers the zant?")
-    assert ran.out.startswith("Nothing that you gave pkb to read answers this. The nearest to it:\n")
-    assert pkb("ask", "who?", "--from", "nobody").out == "Nothing that you gave pkb to read answers this.\n"
+    assert ran.out.startswith("No answer found. Closest passages:\n")
+    assert pkb("ask", "who?", "--from", "nobody").out == "No answer found.\n"
 
 
 def test_show_numbers_the_lines_that_it_prints(pkb: Pkb) -> None:

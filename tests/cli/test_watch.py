@@ -177,8 +177,8 @@ def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fres
         ran.send_signal(signal.SIGINT)
         assert (ran.wait(timeout=60), ran.stderr.read()) == (130, "")
     assert lines == [
-        f"looking at intervals at {box} (as asked)\n",
-        f"{box}: 1 new, 1 kept\n",
+        f"polling {box} (as asked)\n",
+        f"{box}: 1 new, 1 added\n",
         "1 chunk embedded\n",
     ]
 
@@ -195,7 +195,7 @@ def test_a_folder_that_holds_its_own_home_comes_to_rest(fresh: Pkb, box: Path, t
 
 
 def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
-    assert fresh("watch").err == "pkb: which folder?; try: pkb ingest ~/Mail\n"
+    assert fresh("watch").err == "pkb: no folder given; try: pkb ingest ~/Mail\n"
     assert fresh("watch", str(tmp_path / "none")).code == 2
     assert fresh("watch", str(tmp_path), "--quiet", "soon").err.endswith("; try: pkb watch --quiet 5s\n")
     assert fresh("ingest", str(tmp_path), "--watch", "--prune").code == 2

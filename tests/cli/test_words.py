@@ -134,7 +134,7 @@ def test_sources_that_do_not_fit_are_left_out_and_it_is_said(words: Pkb, tmp_pat
         text = PICNIC.replace("picnic", f"picnic {number}").replace("6pm in", f"6pm, {'come early ' * 60}in")
         (tmp_path / "mail" / f"{number}.eml").write_text(text, "utf-8")
     words("ingest", "--vectors", "later")
-    assert "chunks did not fit the model" in words("ask", "When is the picnic?", "-k", "9").err
+    assert "chunks did not fit the model's context" in words("ask", "When is the picnic?", "-k", "9").err
 
 
 def test_many_questions_load_the_model_once(words: Pkb) -> None:
@@ -188,5 +188,5 @@ def test_a_lowered_budget_holds_at_once(words: Pkb) -> None:
     cache = words.folder / "cache"
     assert list(cache.rglob("*.safetensors"))
     ran = words("config", "set", "kv.bytes", "1")
-    assert (ran.out, ran.err.endswith("of what a model had read went\n")) == ("kv.bytes = 1\n", True)
+    assert (ran.out, ran.err.endswith(" of KV cache\n")) == ("kv.bytes = 1\n", True)
     assert not list(cache.rglob("*.safetensors"))

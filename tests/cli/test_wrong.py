@@ -45,7 +45,7 @@ def test_an_answer_that_was_lent_is_held_against_its_lender_and_not_lent_again(b
         assert (Owed(opened).count(), Owed(opened).rate()) == (0, (1, 1))
         ((tau,),) = opened.rows.execute("SELECT tau FROM answers").fetchall()
     assert tau > similarity
-    assert miss(ask(bank, LIKE), "an answer to it was said to be wrong")
+    assert miss(ask(bank, LIKE), "an answer to it was marked wrong")
     assert ask(bank, QUESTION)["tier"] == "exact"  # it was right there
 
 
@@ -62,12 +62,12 @@ def test_what_was_said_twice_is_taken_once(bank: Pkb) -> None:
     assert bank("wrong").code == 0
     again = bank("wrong")
     assert (again.code, again.out) == (1, "")
-    assert "no answer is kept of the last question" in again.err
+    assert "the last question has no cached answer" in again.err
 
 
 def test_where_nothing_was_asked_nothing_is_wrong(bank: Pkb) -> None:
     ran = bank("wrong")
-    assert (ran.code, "no answer is kept of the last question" in ran.err) == (1, True)
+    assert (ran.code, "the last question has no cached answer" in ran.err) == (1, True)
 
 
 def test_where_nothing_was_ever_ingested_nothing_is_wrong(fresh: Pkb) -> None:
@@ -93,7 +93,7 @@ def test_a_wrong_answer_is_lent_to_nobody_before_and_after_it_is_made_again(bank
     wrong(bank, QUESTION, "full")
     assert miss(ask(bank, LIKE, "--no-cache"), "")
     ask(bank, QUESTION)
-    assert miss(ask(bank, LIKE), "its answer was said to be wrong")
+    assert miss(ask(bank, LIKE), "its answer was marked wrong")
 
 
 def test_a_question_whose_answer_was_wrong_is_not_lent_the_same_one_by_another(bank: Pkb) -> None:
@@ -101,7 +101,7 @@ def test_a_question_whose_answer_was_wrong_is_not_lent_the_same_one_by_another(b
     ask(bank, LIKE, "--fresh")  # its own, the same words
     wrong(bank, LIKE, "full")
     row = ask(bank, LIKE)
-    assert miss(row, "an answer to it was said to be wrong")
+    assert miss(row, "an answer to it was marked wrong")
     assert ask(bank, LIKE)["tier"] == "exact"
 
 
@@ -110,7 +110,7 @@ def test_the_same_answer_again_comes_with_a_word_that_it_was_said_to_be_wrong(ba
     bank("wrong")
     for _ in range(2):  # made anew, then kept
         ran = bank("ask", QUESTION)
-        assert (ANSWER in ran.out, "you said that this answer is wrong" in ran.err + ran.out) == (True, True)
+        assert (ANSWER in ran.out, "you marked this answer as wrong" in ran.err + ran.out) == (True, True)
 
 
 def test_a_lent_answer_that_was_wrong_is_known_again_when_it_is_the_own_one(bank: Pkb) -> None:
@@ -118,7 +118,7 @@ def test_a_lent_answer_that_was_wrong_is_known_again_when_it_is_the_own_one(bank
     ask(bank, LIKE)
     bank("wrong")
     ran = bank("ask", LIKE)
-    assert "you said that this answer is wrong" in ran.err + ran.out
+    assert "you marked this answer as wrong" in ran.err + ran.out
 
 
 def test_another_answer_comes_without_that_word(bank: Pkb) -> None:
@@ -141,5 +141,5 @@ def test_the_finding_that_there_is_no_answer_can_be_wrong_too(bank: Pkb) -> None
 def test_what_is_dropped_is_named_in_one_line_without_control_characters(bank: Pkb) -> None:
     ask(bank, QUESTION)
     ran = bank("wrong")
-    assert (ran.code, ran.out) == (0, f"dropped: {QUESTION}\n")
-    assert "asked again, it is answered anew" in ran.err
+    assert (ran.code, ran.out) == (0, f"Dropped: {QUESTION}\n")
+    assert "the next time you ask, it will be answered from scratch" in ran.err

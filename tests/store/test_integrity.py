@@ -119,7 +119,7 @@ def test_a_file_that_others_can_read_is_found_and_closed(sound: Opened) -> None:
     (sound.home.data / "note").chmod(0o644)  # whatever the umask
     privacy = [f.wrong for f in examine(sound.home, sound.ledger, sound.tables, read_data=False) if f.name == "privacy"]
     mend(sound)
-    assert (privacy, _mode(sound.home.data / "note")) == (["1 files or folders can be read by others"], 0o600)
+    assert (privacy, _mode(sound.home.data / "note")) == (["1 files or folders can be read by other users"], 0o600)
 
 
 def _mode(path: Path) -> int:

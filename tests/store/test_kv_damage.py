@@ -245,7 +245,7 @@ def test_an_examination_finds_a_damaged_node_and_repair_removes_it(
     DAMAGE[kind](store.path_of(node))
     wrong = found(opened, read_data=False)
     repair(opened.home, opened.ledger, opened.tables, opened.knowledge)
-    assert (wrong, found(opened, read_data=True)) == ("1 kept prefixes are damaged, 0 files are too many", "")
+    assert (wrong, found(opened, read_data=True)) == ("1 damaged KV cache entries, 0 orphaned files", "")
 
 
 def test_an_examination_finds_a_file_too_many_and_repair_removes_it(checked: tuple[Opened, KvStore, Node]) -> None:
@@ -254,7 +254,7 @@ def test_an_examination_finds_a_file_too_many_and_repair_removes_it(checked: tup
     stray.write_bytes(b"x")
     wrong = found(opened, read_data=False)
     repair(opened.home, opened.ledger, opened.tables, opened.knowledge)
-    assert (wrong, stray.exists()) == ("0 kept prefixes are damaged, 1 files are too many", False)
+    assert (wrong, stray.exists()) == ("0 damaged KV cache entries, 1 orphaned files", False)
 
 
 def test_only_reading_all_finds_a_bit_that_rotted_unseen(checked: tuple[Opened, KvStore, Node]) -> None:

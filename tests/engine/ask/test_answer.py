@@ -225,7 +225,7 @@ def test_an_answer_that_was_said_to_be_wrong_comes_with_that_word_each_time(desk
     assert last
     assert last.key
     Wrong(desk.ledger).add(last.key, "Friday", 0.0)
-    assert [desk.ask().trace.notices for _ in range(2)] == [["you said that this answer is wrong"]] * 2
+    assert [desk.ask().trace.notices for _ in range(2)] == [["you marked this answer as wrong"]] * 2
     mail(desk, "c")
     desk.answer = "Saturday"
     assert desk.ask().trace.notices == []

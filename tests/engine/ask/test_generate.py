@@ -103,7 +103,7 @@ def test_where_the_context_is_short_the_best_sources_are_kept_and_it_is_said() -
     model = Parrot(["Friday"], context=room + 10)
     _, _, trace = ask(model, most=10)
     assert [text.split()[2] for text in model.text()[1:-1]] == ["Ann", "Ben"]
-    assert trace.notices == ["1 of 3 chunks did not fit the model"]
+    assert trace.notices == ["1 of 3 chunks did not fit the model's context"]
 
 
 def test_a_context_that_holds_no_chunk_is_an_error() -> None:

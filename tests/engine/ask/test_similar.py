@@ -108,13 +108,13 @@ def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
 def test_a_model_that_would_have_to_read_more_is_not_asked(kept: Kept) -> None:
     model = KeepingParrot(["yes"])
     reading = Reading(model, KeptTensors(kept.store, ROOT, model))
-    assert says(model, reading) == (False, "what it would have to read is not kept")
+    assert says(model, reading) == (False, "KV cache missing")
     assert model.heard == []
 
 
 def test_a_model_that_keeps_nothing_is_not_asked() -> None:
     model = Parrot(["yes"])
-    assert says(model, Reading(model)) == (False, "what it would have to read is not kept")
+    assert says(model, Reading(model)) == (False, "KV cache missing")
     assert model.heard == []
 
 

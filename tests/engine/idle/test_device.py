@@ -39,10 +39,10 @@ def test_on_mains_at_rest_with_nobody_there_nothing_stands_in_the_way() -> None:
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Facts(Power(mains=False), 0, 3600), "the machine is on battery"),
-        (Facts(Power(), 0, 10), "somebody is at the machine"),
-        (Facts(Power(), 0, None, 10), "a question was asked just now"),
-        (Facts(Power(), 1.25, 3600), "the machine is busy: a load of 1.2 a core"),
+        (Facts(Power(mains=False), 0, 3600), "on battery"),
+        (Facts(Power(), 0, 10), "the machine is in use"),
+        (Facts(Power(), 0, None, 10), "a question was just asked"),
+        (Facts(Power(), 1.25, 3600), "the machine is busy: load 1.2 per core"),
     ],
 )
 def test_each_reason_is_given(facts: Facts, reason: str) -> None:

@@ -67,13 +67,13 @@ def test_the_whole_budget_is_given_and_no_more(
 
 def test_a_sentence_names_what_rests() -> None:
     said = resting([source("history/form", 80, 0), source("abstracts/model", 5, 0)], NOW, 3)
-    assert said == "Predictors at rest, since nothing that they foresaw was asked in 3 weeks: history/form"
+    assert said == "paused predictors (none of their questions asked in 3 weeks): history/form"
 
 
 def test_a_sentence_of_many_names_some() -> None:
     said = resting([source(name, 100, 0) for name in "abcde"], NOW, 2.5)
     assert said is not None
-    assert said.endswith("in 2.5 weeks: a, b, c and 2 more")
+    assert said.endswith("in 2.5 weeks): a, b, c and 2 more")
 
 
 def test_where_nothing_rests_nothing_is_said() -> None:

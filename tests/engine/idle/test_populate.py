@@ -42,7 +42,7 @@ def test_the_likeliest_question_comes_first_and_says_who_foresaw_it(choir: Home)
         ("Whose choir?", "abstracts/model", 0.9),
         ("Which concert?", "history/model", 0.2),
     ]
-    assert units(choir)[0].why == "foreseen by abstracts/model"
+    assert units(choir)[0].why == "predicted by abstracts/model"
 
 
 def test_a_foreseen_question_is_answered_and_its_entry_says_that_nobody_asked(choir: Home) -> None:

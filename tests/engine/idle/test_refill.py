@@ -1,4 +1,4 @@
-"""What went for lack of room is wanted again by those who asked for it, and nothing else is."""
+"""What went for lack of space is wanted again by those who asked for it, and nothing else is."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_what_never_was_kept_is_not_wanted_nor_what_would_stand_behind_it(store:
 def test_where_some_was_refused_what_never_was_kept_is_wanted_too_at_its_cost_a_token(store: Kept) -> None:
     asked = [("what?", 9.0, prefixes((A, C)))]
     (found,) = plan(asked, ROOT, store.store.peek, Costs(0.5, 100.0))
-    assert (found.path, found.why) == ((A, C), "there was no room for it")
+    assert (found.path, found.why) == ((A, C), "not stored for lack of space")
     assert (found.seconds, found.bytes) == (0.5 * len(C), 100 * len(C))
 
 

@@ -22,7 +22,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def test_a_duty_is_done_once_a_day(ledger: Ledger) -> None:
     done: list[str] = []
-    duties = [Duty("tables", "the tables are tidied", lambda: done.append("tidied"))]
+    duties = [Duty("tables", "compact search tables", lambda: done.append("tidied"))]
     for at in (NOON, NOON + 60, NOON + DAY - 1, NOON + DAY):
         for unit in plan(ledger, duties, at):
             assert unit.do().state == "done"

@@ -76,7 +76,7 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_with_the_reason(name: str
     folder = make(tmp_path / "model", config)
     assert why_not(folder) == why
     found = load(folder, name=name, cache=cache, memory_share=0.9)
-    with pytest.raises(PkbError, match=f"{name} cannot read in blocks: {why}") as refused:
+    with pytest.raises(PkbError, match=f"{name} cannot reuse blocks: {why}") as refused:
         movable(found)
     assert refused.value.next_step == "pkb config set kv.reuse prefix"
 
@@ -84,4 +84,4 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_with_the_reason(name: str
 def test_a_model_that_cannot_be_loaded_is_said_to(tmp_path: Path, cache: Path) -> None:
     folder = make(tmp_path / "model", MOVABLE["llama"])
     (folder / "config.json").write_text("{}", "utf-8")
-    assert why_not(folder) == "it cannot be loaded"
+    assert why_not(folder) == "cannot be loaded"

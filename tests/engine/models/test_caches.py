@@ -22,15 +22,13 @@ from tests.engine.models.test_straight import address
 
 KEY = b"0" * 16
 FORMS = {
-    "llama": Form("tokens", "what it reads is kept, message by message"),
-    "gemma3": Form("window", "what it reads is kept, message by message, of the last 48 tokens in 2 of 3 layers"),
-    "mamba": Form(
-        "state", "what it reads is kept, message by message, with the running state of 2 of 2 layers behind each"
-    ),
+    "llama": Form("tokens", "KV cache stored per message"),
+    "gemma3": Form("window", "KV cache stored per message, the last 48 tokens in 2 of 3 layers"),
+    "mamba": Form("state", "KV cache stored per message, the recurrent state of 2 of 2 layers after each"),
     "recurrent_gemma": Form(
         "window-state",
-        "what it reads is kept, message by message, of the last 60 tokens in 1 of 3 layers, "
-        "with the running state of 2 of 3 layers behind each",
+        "KV cache stored per message, the last 60 tokens in 1 of 3 layers, "
+        "the recurrent state of 2 of 3 layers after each",
     ),
 }
 
@@ -78,7 +76,7 @@ def test_the_form_is_read_off_the_layers(name: str, tmp_path: Path) -> None:
 
 def test_eight_bits_are_another_form_and_lend_nothing(tmp_path: Path) -> None:
     folder = make(tmp_path / "llama", KINDS["llama"])
-    assert form(folder, 8) == Form("tokens-8", "what it reads is kept, message by message, in 8 bits")
+    assert form(folder, 8) == Form("tokens-8", "KV cache stored per message, in 8 bits")
     assert (form(folder, 0).lends, form(folder, 8).lends) == (True, False)
 
 
@@ -96,7 +94,7 @@ def test_a_model_that_cannot_be_loaded_has_no_form(tmp_path: Path) -> None:
     configs: list[object] = [{"model_type": "nobody_knows"}, SMALL, {}, []]
     for config in configs:
         write_json(folder / "config.json", config)
-        assert form(folder, 0) == Form("", "it cannot be loaded")
+        assert form(folder, 0) == Form("", "cannot be loaded")
 
 
 def test_settling_changes_nothing_of_what_a_model_says(other: Mlx) -> None:

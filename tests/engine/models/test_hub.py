@@ -194,7 +194,7 @@ def test_a_wrong_beginning_is_noticed_and_thrown_away(hub: Hub, environ: dict[st
     plan = hub.plan(NAME, "")
     partial(environ, plan, "model.safetensors").write_bytes(b"!" * 600_000)
     error = fails(hub)
-    assert error.message == "model.safetensors is not what the hub announced, and was removed"
+    assert error.message == "model.safetensors does not match the hub's checksum and was removed"
     assert error.next_step == "pkb model pull org/name"
     assert (pull(hub).folder / "model.safetensors").read_bytes() == WEIGHTS
 
@@ -210,7 +210,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused_and_removed(
     hub: Hub, server: hubserver.Hub, environ: dict[str, str], name: str
 ) -> None:
     server.repositories[NAME].spoilt = {name}
-    assert fails(hub).message == f"{name} is not what the hub announced, and was removed"
+    assert fails(hub).message == f"{name} does not match the hub's checksum and was removed"
     digests = {git_digest(FILES[name]), *(file.digest for file in _plan_of(server, hub).files if file.name == name)}
     assert not [path for path in kept(environ) if path.split(".")[0] in digests]
     with pytest.raises(NoModel):
@@ -227,7 +227,7 @@ def _plan_of(server: hubserver.Hub, hub: Hub) -> Plan:
 def test_a_file_that_was_damaged_on_the_disk_is_noticed_and_removed(hub: Hub, name: str) -> None:
     local = pull(hub)
     (local.folder / name).resolve().write_bytes(b"damaged")
-    assert fails(hub).message == f"{name} is not what the hub announced, and was removed"
+    assert fails(hub).message == f"{name} does not match the hub's checksum and was removed"
     assert pull(hub) == local
     assert (local.folder / name).read_bytes() == FILES[name]
 
@@ -235,13 +235,13 @@ def test_a_file_that_was_damaged_on_the_disk_is_noticed_and_removed(hub: Hub, na
 @pytest.mark.parametrize("announced", [len(WEIGHTS) - 1, len(WEIGHTS) + 1])
 def test_a_file_of_another_length_is_refused(hub: Hub, server: hubserver.Hub, announced: int) -> None:
     server.repositories[NAME].announced = {"model.safetensors": announced}
-    assert fails(hub).message == "the hub sent another length of a file of org/name than it announced"
+    assert fails(hub).message == "a file of org/name is not as long as the hub announced"
 
 
 def test_a_gated_model_says_how_to_get_it(hub: Hub, server: hubserver.Hub) -> None:
     server.repositories[NAME].gated = True
     error = fails(hub)
-    assert "accept its terms on its page, and set HF_TOKEN" in error.message
+    assert "request access at https://huggingface.co/org/name, and set HF_TOKEN" in error.message
     assert (error.code, error.next_step) == (1, "pkb model pull org/name")
     assert server.large() == []
 
@@ -267,7 +267,7 @@ def test_a_name_that_is_not_there_may_be_mistyped_or_private(
     server.repositories[NAME].private = True
     for name in ("org/none", NAME):
         error = fails(hub, name=name)
-        assert error.message == f"the hub shows no {name}: check the spelling; if it is private, set HF_TOKEN"
+        assert error.message == f"{name} is not on the hub: check the spelling; if it is private, set HF_TOKEN"
         assert (error.code, error.next_step) == (12, f"pkb model pull {name}")
 
 
@@ -285,8 +285,8 @@ def test_a_revision_that_is_not_there_is_named(hub: Hub) -> None:
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(500, "the hub answers 500"), (503, "the hub answers 503"), (403, "the hub refuses org/name (403)"),
-     (404, "the hub has no org/name")],
+    [(500, "the hub answered 500"), (503, "the hub answered 503"), (403, "the hub refuses org/name (403)"),
+     (404, "org/name is not on the hub")],
 )  # fmt: skip
 def test_what_else_the_hub_answers_is_one_line(hub: Hub, server: hubserver.Hub, status: int, message: str) -> None:
     server.status = status
@@ -297,13 +297,13 @@ def test_what_else_the_hub_answers_is_one_line(hub: Hub, server: hubserver.Hub, 
 @pytest.mark.parametrize("page", [b"<html>pay for this network</html>", b"[]", b"{}", b"\xff"])
 def test_something_that_answers_in_place_of_the_hub_is_no_hub(hub: Hub, server: hubserver.Hub, page: bytes) -> None:
     server.page = page
-    assert fails(hub).message == "what answered is not the hub"
+    assert fails(hub).message == "the response is not from the hub"
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "http://no-such-host.invalid", "nonsense"])
 def test_a_hub_that_cannot_be_reached_is_named(environ: dict[str, str], endpoint: str) -> None:
     error = fails(Hub({**environ, "HF_ENDPOINT": endpoint}))
-    assert error.message.startswith(f"the hub at {endpoint} cannot be reached (")
+    assert error.message.startswith(f"cannot reach the hub at {endpoint} (")
     assert (error.code, error.next_step) == (1, "pkb model pull org/name")
 
 
@@ -312,13 +312,13 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 0.2)
     server.hold = 0
-    assert fails(hub).message == f"the hub at {server.endpoint} cannot be reached (timed out)"
+    assert fails(hub).message == f"cannot reach the hub at {server.endpoint} (timed out)"
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"model.safetensors": None}, "org/name has no weights in safetensors, and pkb takes none that could run code"),
+        ({"model.safetensors": None}, "org/name has no safetensors weights, and pkb loads no other format"),
         ({"config.json": None}, "org/name has no config.json, which pkb needs"),
         ({"tokenizer.json": None}, "org/name has no tokenizer.json, which pkb needs"),
         ({"config.json": b"["}, "the config.json of org/name cannot be read"),
@@ -340,7 +340,7 @@ def test_a_file_too_large_for_the_hub_to_give_out_is_refused(hub: Hub, server: h
     server.repositories[NAME].announced = {"model.safetensors": 10**15}
     plan = hub.plan(NAME, "")
     assert hub.missing(plan) > hub.free()
-    assert "has over 50 GB" in fails(hub).message
+    assert "is larger than 50 GB" in fails(hub).message
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a file that is always full")
@@ -348,7 +348,7 @@ def test_a_disk_that_fills_up_is_named_and_what_was_fetched_is_kept(hub: Hub, en
     place = partial(environ, hub.plan(NAME, ""), "model.safetensors")
     place.symlink_to("/dev/full")
     error = fails(hub)
-    assert error.message == f"no space left in {environ['HF_HOME']}/hub; what was fetched of org/name is kept"
+    assert error.message == f"no space left in {environ['HF_HOME']}/hub; the partial download of org/name is kept"
     assert error.next_step == "free some disk space, then: pkb model pull org/name"
     place.unlink()
     assert pull(hub).revision == OLD
@@ -377,7 +377,7 @@ def test_a_disk_without_links_holds_a_model_too(
 
 def test_what_could_not_be_verified_is_not_fetched(hub: Hub, server: hubserver.Hub) -> None:
     server.repositories[NAME].announced = {"model.safetensors": None}
-    assert fails(hub).message.startswith("the hub announces no size and digest of model.safetensors")
+    assert fails(hub).message.startswith("the hub reports no size and checksum of model.safetensors")
     while not server.seen:  # it notes a request when it has answered it
         time.sleep(0.01)
     assert [seen.path.startswith("/api/") for seen in server.seen] == [True]

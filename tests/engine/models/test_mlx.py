@@ -419,7 +419,7 @@ def test_a_folder_that_lacks_a_part_is_no_model(folder: Path, opened: Open, miss
 
 
 def test_a_model_that_takes_more_than_its_share_of_memory_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(PkbError, match=r"tiny takes 0\.3 GB of memory here; model\.memory_share leaves it 0\.0 GB"):
+    with pytest.raises(PkbError, match=r"tiny needs 0\.3 GB of memory; model\.memory_share allows 0\.0 GB"):
         load(folder, name="tiny", cache=tmp_path, memory_share=0.000_001)
 
 

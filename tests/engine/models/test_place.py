@@ -88,14 +88,14 @@ def test_a_whole_commit_is_found_beside_a_part_of_main(environ: dict[str, str]) 
 @pytest.mark.parametrize(
     ("name", "message", "step"),
     [
-        ("none", "there is no model none here", "pkb model pull ORG/NAME"),
-        ("org/none", "there is no model org/none here", "pkb model pull org/none"),
-        (f"org/name@{NEW}", f"there is no model org/name at {NEW} here", f"pkb model pull org/name@{NEW}"),
-        ("/nowhere/at/all", "the model folder /nowhere/at/all is not there", "pkb model list"),
-        ("~nobody.of.that.name/x", "the model folder ~nobody.of.that.name/x is not there", "pkb model list"),
+        ("none", "model none is not installed", "pkb model pull ORG/NAME"),
+        ("org/none", "model org/none is not installed", "pkb model pull org/none"),
+        (f"org/name@{NEW}", f"model org/name at {NEW} is not installed", f"pkb model pull org/name@{NEW}"),
+        ("/nowhere/at/all", "the model folder /nowhere/at/all does not exist", "pkb model list"),
+        ("~nobody.of.that.name/x", "the model folder ~nobody.of.that.name/x does not exist", "pkb model list"),
         ("a b", "a b is neither a folder nor", "pkb model list"),
-        ("../no/where", "the model folder ../no/where is not there", "pkb model list"),
-        ("/usr", "/usr is no whole model: there is no config.json", "pkb model list"),
+        ("../no/where", "the model folder ../no/where does not exist", "pkb model list"),
+        ("/usr", "/usr is incomplete: missing config.json", "pkb model list"),
     ],
 )
 def test_what_is_not_here_is_named_with_what_helps(environ: dict[str, str], name: str, message: str, step: str) -> None:
@@ -109,9 +109,9 @@ def test_what_is_not_here_is_named_with_what_helps(environ: dict[str, str], name
 @pytest.mark.parametrize(
     ("gone", "lack"),
     [
-        ("config.json", "there is no config.json"),
-        ("tokenizer.json", "there is no tokenizer.json"),
-        ("model-00002-of-00003.safetensors", "1 of 3 weight files are missing"),
+        ("config.json", "missing config.json"),
+        ("tokenizer.json", "missing tokenizer.json"),
+        ("model-00002-of-00003.safetensors", "missing 1 of 3 weight files"),
     ],
 )
 def test_a_model_in_parts_is_not_whole(environ: dict[str, str], gone: str, lack: str) -> None:
@@ -120,7 +120,7 @@ def test_a_model_in_parts_is_not_whole(environ: dict[str, str], gone: str, lack:
     (folder / gone).unlink()
     with pytest.raises(NoModel) as error:
         find("org/name", "", environ)
-    assert error.value.message == f"the model org/name is not whole: {lack}"
+    assert error.value.message == f"the model org/name is incomplete: {lack}"
     assert error.value.next_step == "pkb model pull org/name"
 
 
@@ -129,14 +129,14 @@ def test_shards_without_their_index_say_themselves_how_many_they_are(tmp_path: P
     (folder / "model.safetensors.index.json").unlink()
     assert lacks(folder) == ""
     (folder / "model-00003-of-00003.safetensors").unlink()
-    assert lacks(folder) == "1 of 3 weight files are missing"
+    assert lacks(folder) == "missing 1 of 3 weight files"
 
 
 def test_a_link_to_a_blob_that_is_gone_is_a_missing_file(environ: dict[str, str]) -> None:
     weights = cached(environ, "org/name", OLD) / "model.safetensors"
     weights.unlink()
     weights.symlink_to("../../blobs/none")
-    with pytest.raises(NoModel, match="1 of 1 weight files"):
+    with pytest.raises(NoModel, match="missing 1 of 1 weight files"):
         find("org/name", "", environ)
 
 
@@ -152,9 +152,9 @@ def test_a_file_that_is_no_object_makes_no_model_whole(environ: dict[str, str], 
 @pytest.mark.parametrize(
     ("text", "lack"),
     [
-        ("{}", "1 of 2 weight files are missing"),
-        ('{"weight_map": []}', "1 of 2 weight files are missing"),
-        ('{"weight_map": {"a": {}}}', "1 of 1 weight files are missing"),
+        ("{}", "missing 1 of 2 weight files"),
+        ('{"weight_map": []}', "missing 1 of 2 weight files"),
+        ('{"weight_map": {"a": {}}}', "missing 1 of 1 weight files"),
         ('{"weight_map": {"a": "model-00002-of-00002.safetensors"}}', ""),
     ],
 )
