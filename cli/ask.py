@@ -10,7 +10,8 @@ import typer
 from cli import deeds, out
 from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, text
-from cli.session import Session, session
+from cli.out import session
+from cli.session import Session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:

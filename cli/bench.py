@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import deeds, out
+from cli.out import session
 from cli.plain import count, line, size
 from cli.progress import bars
-from cli.session import Session, session
+from cli.session import Session
 from store.errors import PkbError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from cli import deeds, out
+from cli.out import session
 from cli.plain import plain
-from cli.session import session
 
 _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from cli import out
-from cli.session import Session, session
+from cli.out import session
+from cli.session import Session
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 

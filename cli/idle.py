@@ -9,8 +9,9 @@ import typer
 from cli import ahead, out
 from cli.given import duration
 from cli.idle_run import Asked, Report, work
+from cli.out import session
 from cli.progress import bars
-from cli.session import Session, session
+from cli.session import Session
 from store.errors import NoModel, NoStore
 
 _MANY = 1_000_000

@@ -11,9 +11,10 @@ import typer
 
 from cli import deeds, out
 from cli.given import place
+from cli.out import session
 from cli.plain import count, line
 from cli.progress import bars
-from cli.session import Session, session
+from cli.session import Session
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:

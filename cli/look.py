@@ -9,8 +9,8 @@ import typer
 from cli import counts, deeds, out
 from cli.flags import Collection, Recipient, Sender, Since, Until
 from cli.given import limits, place, text
+from cli.out import session
 from cli.plain import line, plain
-from cli.session import session
 from store.errors import UsageError
 
 

@@ -9,7 +9,7 @@ import typer
 
 from cli import out
 from cli.given import place
-from cli.session import session
+from cli.out import session
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -11,7 +13,19 @@ from cli.plain import in_json, line, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from cli.session import Session
+
 SCHEMA = 1
+
+
+@contextmanager
+def session(environ: Mapping[str, str] = os.environ) -> "Iterator[Session]":
+    """Open a home for one command; what its user should know goes to stderr."""
+    from cli.session import session
+
+    with session(environ) as opened:
+        opened.on_notice = lambda notice: say(f"pkb: {notice}")
+        yield opened
 
 
 @cache

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from cli import out
-from cli.session import Session, session
+from cli.out import session
+from cli.session import Session
 from store.errors import Locked, NoStore, PkbError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Imports stand inside the functions: `--help` and an exact hit must not wait for 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -46,17 +46,17 @@ class Session:
 
         self.environ, self.home = environ, locate(environ)
         self.keeps_tensors = True  # what a model has read is kept and loaded, where the settings have it so
+        self.on_notice: Callable[[str], None] = lambda _: None  # is told what the user should know, once
         self._create, self._experiment = False, experiment
 
     @cached_property
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming what cannot be."""
-        from cli.out import say
         from engine.config import load, retired
 
         settings = load(self.home.config)
         if old := retired(self.home.config):
-            say(f"pkb: {self.home.config}: ignored retired settings: {', '.join(old)}")
+            self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
         return replace(settings, experiment=self._experiment) if self._experiment else settings
 
     def override(self, key: str, value: object) -> None:

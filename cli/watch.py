@@ -10,8 +10,8 @@ import typer
 from cli import deeds
 from cli.given import duration
 from cli.ingest import choose
+from cli.out import session
 from cli.queue import queue
-from cli.session import session
 from store.errors import Locked
 
 if TYPE_CHECKING:

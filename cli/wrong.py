@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from cli import out
+from cli.out import session
 from cli.plain import one_line
-from cli.session import session
 from store.errors import PkbError
 
 
