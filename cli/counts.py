@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cli import deeds, out
+from cli import deeds
 from cli.session import Session
+from engine.ask.reply import SCHEMA
 
 if TYPE_CHECKING:
     from store.kv_counts import Tally
@@ -18,7 +19,7 @@ def gather(opened: Session) -> dict[str, Any]:
     history = History(opened.ledger)
     tiers, prompts = history.by_tier(), history.prompts()
     return {
-        "schema": out.SCHEMA,
+        "schema": SCHEMA,
         "generation": opened.ledger.generation,
         "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
