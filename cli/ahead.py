@@ -9,7 +9,7 @@ from cli.plain import one_line, size
 if TYPE_CHECKING:
     from cli.idle_run import Report
     from engine.idle.night import Done
-    from store.spent import Paid
+    from store.jobs import Paid
 
 _LEFT = {
     "there": "cached",

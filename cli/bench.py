@@ -73,7 +73,7 @@ def _copy(opened: Session, model: str | None) -> Iterator[Session]:
 
 def _open(own: Session, question: str) -> tuple[str | None, float]:
     """Open the index, the embedder and the model; return the model's name and the seconds that all of it took."""
-    from store.records import Scope
+    from store.types import Scope
 
     began = time.perf_counter()
     deeds.search(own, question, Scope(), own.settings.ask.k)

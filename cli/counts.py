@@ -8,7 +8,7 @@ from cli.session import Session
 from engine.ask.reply import SCHEMA
 
 if TYPE_CHECKING:
-    from store.kv_counts import Tally
+    from store.kv_index import Tally
 
 
 def gather(opened: Session) -> dict[str, Any]:
@@ -41,10 +41,7 @@ def gather(opened: Session) -> dict[str, Any]:
 
 def _bank(opened: Session) -> dict[str, Any]:
     """Give what is kept of answers, and what is known of those that other questions were given."""
-    from store.bank import Bank
-    from store.notices import Notices
-    from store.owed import Owed
-    from store.wrong import Wrong
+    from store.answers import Bank, Notices, Owed, Wrong
 
     bank, (judged, wrong), rules = Bank(opened.ledger), Owed(opened.ledger).rate(), opened.rules()
     return {
@@ -63,7 +60,7 @@ def _bank(opened: Session) -> dict[str, Any]:
 def _tensors(opened: Session) -> dict[str, Any]:
     """Give what is kept of what a model has read, and what that did."""
     from cli.tensors import open_store
-    from store.kv_counts import KvCounts
+    from store.kv_index import KvCounts
 
     settings = opened.settings.kv
     store = open_store(opened.home, opened.ledger, settings)
@@ -95,9 +92,7 @@ def _night(opened: Session) -> dict[str, Any]:
     """Give what idle work waits, what it took and brought so far, and which predictors rest."""
     from cli.ahead import so_far
     from engine.idle.learn import WEEKS, resting
-    from store.foreseen import Foresights
-    from store.jobs import Jobs
-    from store.spent import Account
+    from store.jobs import Account, Foresights, Jobs
 
     now, account = opened.now.timestamp(), Account(opened.ledger)
     account.gather(now)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from engine.health import Check
     from engine.ingest.embed import Embedded
     from engine.ingest.ingest import Ingest, Settled, Summary
-    from store.catalogue import Root
+    from store.catalog import Root
     from store.hits import Vectors
     from store.integrity import Finding
-    from store.records import Scope
+    from store.types import Scope
 
 
 def missing_vectors(opened: Session) -> int:
     """Count the chunks without a vector of the embedder in use, which may be another than made those there are."""
-    from store.pending import count
+    from store.vectors import count
 
     changed = opened.ledger.get("vectors") and opened.question_embedder is None
     return opened.ledger.count("chunks") if changed else count(opened.ledger)
@@ -42,7 +42,7 @@ def embed(opened: Session) -> "Iterator[Embedded]":
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
     """Note which kept questions new chunks are near to: idle answers those first."""
-    from store.hints import Hints
+    from store.answers import Hints
 
     hints = Hints(opened.ledger)
     for key, row in opened.question_vectors.meeting(vectors):
@@ -62,8 +62,8 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
 def nobody(opened: Session, scope: "Scope") -> str | None:
     """Say which of --from and --to fits nobody at all, where one does; it opens the tables."""
-    from store.filters import within
-    from store.records import Scope
+    from store.tables import within
+    from store.types import Scope
 
     wanted = (
         (Scope(sender=scope.sender), f"no indexed message is from {scope.sender}"),

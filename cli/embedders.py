@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from engine.models.protocols import Embedder
     from engine.settings import Settings
+    from store.database import Ledger
     from store.home import Home
-    from store.ledger import Ledger
 
 
 def choose(

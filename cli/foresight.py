@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from engine.idle.summing import Bank
     from engine.idle.units import Unit
     from engine.models.protocols import LanguageModel
-    from store.abstracts import Abstract, Abstracts
     from store.hits import Hit
+    from store.summaries import Abstract, Abstracts
 
 _CHUNKS = 120  # of the newest that no question retrieved, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, at most, in which those are looked for
@@ -31,7 +31,7 @@ def quiet(opened: Session) -> bool:
 
 def abstracts(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[Unit]":
     """Plan what sums new chunks up."""
-    from store.abstracts import is_up_to_date
+    from store.summaries import is_up_to_date
 
     if is_up_to_date(opened.ledger) or not opened.ledger.count("chunks"):
         return []
@@ -75,7 +75,7 @@ def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
 def _shown(opened: Session, model: "LanguageModel") -> "list[Abstract]":
     """Return the abstracts that a model is shown, and count them as drawn."""
     from engine.idle.predict import choose
-    from store.retrieved import Retrieved
+    from store.history import Retrieved
 
     known = _abstracts(opened)
     with opened.locks.writer():
@@ -113,22 +113,22 @@ def embedded(opened: Session, ids: Sequence[str]) -> "list[Hit]":
 
 
 def _abstracts(opened: Session) -> "Abstracts":
-    from store.abstracts import Abstracts
+    from store.summaries import Abstracts
 
     return Abstracts(opened.ledger, opened.tables)
 
 
 def asked_before(opened: Session) -> list[str]:
     """Give the last questions, the oldest first."""
-    from store.past import latest
+    from store.history import latest
 
     return latest(opened.ledger, opened.settings.experiment.history)[::-1]
 
 
 def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
     """Give the newest chunks that no question has retrieved, newest first, out of so many documents."""
-    from store.records import Scope
-    from store.retrieved import Retrieved
+    from store.history import Retrieved
+    from store.types import Scope
 
     sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
     newest = [name for (name,) in opened.ledger.rows.execute(sql, (documents,))]

@@ -12,7 +12,7 @@ from store.errors import UsageError
 
 if TYPE_CHECKING:
     from cli.session import Session
-    from store.records import Scope
+    from store.types import Scope
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
@@ -49,7 +49,7 @@ def limits(
     collection: str | None,
 ) -> "Scope":
     """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
-    from store.records import Scope
+    from store.types import Scope
 
     for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection)):
         if name is not None and not name.strip():  # which would limit nothing

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.idle.machine import Machine
     from engine.idle.night import Done
     from engine.idle.units import Kind
-    from store.spent import Paid, Spent
+    from store.jobs import Paid, Spent
 
 _PLANNED = 4  # one part in so many of the time, at most, goes into planning each kind that is read ahead
 _ENDS_IT = ("done", "there", "room", "failed", "given up")  # what comes of a unit that another night would not change
@@ -56,8 +56,7 @@ def work(opened: Session, asked: Asked, on_progress: OnProgress = lambda *_: Non
         if not alone and not asked.dry_run:
             report.reason = "another pkb idle is running"
             return report
-        from store.rest import rests
-        from store.spent import Account
+        from store.jobs import Account, rests
 
         if rests(ledger, *_about(opened, asked)):
             report.reason = "nothing has changed since the last complete run"
@@ -127,7 +126,7 @@ def _plan_and_work(opened: Session, asked: Asked, report: Report, on_progress: O
         return
     _work(opened, asked, nightly, may_go_on, report, on_progress)
     if all(map(_ends_it, report.done)) and not planning.cut and not over():
-        from store.rest import rest
+        from store.jobs import rest
 
         rest(opened.ledger, *_about(opened, asked))
 
@@ -155,8 +154,7 @@ def _work(
     from cli.ending import ending
     from engine.idle.night import Limits, Night, World
     from engine.idle.units import NoTime
-    from store.jobs import Jobs
-    from store.spent import Account
+    from store.jobs import Account, Jobs
 
     ledger = opened.ledger
     world = World(

@@ -19,7 +19,7 @@ from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ingest.ingest import Summary
-    from store.catalogue import Root
+    from store.catalog import Root
 
 _LISTED = 10
 When = Literal["now", "background", "later"]
@@ -86,7 +86,7 @@ def choose(
 
 def root_at(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
     """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
-    from store.catalogue import Root
+    from store.catalog import Root
 
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
     usual = Root(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from engine.idle.upkeep import Duty
     from engine.models.mlx import Mlx
     from engine.models.protocols import LanguageModel
-    from store.bank import Kept
-    from store.records import Chunk
-    from store.spent import Spent
+    from store.answers import Kept
+    from store.jobs import Spent
+    from store.types import Chunk
 
 _QUESTIONS = 2000  # of the latest, whose chunks are counted
 _BACK = 1000  # of the newest documents, and of their chunks that no question retrieved: how far is looked back
@@ -67,8 +67,8 @@ class Nightly:
     def measure(self) -> "Spent":
         """Return what the model did so far, and the bytes of tensors written."""
         from engine.models.meter import flops
-        from store.kv_counts import KvCounts
-        from store.spent import Spent
+        from store.jobs import Spent
+        from store.kv_index import KvCounts
 
         size = sum(KvCounts(self.opened.ledger).written_by_day().values())
         if self.reading is None:
@@ -126,7 +126,7 @@ class Nightly:
 
     def _hottest(self) -> "list[Unit]":
         from cli.foresight import little_asked
-        from store.retrieved import Retrieved as Lists
+        from store.history import Retrieved as Lists
 
         opened, lists = self.opened, Lists(self.opened.ledger).lists(_QUESTIONS)
         new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
@@ -142,7 +142,7 @@ class Nightly:
         return plan(ahead, found) if ahead else []
 
     def _refill(self) -> "list[Unit]":
-        from store.kv_counts import KvCounts
+        from store.kv_index import KvCounts
 
         counts = KvCounts(self.opened.ledger)
         refused = bool(counts.of("refused"))
@@ -156,8 +156,7 @@ class Nightly:
     def _wanted(self) -> "Iterator[tuple[Kept, float]]":
         """Give the entries of the bank whose prompts may be wanted again, and how often they were."""
         from engine.idle.asking import worth
-        from store.bank import Bank
-        from store.unready import wanted
+        from store.answers import Bank, wanted
 
         bank = Bank(self.opened.ledger)
         found = (bank.find(key) for key in wanted(self.opened.ledger, self._asking.mine, _WANTED))
@@ -225,7 +224,7 @@ def _duties(opened: Session) -> "list[Duty]":
             opened.knowledge.compact()
 
     def look() -> None:
-        from store.slice import check_slice
+        from store.integrity import check_slice
 
         check_slice(opened.home, ledger, _SLICE)
 

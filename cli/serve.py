@@ -16,7 +16,7 @@ from cli.session import Session
 from store.errors import Locked, NoStore, PkbError
 
 if TYPE_CHECKING:
-    from store.lease import Lease
+    from store.locks import Lease
 
 _PATIENCE_S = 30.0  # for a process to come up, or to answer its last questions
 _NAP_S = 0.05
@@ -69,7 +69,7 @@ def _start(opened: Session) -> None:
     from cli.daemon.client import reach
     from cli.daemon.link import lock_of
     from cli.daemon.starting import TRIES, start
-    from store.lease import Lease
+    from store.locks import Lease
 
     until, started, lock = time.monotonic() + _PATIENCE_S, 0, Lease(lock_of(opened.home))
     while (link := reach(opened)) is None:
@@ -121,7 +121,7 @@ def _show(row: dict[str, Any]) -> None:
 def _detach(opened: Session, descriptor: int) -> NoReturn:
     """Serve as a process of its own, that nothing of the one which started it hangs on."""
     from cli.daemon.link import lock_of
-    from store.lease import Lease
+    from store.locks import Lease
 
     os.setsid()
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
@@ -133,7 +133,7 @@ def _here(opened: Session) -> NoReturn:
     if not opened.there:
         raise NoStore
     from cli.daemon.link import lock_of
-    from store.lease import Lease
+    from store.locks import Lease
 
     lease = Lease(lock_of(opened.home))
     if not lease.take():

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from engine.ask.trace import Trace
     from engine.models.protocols import Embedder
     from engine.settings import Experiment, Settings
-    from store.bank_vectors import QuestionVectors
-    from store.catalogue import Catalogue
+    from store.catalog import Catalogue
+    from store.database import Ledger
+    from store.documents import Knowledge
     from store.hits import Vectors
-    from store.knowledge import Knowledge
-    from store.ledger import Ledger
     from store.locks import Locks
-    from store.reading import Reader
+    from store.question_index import QuestionVectors
+    from store.search import Reader
     from store.tables import Tables
     from store.vectors import VectorStore
 
@@ -73,7 +73,7 @@ class Session:
     @property
     def there(self) -> bool:
         """Tell whether anything was ever kept here."""
-        from store.ledger import exists
+        from store.database import exists
 
         return exists(self.home.ledger)
 
@@ -87,14 +87,14 @@ class Session:
     @cached_property
     def ledger(self) -> "Ledger":
         """Open the ledger; NoStore where there is none."""
-        from store.ledger import open_ledger
+        from store.database import open_ledger
 
         return open_ledger(self.home.ledger, create=self._create, durable=self._create)
 
     @cached_property
     def catalogue(self) -> "Catalogue":
         """Give what was read from where."""
-        from store.catalogue import Catalogue
+        from store.catalog import Catalogue
 
         return Catalogue(self.ledger)
 
@@ -108,14 +108,14 @@ class Session:
     @cached_property
     def knowledge(self) -> "Knowledge":
         """Give the writing side of the knowledge bank."""
-        from store.knowledge import Knowledge
+        from store.documents import Knowledge
 
         return Knowledge(self.ledger, lambda: self.tables)
 
     @cached_property
     def reader(self) -> "Reader":
         """Give the reading side of the knowledge bank."""
-        from store.reading import Reader
+        from store.search import Reader
 
         return Reader(self.ledger, self.tables)
 
@@ -143,7 +143,7 @@ class Session:
     @property
     def question_embedder(self) -> "Embedder | None":
         """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
-        from store.pending import table_of
+        from store.vectors import table_of
 
         made = self.ledger.get("vectors")
         try:
@@ -201,7 +201,7 @@ class Session:
     @cached_property
     def question_vectors(self) -> "QuestionVectors":
         """Return the vectors of the bank's questions that the embedder made; NoModel where its weights are not here."""
-        from store.bank_vectors import QuestionVectors
+        from store.question_index import QuestionVectors
 
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 

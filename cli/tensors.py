@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from engine.ask.prefill import Kept
     from engine.models.mlx import Mlx
     from engine.settings import KvSettings
+    from store.database import Ledger
     from store.home import Home
     from store.kv_store import KvStore
-    from store.ledger import Ledger
 
 _NEVER = sys.maxsize  # no segment is that long: none lends its beginning
 
@@ -44,8 +44,7 @@ def open_store(
 ) -> "KvStore":
     """Open the store; only who matches prompts needs to name the sub-step."""
     from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
-    from store.eviction import Weights, scores
-    from store.kv_room import Limits
+    from store.kv_budget import Limits, Weights, scores
     from store.kv_store import KvStore
 
     return KvStore(

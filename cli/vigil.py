@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Follow, Followed
     from engine.ingest.ingest import Summary
     from engine.ingest.unrest import Due, Pace
-    from store.catalogue import Root
-    from store.records import FileState
+    from store.catalog import Root
+    from store.types import FileState
 
 Queue = Callable[[Session], None]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.models.mlx import Mlx
     from engine.models.place import Local
     from engine.settings import Settings
+    from store.database import Ledger
     from store.home import Home
-    from store.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

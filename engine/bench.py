@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from engine.ask.exact import normalise
 from engine.ask.means import Manner
 from store.errors import PkbError
-from store.past import latest
+from store.history import latest
 
 if TYPE_CHECKING:
     from engine.ask.answer import Asker
     from engine.ask.reply import Reply
+    from store.database import Ledger
     from store.home import Home
     from store.kv_store import KvStore
-    from store.ledger import Ledger
     from store.locks import Locks
 
 FOLDER = "trying"  # of the copy, within the home

@@ -1,15 +1,17 @@
 """What was asked, when, from which tier it was answered and what that took: the ground of `pkb stats`."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from store.ledger import Ledger
+from store.database import Ledger
 
 KEPT = 20_000  # questions; older ones are dropped, with what they retrieved
 _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, matched, stale"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HistoryEntry:
     """One question as it was answered; `saved_ms` is what making the answer had taken, less what this one took.
 
     `prompt` and `reused` are the tokens that a model was to read and those of them it had read before, where one did.
@@ -58,17 +60,17 @@ class History:
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
 
-    def add(self, asked: Asked) -> int:
+    def add(self, asked: HistoryEntry) -> int:
         """Keep one question, and no more than the newest KEPT; gives its number."""
         sql = f"INSERT INTO asked ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         newest = self._rows.execute(sql, astuple(asked)).lastrowid or 0
         self._rows.execute("DELETE FROM asked WHERE id <= ?", (newest - KEPT,))
         return newest
 
-    def last(self) -> Asked | None:
+    def last(self) -> HistoryEntry | None:
         """Give the question asked last."""
         row = self._rows.execute(f"SELECT {_COLUMNS} FROM asked ORDER BY id DESC LIMIT 1").fetchone()
-        return Asked(*row) if row else None
+        return HistoryEntry(*row) if row else None
 
     def stale(self) -> int:
         """Count the answers given although what they rest on may have changed."""
@@ -96,3 +98,52 @@ class History:
         sql = """SELECT total_ms FROM asked WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
                  ORDER BY total_ms LIMIT 1 OFFSET ?"""
         return float(self._rows.execute(sql, (tier, read, (count - 1) // 2)).fetchone()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A question as it was asked, how often, and when last; `scope` (JSON) and `writer` where its answer is kept."""
+
+    question: str
+    times: int
+    last: float  # seconds since the epoch
+    scope: str | None
+    writer: str | None
+
+
+def latest(ledger: Ledger, limit: int) -> list[str]:
+    """Give up to `limit` questions, each once, the latest first."""
+    sql = """SELECT question FROM asked WHERE key IS NOT NULL
+             GROUP BY question ORDER BY max(at) DESC, max(id) DESC LIMIT ?"""
+    return [question for (question,) in ledger.rows.execute(sql, (limit,))]
+
+
+def past(ledger: Ledger, writer: str, limit: int) -> list[Past]:
+    """Give up to `limit` questions, the latest first, with those scopes that writers of this beginning answered in."""
+    sql = """SELECT asked.question, count(*), max(at), scope, writer FROM asked
+             LEFT JOIN answers ON answers.question = asked.question AND substr(writer, 1, ?) = ?
+             WHERE asked.key IS NOT NULL
+             GROUP BY asked.question, answers.key ORDER BY max(at) DESC, max(asked.id) DESC LIMIT ?"""
+    return [Past(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]
+
+
+class Retrieved:
+    """The chunk ids that questions retrieved."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._rows = ledger.rows
+
+    def add(self, question: int, chunks: Sequence[str]) -> None:
+        """Keep what a row of the history retrieved; nothing where that was nothing."""
+        if chunks:
+            self._rows.execute("INSERT INTO retrieved VALUES (?, ?)", (question, json.dumps(chunks)))
+
+    def frequencies(self) -> dict[str, int]:
+        """Give how many questions retrieved each chunk, the most frequent first; the chunk may be gone since."""
+        sql = "SELECT value, count(*) FROM retrieved, json_each(chunks) GROUP BY value ORDER BY 2 DESC, 1"
+        return dict(self._rows.execute(sql).fetchall())
+
+    def lists(self, limit: int) -> list[tuple[str, ...]]:
+        """Give what the last so many questions retrieved, oldest first."""
+        sql = "SELECT chunks FROM retrieved ORDER BY asked DESC LIMIT ?"
+        return [tuple(json.loads(chunks)) for (chunks,) in self._rows.execute(sql, (limit,))][::-1]

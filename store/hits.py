@@ -6,7 +6,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from store.records import Chunk
+from store.types import Chunk
 
 Vectors = NDArray[np.float32]
 

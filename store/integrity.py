@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store import frequencies, journal, moved
-from store.abstracts import Abstracts
-from store.catalogue import Catalogue
-from store.frequencies import Tally
+from store import catalog, documents
+from store.catalog import Catalogue
+from store.database import Ledger
+from store.documents import Knowledge, Tally
+from store.errors import PkbError
 from store.home import Home
-from store.knowledge import Knowledge
-from store.kv_shelf import Shelf
-from store.ledger import Ledger
+from store.kv_folder import Shelf
+from store.summaries import Abstracts
 from store.tables import Tables
 
 
@@ -38,7 +38,9 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield file
     if file.wrong:
         return  # nothing read from it can be relied on
-    begun = {document for change in journal.unfinished(ledger).values() for document in (*change.adds, *change.removes)}
+    begun = {
+        document for change in documents.unfinished(ledger).values() for document in (*change.adds, *change.removes)
+    }
     yield _journal(ledger)
     yield _privacy(home)
     yield _documents(ledger, tables, begun)
@@ -86,7 +88,7 @@ def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
 
 def _journal(ledger: Ledger) -> Finding:
     said = "a write was interrupted: the next pkb ingest rolls it back and reads the files again"
-    return Finding("journal", note=said if journal.unfinished(ledger) else "")
+    return Finding("journal", note=said if documents.unfinished(ledger) else "")
 
 
 def _privacy(home: Home) -> Finding:
@@ -170,7 +172,7 @@ def _words(ledger: Ledger, tables: Tables) -> Finding:
 
 def _collections(ledger: Ledger, tables: Tables) -> Finding:
     """Compare the collections that the tables filter by with those of the places."""
-    told = {one.document for one in moved.marked(ledger)}
+    told = {one.document for one in catalog.marked(ledger)}
     wrong = set()
     for name, column in (("documents", "id"), ("chunks", "document"), (ledger.get("vectors") or "vectors", "document")):
         for row in tables.select(name, "true", [column, "collections"]):
@@ -189,7 +191,38 @@ def _recount(ledger: Ledger, tables: Tables) -> None:
         ledger.rows.execute("DELETE FROM frequencies")
         ledger.set("chunks", "0")
         ledger.set("words", "0")
-        frequencies.apply(ledger, Tally().count(row["words"] for row in rows), 1)
+        documents.apply(ledger, Tally().count(row["words"] for row in rows), 1)
         ledger.rows.execute("DELETE FROM pending")
         ledger.rows.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
         ledger.raise_generation()
+
+
+_AT = "slice.at"  # the small value of the ledger that says how far the last slice went
+
+
+def check_slice(home: Home, ledger: Ledger, count: int) -> int:
+    """Read the files of the next so many kept nodes, removing what is damaged; gives their number.
+
+    When all were read it looks at the ledger's own pages, and begins again; PkbError where those are damaged.
+    """
+    at = bytes.fromhex(ledger.get(_AT) or "")
+    sql = "SELECT key FROM kv_nodes WHERE state = 'whole' AND key > ? ORDER BY key LIMIT ?"
+    keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
+    shelf, removed = Shelf(ledger, home.tensors), 0
+    for key in keys:
+        if (entry := shelf.index.find(key)) is not None:
+            removed += not shelf.check(entry.node, read_data=True)
+    shelf.owner.close()
+    ledger.set(_AT, keys[-1].hex() if len(keys) == count else "")
+    if len(keys) < count:
+        _pages(ledger)
+    return removed
+
+
+def _pages(ledger: Ledger) -> None:
+    try:
+        found = ledger.rows.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    if found != "ok":
+        raise PkbError("the ledger is damaged", "pkb check --read-data")

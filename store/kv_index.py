@@ -3,13 +3,109 @@
 Every method is one or two statements, most of them for a transaction of the caller's. Knows no files.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import date, timedelta
+from itertools import takewhile
+from typing import Any, Literal, Self
 
+from store.database import Ledger
 from store.kv_files import Identity
-from store.kv_tree import Key, Node, Root, first_key, pack, unpack
-from store.ledger import Ledger
+from store.kv_tree import Key, Node, Root, child_key, first_key, pack, shared, unpack
+
+GHOSTS = 20_000  # kept at most, about 3 MB of ledger
+_DAY_S = 86_400
+_EPOCH = date(1970, 1, 1)
+_DAYS = 60  # that bytes written are remembered for
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often, and how much in all."""
+
+    count: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+class KvCounts:
+    """Counters by kind and name, bytes written by day, and ghosts."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._rows = ledger.rows
+
+    def add(self, kind: str, name: str, *, tokens: int = 0, size: int = 0, seconds: float = 0.0) -> None:
+        """Count one event."""
+        sql = """INSERT INTO kv_counts VALUES (?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET
+                 count = count + 1, tokens = tokens + excluded.tokens, bytes = bytes + excluded.bytes,
+                 seconds = seconds + excluded.seconds"""
+        self._rows.execute(sql, (kind, name, tokens, size, seconds))
+
+    def of(self, kind: str) -> dict[str, Tally]:
+        """Give the counters of a kind, by name."""
+        sql = "SELECT name, count, tokens, bytes, seconds FROM kv_counts WHERE kind = ?"
+        return {name: Tally(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
+
+    def total(self, kind: str) -> Tally:
+        """Return the counters of a kind, added up."""
+        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("count", "tokens", "bytes", "seconds"))
+        return Tally(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
+
+    def written(self, now: float) -> int:
+        """Give the bytes written since midnight, UTC."""
+        row = self._rows.execute("SELECT bytes FROM kv_written WHERE day = ?", (_day(now),)).fetchone()
+        return int(row[0]) if row else 0
+
+    def written_by_day(self) -> dict[date, int]:
+        """Give the bytes written on each day, UTC, that any were written on, oldest first."""
+        rows = self._rows.execute("SELECT day, bytes FROM kv_written ORDER BY day")
+        return {_EPOCH + timedelta(day): size for day, size in rows}
+
+    def write(self, size: int, now: float) -> None:
+        """Count bytes that are about to be written."""
+        sql = "INSERT INTO kv_written VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
+        self._rows.execute(sql, (_day(now), size))
+        self._rows.execute("DELETE FROM kv_written WHERE day < ?", (_day(now) - _DAYS,))
+
+    def removed(self, nodes: Iterable[Node], reason: str) -> None:
+        """Count nodes that go."""
+        for node in nodes:
+            self.add("removed", reason, tokens=len(node.ids), size=node.bytes, seconds=node.seconds)
+
+    def bury(self, nodes: Iterable[Node], now: float) -> None:
+        """Remember nodes that go for lack of room, the latest ones of them all."""
+        rows = [(node.key, len(node.ids), node.bytes, node.seconds, node.uses, now) for node in nodes]
+        self._rows.executemany("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?, ?, 0)", rows)
+        sql = "DELETE FROM kv_ghosts WHERE key IN (SELECT key FROM kv_ghosts ORDER BY evicted DESC LIMIT -1 OFFSET ?)"
+        self._rows.execute(sql, (GHOSTS,))
+
+    def missed(self, keys: Iterable[Key]) -> None:
+        """Count the ghosts at the head of a path that was asked for."""
+        sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
+        for key in keys:
+            row = self._rows.execute(sql, (key,)).fetchone()
+            if row is None:
+                return
+            tokens, size, seconds = row
+            self.add("ghost", "missed", tokens=tokens, size=size, seconds=seconds)
+
+    def exhume(self, key: Key) -> None:
+        """Forget the ghost of a node that is back."""
+        self._rows.execute("DELETE FROM kv_ghosts WHERE key = ?", (key,))
+
+    def forget_ghosts(self) -> None:
+        """Forget all ghosts."""
+        self._rows.execute("DELETE FROM kv_ghosts")
+
+    def ghosts(self) -> int:
+        """Give the number of ghosts."""
+        return int(self._rows.execute("SELECT count(*) FROM kv_ghosts").fetchone()[0])
+
+
+def _day(now: float) -> int:
+    return int(now // _DAY_S)
+
 
 State = Literal["reserved", "whole", "dying"]
 
@@ -125,3 +221,108 @@ def _node(row: Sequence[Any]) -> Node:
 def _entry(row: Sequence[Any]) -> Entry:
     state, owner, *file = row[10:]
     return Entry(_node(row[:10]), state, owner, None if file[0] is None else Identity(*file))
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A node whose first tokens are those of the next segment: that many, whole sub-steps."""
+
+    node: Node
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What is kept of a prompt, held on to until it is released."""
+
+    nodes: tuple[Node, ...]
+    partial: Partial | None
+    release: Callable[[], None]
+
+    @property
+    def tokens(self) -> int:
+        """Give the number of tokens that need not be computed."""
+        return sum(len(node.ids) for node in self.nodes) + (self.partial.tokens if self.partial else 0)
+
+    @property
+    def found(self) -> list[Node]:
+        """Give all nodes that take part."""
+        return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def path_keys(root: Root, segments: Sequence[Sequence[int]]) -> list[Key]:
+    """Give the key of every prefix of a prompt, the root's first."""
+    keys = [root.key]
+    for ids in segments:
+        keys.append(child_key(keys[-1], ids))
+    return keys
+
+
+def whole(index: KvIndex, keys: Sequence[Key]) -> tuple[Node, ...]:
+    """Give the nodes at the head of a path, up to the first that is not there."""
+    found = takewhile(lambda entry: entry is not None and entry.state == "whole", map(index.find, keys))
+    return tuple(entry.node for entry in found if entry)
+
+
+def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> Partial | None:
+    """Give the child that shares most with a segment, if any shares a sub-step."""
+    lent = [Partial(node, shared(node.ids, ids, sub_step)) for node in index.beginning_alike(parent, ids, sub_step)]
+    return max(lent, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Ghost:
+    """A node that went for lack of room: its tokens, the bytes of its file, and what computing it had taken."""
+
+    tokens: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A node that idle work made and nothing used: its key, and the bytes of its file."""
+
+    key: Key
+    bytes: int
+
+
+class Peek:
+    """Rows about nodes, as they are at the moment."""
+
+    def __init__(self, ledger: Ledger, index: KvIndex, counts: KvCounts) -> None:
+        self._rows, self._index, self._counts = ledger.rows, index, counts
+
+    def uses(self, key: Key) -> int | None:
+        """Give how often a node was used; None where it is not kept."""
+        entry = self._index.find(key)
+        return entry.node.uses if entry and entry.state == "whole" else None
+
+    def ghost(self, key: Key) -> Ghost | None:
+        """Give what is remembered of a node that went for lack of room."""
+        sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
+        row = self._rows.execute(sql, (key,)).fetchone()
+        return Ghost(*row) if row else None
+
+    def ghosts(self) -> int:
+        """Give the number of nodes that went for lack of room and did not come back."""
+        return self._counts.ghosts()
+
+    def unused(self, *kinds: str) -> list[Unused]:
+        """Give the leaves that these kinds of idle work made and nothing used, those made first at the front."""
+        sql = f"""SELECT key, bytes FROM kv_nodes JOIN idle_made USING (key)
+                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'whole' AND depth > 1
+                  AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
+        return [Unused(*row) for row in self._rows.execute(sql, kinds)]
+
+    def kept(self) -> Tally:
+        """Give all that is kept: nodes, their tokens (of four bytes each in a row), bytes, and seconds of computing."""
+        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
+        sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'whole'"
+        return Tally(*self._rows.execute(sql).fetchone())

@@ -8,16 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.eviction import Score
-from store.kv_counts import Tally
-from store.kv_files import Tensor, identity, size_of, verify, write
-from store.kv_header import BadNode, Header
-from store.kv_match import Match, best_partial, path_keys, whole
-from store.kv_peek import Peek
-from store.kv_room import Limits, Room
-from store.kv_shelf import Shelf
+from store.database import Ledger
+from store.kv_budget import KvBudget, Limits, Score
+from store.kv_files import BadNode, Header, Tensor, identity, size_of, verify, write
+from store.kv_folder import Shelf
+from store.kv_index import Match, Peek, Tally, best_partial, path_keys, whole
 from store.kv_tree import Key, Node, Root, child_key
-from store.ledger import Ledger
 
 _PINNED_S = 600.0  # how long a match that nobody lets go of holds on to its nodes
 
@@ -54,7 +50,7 @@ class KvStore:
         """`others` gives the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self._sub_step, self._now = ledger, sub_step, now
         self._shelf = Shelf(ledger, folder)
-        self._room = Room(self._shelf, limits, score, now, others)
+        self._room = KvBudget(self._shelf, limits, score, now, others)
         self._index, self._counts = self._shelf.index, self._shelf.counts
         self.peek = Peek(ledger, self._index, self._counts)
 

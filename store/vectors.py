@@ -4,12 +4,21 @@ Each embedder has a table of its own, so that a change of embedder is a new tabl
 """
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
-from store import pending
-from store.filters import among
+from store.database import UNTIDY, Ledger
 from store.hits import Vectors
-from store.ledger import UNTIDY, Ledger
-from store.tables import Row, Tables
+from store.tables import Row, Tables, among
+
+
+def count(ledger: Ledger) -> int:
+    """Count them."""
+    return int(ledger.rows.execute("SELECT count(*) FROM pending").fetchone()[0])
+
+
+def table_of(fingerprint: str) -> str:
+    """Name the table of an embedder's vectors."""
+    return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
 
 
 class VectorStore:
@@ -20,7 +29,7 @@ class VectorStore:
 
     def use(self, fingerprint: str) -> bool:
         """Make this embedder the one in use; where another was, want all vectors anew and give True."""
-        name = pending.table_of(fingerprint)
+        name = table_of(fingerprint)
         before = self._ledger.get("vectors")
         if before == name:
             return False
@@ -46,7 +55,7 @@ class VectorStore:
     @property
     def missing(self) -> int:
         """Count the chunks that have no vector."""
-        return pending.count(self._ledger)
+        return count(self._ledger)
 
     def wanted(self, limit: int) -> list[Row]:
         """Give up to `limit` chunks without a vector, newest first, as id, header and text."""

@@ -68,7 +68,7 @@ def _may(opened: Session) -> bool:
 def _is_kept(opened: Session, text: str, manner: "Manner") -> bool:
     """Tell whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
     from engine.ask.begin import key_of
-    from store.bank import Bank
+    from store.answers import Bank
 
     key = key_of(opened.means, text, manner, opened.now)
     kept = Bank(opened.ledger).find(key.digest) if manner.read_bank else None

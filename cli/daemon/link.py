@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.daemon.address import announced, peer
 from cli.daemon.wire import Broken, Frame, Frames, encode
-from store.lease import Lease
+from store.locks import Lease
 
 if TYPE_CHECKING:
     from store.home import Home

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.errors import Locked
-from store.lease import Lease
+from store.locks import Lease
 
 if TYPE_CHECKING:
     from engine.ask.prefill import Reading

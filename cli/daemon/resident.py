@@ -18,7 +18,7 @@ from typing import Any
 from cli.daemon.callers import Caller, Callers
 from cli.daemon.turns import Job, Turns
 from cli.daemon.wire import Frame
-from store.lease import Lease
+from store.locks import Lease
 
 _BEAT_S = 0.5  # a caller waits four times as long before it thinks that this process hangs
 _NAP_S = 2.0  # between two looks at whether to stay, while nobody asks

@@ -64,7 +64,7 @@ def _report(values: Any) -> "Report":
     from cli.idle_run import Report
     from engine.idle.night import Done
     from engine.idle.units import DONE, Unit
-    from store.spent import Paid, Spent
+    from store.jobs import Paid, Spent
 
     try:
         rows = [(Unit(**row["unit"], do=lambda: DONE), row) for row in values["done"]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.daemon.link import Lost, connect, lock_of
-from store.lease import Lease
+from store.locks import Lease
 
 if TYPE_CHECKING:
     from cli.session import Session

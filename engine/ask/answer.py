@@ -13,13 +13,13 @@ from engine.ask.means import Answered, Manner, Means, Say
 from engine.ask.notice import tell
 from engine.ask.remember import Served, remember
 from engine.ask.reply import Reply, relocate, thaw
-from store.bank import Bank, Kept
-from store.ledger import Ledger
+from store.answers import Bank, Kept
+from store.database import Ledger
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.similar import Rules
-    from store.bank_vectors import Near
+    from store.question_index import Near
 
 
 class Asker:

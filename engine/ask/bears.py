@@ -16,7 +16,7 @@ from engine.ask.question import Question
 from engine.ask.segments import Ids
 from engine.ask.trace import Trace
 from prompts import prompt
-from store.kv_match import path_keys
+from store.kv_index import path_keys
 
 _WORD = 4  # tokens that "yes" may take, with what stands before it
 

@@ -9,8 +9,8 @@ from engine.ask.means import Manner, Means
 from engine.ask.moving import moves
 from engine.ask.reply import Reply, freeze
 from engine.ask.trace import Trace
-from store.bank import Bank, Kept, Origin, State
-from store.ledger import Ledger
+from store.answers import Bank, Kept, Origin, State
+from store.database import Ledger
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence

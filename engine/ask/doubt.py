@@ -3,14 +3,12 @@
 from datetime import datetime
 
 from engine.ask.reply import answer_of
-from store.bank import Bank
-from store.history import Asked, History
-from store.ledger import Ledger
-from store.owed import Owed
-from store.wrong import Wrong
+from store.answers import Bank, Owed, Wrong
+from store.database import Ledger
+from store.history import History, HistoryEntry
 
 
-def doubt(ledger: Ledger, now: datetime) -> Asked | None:
+def doubt(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     """Take back the last answer and give the question; None where nothing is kept of it.
 
     The question gets an answer of its own when it is asked again. One that was made for it is never lent; one that was

@@ -10,9 +10,9 @@ from engine.ask.retrieve import Bank, Retrieval, retrieve
 from engine.ask.sources import Source as Found
 from engine.ask.trace import Trace
 from engine.models.protocols import Embedder
-from store.catalogue import Catalogue
+from store.catalog import Catalogue
 from store.hits import Hit, Vectors
-from store.records import Chunk, Place, Scope
+from store.types import Chunk, Place, Scope
 
 _COPIES = 3  # named beside a source
 _NEAREST = 50  # as many as a question may read sources

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from prompts import version
 from store.errors import UsageError
-from store.records import Scope
+from store.types import Scope
 
 _QUOTE = "quote-1"  # raised when the same evidence would be quoted in another way
 _MODEL = "model-1"  # raised when the same evidence would be put to a model in another order or form

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from engine.ask.reply import Reply
 from engine.ask.trace import Trace
-from store.records import Scope
+from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence
     from engine.ask.question import Question
-    from store.bank_vectors import QuestionVectors
     from store.hits import Vectors
+    from store.question_index import QuestionVectors
 
 Say = Callable[[str], None]  # is given more of an answer while it is written
 

@@ -2,9 +2,8 @@
 
 import json
 
-from store.ledger import Ledger
-from store.notices import Notice, Notices
-from store.wrong import Wrong
+from store.answers import Notice, Notices, Wrong
+from store.database import Ledger
 
 _LENGTH = 160  # of an answer that is told once more
 

@@ -13,7 +13,7 @@ from typing import Any
 from engine.ask.trace import Trace
 from engine.kv.rotate import Ropes
 from engine.models.protocols import LanguageModel, Sliceable, Unreadable
-from store.kv_match import Match
+from store.kv_index import Match
 from store.kv_store import KvStore
 from store.kv_tree import Node, Root
 

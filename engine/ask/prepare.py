@@ -10,8 +10,8 @@ from engine.ask.begin import Room, begin, enter, look
 from engine.ask.means import Manner, Means
 from engine.ask.reply import Reply
 from engine.ask.trace import Trace
-from store.bank import Bank, Kept, Origin
-from store.ledger import Ledger
+from store.answers import Bank, Kept, Origin
+from store.database import Ledger
 
 
 @dataclass(frozen=True, slots=True)

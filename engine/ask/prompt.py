@@ -11,7 +11,7 @@ from datetime import datetime
 
 from engine.ingest.label import day
 from prompts import prompt
-from store.records import Chunk
+from store.types import Chunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from store.history import Asked, History
-from store.ledger import Ledger
-from store.retrieved import Retrieved
+from store.database import Ledger
+from store.history import History, HistoryEntry, Retrieved
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,7 +38,7 @@ def remember(
     tokens = reply.tokens or {}
     about = (at.timestamp(), text, reply.tier, reply.answer is not None, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
-    asked = Asked(*about, *read, served.key, served.kept, served.stale)
+    asked = HistoryEntry(*about, *read, served.key, served.kept, served.stale)
     chunks = in_prompt(evidence) if evidence else ()
     with ledger.transaction():
         Retrieved(ledger).add(History(ledger).add(asked), chunks)

@@ -17,7 +17,7 @@ from engine.ask.rank import Asked, Row, Weights, scores
 from engine.ask.sources import Scored, Source, join
 from engine.ask.words import FUNCTION_WORDS, words
 from store.hits import Hit, Totals, Vectors
-from store.records import Scope
+from store.types import Scope
 
 
 class Bank(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from engine.ask.words import words
-from store.records import Chunk
+from store.types import Chunk
 
 _PEOPLE = 200  # of one message: lists beyond are no longer about anybody
 _MONTHS = "january february march april may june july august september october november december"

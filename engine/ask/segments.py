@@ -20,7 +20,7 @@ from engine.ask.prompt import (
 )
 from engine.models.protocols import LanguageModel
 from store.errors import PkbError
-from store.records import Chunk
+from store.types import Chunk
 
 Ids = tuple[int, ...]
 

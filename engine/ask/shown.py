@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from store.reading import Reader
-from store.records import Place
+from store.search import Reader
+from store.types import Place
 
 
 def shown(reader: Reader, places: Sequence[Place]) -> list[dict[str, Any]]:

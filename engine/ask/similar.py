@@ -12,13 +12,11 @@ from engine.ask.means import Means
 from engine.ask.question import Question, understand
 from engine.ask.reply import answer_of, is_quote, relocate
 from engine.ask.trace import Trace
-from store.bank import Bank
-from store.ledger import Ledger
-from store.owed import Debt, Owed
-from store.wrong import Wrong
+from store.answers import Bank, Debt, Owed, Wrong
+from store.database import Ledger
 
 if TYPE_CHECKING:
-    from store.bank_vectors import Near
+    from store.question_index import Near
 
 _LOOKED_AT = 8  # of the nearest questions
 _VERIFIED = 2  # of those that the guard lets through

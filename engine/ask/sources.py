@@ -6,7 +6,7 @@ Knows nothing of how the ranks came about.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store.records import Chunk
+from store.types import Chunk
 
 
 @dataclass(frozen=True, slots=True)

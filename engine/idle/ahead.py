@@ -18,7 +18,7 @@ from engine.idle.asking import Asking
 from engine.idle.segment import Path, Segment, costs, is_kept, key_of, subject_of
 from engine.idle.units import Outcome, Unit, in_order
 from engine.kv.pieces import in_blocks
-from store.bank import Kept as Entry
+from store.answers import Kept as Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from engine.ask.begin import Room, begin, key_of, look
 from engine.ask.exact import scope_of
 from engine.ask.means import Manner, Means
 from engine.ask.prepare import Prepared, prepare
-from store.bank import Kept
-from store.ledger import Ledger
-from store.unready import Mine
+from store.answers import Kept, Mine
+from store.database import Ledger
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence

@@ -8,8 +8,7 @@ from functools import partial
 
 from engine.idle.asking import Asking, worth
 from engine.idle.units import Outcome, Unit, by_rate
-from store.bank import Bank, Kept
-from store.unready import typical_s, undecoded
+from store.answers import Bank, Kept, typical_s, undecoded
 
 MOST = 500  # entries looked at in a night
 _GUESSED_S = 1.0  # an answer, until one was made

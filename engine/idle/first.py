@@ -15,8 +15,8 @@ from engine.idle.ahead import Ahead, as_units
 from engine.idle.segment import Path, Segment, costs, is_kept, key_of
 from engine.idle.units import Kind, Unit
 from engine.kv.pieces import block_of
-from store.kv_peek import Unused
-from store.records import Chunk
+from store.kv_index import Unused
+from store.types import Chunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from engine.idle.asking import Asking
 from engine.idle.learn import WEEKS, shares
 from engine.idle.predict import Prediction, pick
 from engine.idle.units import Outcome, Unit
-from store.foreseen import Foresights
-from store.jobs import Jobs
+from store.jobs import Foresights, Jobs
 
 _PREFIX = "predicted."  # of the small values that say what a view saw last
 _GUESSED_S = 2.0

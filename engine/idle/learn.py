@@ -7,7 +7,7 @@ again after as long.
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
-from store.foreseen import Foreseen
+from store.jobs import Foreseen
 
 WEEK_S = 7 * 86_400.0
 WEEKS = 3.0  # without a question that was asked later, after which a predictor rests

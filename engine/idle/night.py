@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from engine.idle.learn import SPARED
 from engine.idle.units import READING, Kind, NoTime, Outcome, State, Unit
 from store.errors import Locked, PkbError
-from store.jobs import Job, Jobs
-from store.spent import Account, Spent
+from store.jobs import Account, Job, Jobs, Spent
 
 Plan = Callable[[], Sequence[Unit]]
 

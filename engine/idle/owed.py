@@ -13,10 +13,7 @@ from engine.ask.threshold import learnt
 from engine.idle.asking import Asking
 from engine.idle.same import same
 from engine.idle.units import Outcome, Unit, by_rate
-from store.bank import Bank, Kept
-from store.notices import Notice, Notices
-from store.owed import Debt, Owed
-from store.unready import typical_s
+from store.answers import Bank, Debt, Kept, Notice, Notices, Owed, typical_s
 
 MOST = 500  # debts paid in a night
 TAU = "tau"  # the small value of the ledger that holds the learnt threshold

@@ -15,9 +15,8 @@ from engine.ask.means import Manner
 from engine.ask.prepare import prepare
 from engine.idle.asking import Asking
 from engine.idle.units import Kind, Outcome, Unit
-from store.bank import Bank
+from store.answers import Bank, typical_s
 from store.jobs import Job, Jobs
-from store.unready import typical_s
 
 if TYPE_CHECKING:
     from engine.idle.predict import Prediction

@@ -13,7 +13,7 @@ from engine.idle.abstracts import Write
 from engine.idle.questions import parse
 from engine.ingest.label import one_line
 from prompts import prompt
-from store.abstracts import Abstract
+from store.summaries import Abstract
 
 _LINE = 300  # characters of a question that is shown to a model
 

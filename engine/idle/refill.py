@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.idle.segment import Costs, Ids, Path, Segment
-from store.kv_match import path_keys
-from store.kv_peek import Peek
+from store.kv_index import Peek, path_keys
 from store.kv_tree import Root
 
 

@@ -14,10 +14,7 @@ from engine.ask.reply import Reply, relocate
 from engine.idle.asking import Asking, worth
 from engine.idle.same import same
 from engine.idle.units import DONE, Outcome, Unit, by_rate
-from store.bank import Bank, Kept
-from store.hints import Hints
-from store.notices import Notice, Notices
-from store.unready import older, stamp
+from store.answers import Bank, Hints, Kept, Notice, Notices, older, stamp
 
 if TYPE_CHECKING:
     from engine.ask.evidence import Evidence

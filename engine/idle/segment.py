@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.idle.units import Kind
-from store.kv_counts import Tally
-from store.kv_match import path_keys
-from store.kv_peek import Unused
+from store.kv_index import Tally, Unused, path_keys
 from store.kv_tree import Key, Root
 
 if TYPE_CHECKING:

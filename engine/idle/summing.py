@@ -10,8 +10,8 @@ from functools import partial
 
 from engine.idle.abstracts import batches, by_quotes
 from engine.idle.units import Outcome, Unit
-from store.abstracts import Abstract
 from store.hits import Hit
+from store.summaries import Abstract
 
 MOST = 400  # chunks looked at in a night
 _GUESSED_S = 1.0  # a batch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from engine.idle.units import Outcome, Unit
-from store.ledger import Ledger
+from store.database import Ledger
 
 _DAY_S = 86_400.0
 _GUESSED_S = 1.0  # a duty

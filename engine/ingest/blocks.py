@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.catalogue import Problem
-from store.records import Document, FileState, Place, Reading
+from store.catalog import Problem
+from store.types import Document, FileState, Place, Reading
 
 _DOCUMENTS, _CHARS = 20_000, 64_000_000
 _TICK = 200  # files

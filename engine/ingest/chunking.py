@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import groupby
 
 from engine.ingest.label import label, one_line
-from store.records import Chunk, Document, Passage
+from store.types import Chunk, Document, Passage
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # of one word without a blank that count as a word more: addresses, tables, base64

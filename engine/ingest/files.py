@@ -14,7 +14,7 @@ from engine.ingest.limits import Limits, Unreadable
 from engine.ingest.mail import read_mail
 from engine.ingest.mbox import split_mbox, unwrap_emlx
 from engine.ingest.transcripts import read_transcript, sniff
-from store.records import Reading
+from store.types import Reading
 
 __all__ = ["ignorable", "read"]
 

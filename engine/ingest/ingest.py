@@ -17,10 +17,10 @@ from engine.ingest import scan
 from engine.ingest.blocks import Block, blocks
 from engine.ingest.detect import ignorable
 from engine.ingest.limits import Limits
-from store.catalogue import Catalogue, Problem, Root
-from store.knowledge import Knowledge
-from store.ledger import Ledger
-from store.records import FileState
+from store.catalog import Catalogue, Problem, Root
+from store.database import Ledger
+from store.documents import Knowledge
+from store.types import FileState
 
 _COMPACT_EVERY = 20_000  # documents; what is not in the full-text index yet is found by a slow scan
 _REMOVED_AT_ONCE = 500

@@ -8,12 +8,11 @@ from engine.ask.searched import searched
 from engine.ingest import once
 from engine.ingest.blocks import Block
 from engine.ingest.chunking import chunk
-from store import passages
-from store.catalogue import Catalogue
-from store.entry import Entry
-from store.knowledge import Knowledge
-from store.ledger import Ledger
-from store.records import Document, Place
+from store import documents
+from store.catalog import Catalogue
+from store.database import Ledger
+from store.documents import Knowledge
+from store.types import Document, Entry, Place
 
 _COMMIT = 500  # documents: a kill repeats at most these
 _UNDATED = datetime.min.replace(tzinfo=UTC)
@@ -49,7 +48,7 @@ def _collections(catalogue: Catalogue, document: str, places: Sequence[Place]) -
 
 def _entries(ledger: Ledger, batch: Sequence[Document], collections: dict[str, tuple[str, ...]]) -> list[Entry]:
     digests = {document.id: once.digests(document) for document in batch}
-    owners = dict(passages.owners(ledger, (digest for several in digests.values() for digest in several)))
+    owners = dict(documents.owners(ledger, (digest for several in digests.values() for digest in several)))
     for document in batch:
         for digest in once.bodies(document, digests[document.id]):
             owners.setdefault(digest, document.id)

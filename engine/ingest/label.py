@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from store.records import Document
+from store.types import Document
 
 _ROLES = {"quote": "quoted", "forward": "forwarded", "attachment": "attachment", "event": "event"}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

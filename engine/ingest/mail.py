@@ -13,7 +13,7 @@ from engine.ingest.mime import Leaf, Nested, Tree, walk
 from engine.ingest.parts import Part, read_part
 from engine.ingest.quoting import ANSWERED, NEW, PASSED_ON, Quotes, paragraphs, passages_of
 from engine.ingest.sections import Section, sections_of
-from store.records import Document, Passage, Reading, Role
+from store.types import Document, Passage, Reading, Role
 
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
 _IN_PLACE = frozenset(("", "7bit", "8bit", "binary"))

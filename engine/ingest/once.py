@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from engine.ingest.marks import attribution_lines
-from store.records import Document, Passage
+from store.types import Document, Passage
 
 _MARKS = re.compile(r"^[> ]+", re.MULTILINE)
 _ATTRIBUTION = 5  # lines

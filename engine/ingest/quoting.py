@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.ingest import marks, phrases
-from store.records import Passage, Role
+from store.types import Passage, Role
 
 
 @dataclass(frozen=True, slots=True)

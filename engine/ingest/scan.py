@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.records import FileState
+from store.types import FileState
 
 _FOREIGN = {b".git", b".hg", b".svn", b"node_modules", b"__pycache__", b".venv"}
 

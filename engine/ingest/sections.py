@@ -8,7 +8,7 @@ from engine.ingest.events import MOST_EVENTS, event_texts
 from engine.ingest.headers import Headers
 from engine.ingest.mime import Leaf, Nested, Tree
 from engine.ingest.parts import Part
-from store.records import Role
+from store.types import Role
 
 ATTACHMENT_CHARS = 100_000  # of one attachment's text
 _BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"))

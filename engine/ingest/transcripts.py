@@ -18,7 +18,7 @@ from engine.ingest.limits import Limits, Unreadable
 from engine.ingest.subtitles import cues, header_title, is_subtitles
 from engine.ingest.turns import joined, named
 from engine.ingest.whisper import is_whisper, whisper_cues
-from store.records import Document, Passage, Reading
+from store.types import Document, Passage, Reading
 
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
 _ATTENDEES = 50

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from engine.ingest.speakers import speakers_of, split_head
 from engine.ingest.subtitles import Cue
-from store.records import Passage
+from store.types import Passage
 
 TURN, PAUSE = 100, 15.0  # words of a turn that is put together; seconds of silence that end it
 

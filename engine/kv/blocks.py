@@ -21,7 +21,7 @@ from engine.kv.rotate import Ropes
 from engine.models.caches import fill
 from engine.models.protocols import LanguageModel, Unreadable
 from engine.models.tensors import Arrays
-from store.kv_match import Match
+from store.kv_index import Match
 from store.kv_tree import Node
 
 Prefix = tuple[Ids, ...]  # the system segment, or that and a block behind it

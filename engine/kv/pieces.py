@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.ask.prompt import chunk_segment, halved
 from engine.ask.segments import Segments
 from engine.models.protocols import LanguageModel
-from store.records import Chunk
+from store.types import Chunk
 
 
 def in_blocks(model: LanguageModel, segments: Segments) -> Segments:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from store.ledger import Ledger
+from store.database import Ledger
 
 if TYPE_CHECKING:
     from engine.models.blas import Blas

@@ -13,10 +13,10 @@ from time import perf_counter
 
 import numpy as np
 
-from store.bank import Bank, Kept
-from store.bank_vectors import Near, QuestionVectors
+from store.answers import Bank, Kept
+from store.database import Ledger, open_ledger
 from store.hits import Vectors
-from store.ledger import Ledger, open_ledger
+from store.question_index import Near, QuestionVectors
 
 WIDTH, CENTRES, ROUNDS = 384, 1000, 60
 EMBEDDER, SCOPE, WRITER, BUDGET = "bench", "{}", "quote-1/5", 1 << 31

@@ -29,7 +29,7 @@ from engine.ask.trace import Trace
 from engine.bench import copied, questions
 from engine.kv.pieces import in_blocks
 from store.kv_tree import root_of
-from store.records import Scope
+from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.models.mlx import Mlx

@@ -27,8 +27,8 @@ from engine.ask.means import Answered
 from engine.idle.units import Kind
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
-from store.kv_counts import KvCounts
-from store.spent import Spent
+from store.jobs import Spent
+from store.kv_index import KvCounts
 from tests.bench.corpus import User
 from tests.bench.forced import force
 from tests.bench.forced import model as random_model

@@ -16,11 +16,10 @@ from typing import Any
 from engine.ask.prefill import Ids, Kept, Reading, keep, prefill
 from engine.ask.trace import Trace
 from engine.models.mlx import Mlx
-from store.eviction import scores
-from store.kv_room import Limits
+from store.database import Ledger, open_ledger
+from store.kv_budget import Limits, scores
 from store.kv_store import KvStore
 from store.kv_tree import Root, root_of
-from store.ledger import Ledger, open_ledger
 from tests.store.kv_kit import WEIGHTS
 
 

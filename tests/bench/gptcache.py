@@ -34,11 +34,11 @@ from engine.ask.similar import Rules, Similar
 from engine.ask.trace import Trace
 from engine.ask.write import quotable, write
 from engine.models.minilm import MiniLM
-from store.bank import Bank
-from store.bank_vectors import QuestionVectors
+from store.answers import Bank
+from store.database import open_ledger
 from store.hits import Vectors
-from store.ledger import open_ledger
-from store.records import Scope
+from store.question_index import QuestionVectors
+from store.types import Scope
 from tests.bench.hits import LEAST, NOW, SETS, Case, K, paired, rows
 from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load

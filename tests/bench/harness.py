@@ -28,7 +28,8 @@ from engine.ask.exact import normalise
 from engine.ask.means import Manner
 from engine.ask.trace import Trace
 from engine.models.mlx import Mlx
-from tests.bench.corpora import CORPORA, User, users
+from tests.bench.corpora import CORPORA, users
+from tests.bench.corpus import User
 from tests.bench.forced import force
 from tests.bench.forced import model as random_model
 from tests.bench.homes import pkb

@@ -26,7 +26,7 @@ from engine.ask.retrieve import Retrieval, retrieve
 from engine.ask.verify import unsupported
 from engine.models.minilm import MiniLM
 from store.hits import Vectors
-from store.records import Scope
+from store.types import Scope
 from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load
 

@@ -17,9 +17,9 @@ from engine.ask.exact import normalise
 from engine.ask.means import Answered, Manner
 from engine.ask.reply import STAGES
 from engine.ask.trace import Trace
-from store.bank import Bank
-from store.kv_counts import KvCounts
-from tests.bench.corpora import Query, User, same
+from store.answers import Bank
+from store.kv_index import KvCounts
+from tests.bench.corpus import Query, User, same
 from tests.bench.living import NOW, Life, added
 from tests.bench.metrics import terms
 from tests.bench.policies import Policy

@@ -27,8 +27,7 @@ from engine.idle.predict import pick
 from engine.idle.predict_quote import from_forms
 from engine.idle.units import Kind
 from engine.settings import Experiment
-from store.jobs import Jobs
-from store.spent import Account, Spent
+from store.jobs import Account, Jobs, Spent
 from tests.bench.homes import environment, opened, pkb
 from tests.bench.nights import rows
 

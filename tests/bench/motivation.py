@@ -22,7 +22,8 @@ from engine.ask.segments import candidates
 from engine.ask.trace import Trace
 from store.hits import Vectors
 from tests.bench import overlap
-from tests.bench.corpora import CORPORA, Query, User, same, users
+from tests.bench.corpora import CORPORA, users
+from tests.bench.corpus import Query, User, same
 from tests.bench.homes import opened, pkb
 from tests.bench.living import DATA, NOW
 

@@ -21,7 +21,7 @@ from engine.ingest.files import read
 from engine.ingest.limits import Limits
 from engine.models.protocols import Embedder
 from store.hits import Hit, Vectors
-from store.records import Scope
+from store.types import Scope
 from tests.bench.retrieval import kept
 from tests.engine.ask.bank import Item, MemoryBank, embedded
 from tests.engine.ask.bank import hits as hits_of

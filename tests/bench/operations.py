@@ -25,10 +25,10 @@ from engine.ask.question import understand
 from engine.ask.trace import Trace
 from engine.ask.verify import unsupported
 from engine.ask.write import quotable, write
-from store.bank import Bank
-from store.bank_vectors import QuestionVectors
+from store.answers import Bank
 from store.hits import Vectors
 from store.kv_tree import root_of
+from store.question_index import QuestionVectors
 from store.tables import Tables
 from tests.bench import bank
 from tests.bench.corpora import users

@@ -24,11 +24,10 @@ from engine.ask.trace import Trace
 from engine.models import runtime
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from store.eviction import scores
-from store.kv_room import Limits
+from store.database import open_ledger
+from store.kv_budget import Limits, scores
 from store.kv_store import KvStore
 from store.kv_tree import root_of
-from store.ledger import open_ledger
 from tests.bench.desk import ROOM, Desk, afresh
 from tests.bench.living import DATA, NANO
 from tests.bench.reuse import QUESTION, SYSTEM, prompt

@@ -18,16 +18,18 @@ from statistics import fmean
 from time import process_time
 from typing import Any
 
+from engine.ask.candidates import Read
 from engine.ask.question import Question, understand
-from engine.ask.quote import Quote, QuoteSettings, Read, quote, wanted
+from engine.ask.quote import Quote, QuoteSettings, quote, wanted
 from engine.ask.retrieve import Retrieval, bm25, retrieve
 from engine.ask.sentences import sentences
 from engine.ask.words import words
 from engine.ingest.chunking import chunk
-from engine.ingest.files import ignorable, read
+from engine.ingest.detect import ignorable
+from engine.ingest.files import read
 from engine.ingest.limits import Limits
 from store.hits import Hit
-from store.records import Scope
+from store.types import Scope
 from tests.bench.metrics import exact, f1, rouge_l, terms
 from tests.engine.ask.bank import Item, MemoryBank, hits
 

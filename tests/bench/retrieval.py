@@ -27,7 +27,7 @@ from engine.ingest.limits import Limits
 from engine.models.minilm import MiniLM
 from engine.models.protocols import Embedder
 from store.hits import Vectors
-from store.records import Chunk, Scope
+from store.types import Chunk, Scope
 from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
 
 Listed = tuple[str, int, int]  # path, first and last line

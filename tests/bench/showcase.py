@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.ask.reply import Reply
-from store.spent import Spent
+from store.jobs import Spent
 from tests.bench.living import NANO, USERS, Life, added, prepared
 
 QUESTIONS, FORESEEN = 10, 5

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.corpora import CORPORA, Query, question, same, users
-from tests.bench.corpus import safe, settled, words
+from tests.bench.corpora import CORPORA, question, users
+from tests.bench.corpus import Query, safe, same, settled, words
 
 DOCUMENT, OTHER, NONE = frozenset(("docs/a.txt",)), frozenset(("docs/b.txt",)), frozenset[str]()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.bench import harness
-from tests.bench.corpora import Query, User
+from tests.bench.corpus import Query, User
 from tests.bench.forced import learnt
 from tests.bench.lines import Work, bears
 from tests.bench.policies import POLICIES

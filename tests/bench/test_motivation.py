@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from store.hits import Vectors
-from tests.bench.corpora import Query, User
+from tests.bench.corpus import Query, User
 from tests.bench.motivation import (
     TITLES,
     Asked,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from engine.ask.prompt import Shown
 from engine.ask.segments import chunk_ids, system_ids
-from store.kv_match import path_keys
+from store.kv_index import path_keys
 from store.kv_tree import Key, root_of
-from store.records import Chunk
+from store.types import Chunk
 from tests.bench.orders import along_what_is_kept, by_relevance
 from tests.engine.ask.parrot import Parrot
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.ingest.files import read
 from engine.ingest.limits import Limits
-from store.records import Document
+from store.types import Document
 from tests.bench import synthetic
 from tests.bench.corpus import Query, User, same
 from tests.bench.synthetic import QUESTIONS, SHARES, TOLD, Asker, world

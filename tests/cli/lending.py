@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.app import run
-from store.ledger import Ledger, open_ledger
+from store.database import Ledger, open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.test_freshness import write
 from tests.demo import environment

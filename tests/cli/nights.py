@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from cli.session import Session
-from store.abstracts import Abstracts
+from store.database import open_ledger
 from store.jobs import Job, Jobs
-from store.ledger import open_ledger
+from store.summaries import Abstracts
 from tests.demo import environment
 
 _THINGS = ("tent", "piano", "ladder", "kettle", "banner", "trailer", "projector", "drum", "sewing machine", "canoe")

@@ -20,7 +20,7 @@ from cli.daemon.request import request
 from cli.session import Session
 from engine.ask.means import Manner
 from store.home import Home, locate
-from store.lease import Lease
+from store.locks import Lease
 
 TICKET = "How much is a ticket for the summer concert?"
 NET_S = 120.0  # within which anything happens, on however busy a machine

@@ -15,8 +15,8 @@ from filelock import FileLock
 
 from cli.session import session
 from engine.bench import FOLDER, Spread, copied, measure, questions, spread
-from store.history import Asked, History
-from store.ledger import open_ledger
+from store.database import open_ledger
+from store.history import History, HistoryEntry
 from tests.cli.conftest import Pkb
 from tests.demo import NANO
 
@@ -152,7 +152,7 @@ def test_the_latest_questions_come_once_each_oldest_first(tmp_path: Path) -> Non
     ledger = open_ledger(tmp_path / "ledger.db", create=True)
     history = History(ledger)
     for at, question in enumerate(("When?", "Who?", "Where?", "who")):
-        history.add(Asked(float(at), question, "full", True, 1.0, 0.0, key=question.encode()))
+        history.add(HistoryEntry(float(at), question, "full", True, 1.0, 0.0, key=question.encode()))
     assert questions(ledger, 2) == ["Where?", "who"]
     assert questions(ledger, 9) == ["When?", "Where?", "who"]
     ledger.close()

@@ -17,10 +17,9 @@ from engine.idle.night import Limits, Night, World
 from engine.idle.units import NoTime
 from engine.models.loading import load
 from engine.models.mlx import Mlx
-from store.bank import Bank
-from store.jobs import Job, Jobs
-from store.ledger import Ledger
-from store.spent import Account
+from store.answers import Bank
+from store.database import Ledger
+from store.jobs import Account, Job, Jobs
 from tests.demo import NANO, environment
 
 QUESTION = "How much is a ticket for the summer concert?"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from store.hints import Hints
-from store.ledger import open_ledger
+from store.answers import Hints
+from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.test_freshness import QUESTION, write
 

@@ -19,8 +19,8 @@ import pytest
 from cli.app import run
 from cli.foresight import embedded, little_asked, quiet
 from cli.session import Session
+from store.database import open_ledger
 from store.jobs import Job, Jobs
-from store.ledger import open_ledger
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment

@@ -7,8 +7,7 @@ import pytest
 
 from engine.ask.guard import refuse
 from engine.ask.question import understand
-from store.bank import Bank
-from store.owed import Owed
+from store.answers import Bank, Owed
 from tests.cli.conftest import Pkb
 from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, lent, miss, note, put
 from tests.cli.test_freshness import write

@@ -22,8 +22,7 @@ from cli.daemon.link import lock_of, record_of
 from cli.daemon.starting import let_go
 from cli.daemon.wire import encode
 from engine.ask.means import Manner
-from store.lease import Lease
-from store.locks import Locks
+from store.locks import Lease, Locks
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, served, wait
 from tests.demo import NANO, environment

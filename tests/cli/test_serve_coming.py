@@ -14,7 +14,7 @@ import pytest
 from cli.daemon.desk import Desk
 from cli.daemon.link import Lost
 from cli.daemon.starting import TRIES
-from store.lease import Lease
+from store.locks import Lease
 from tests.cli.serving import Served, wait
 from tests.demo import NANO
 

@@ -16,7 +16,7 @@ from engine.ask.means import Manner
 from engine.models.loading import load
 from engine.models.mlx import Mlx
 from store.errors import Locked
-from store.lease import Lease
+from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait
 from tests.demo import NANO, WORDS, environment
 

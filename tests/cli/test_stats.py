@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.reuse import tensors
-from store.kv_counts import KvCounts
-from store.ledger import open_ledger
+from store.database import open_ledger
+from store.kv_index import KvCounts
 from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment
 

@@ -15,7 +15,7 @@ from engine.ask.means import Answered, Manner
 from engine.ask.reply import Reply, Source
 from engine.ask.trace import Step, Trace
 from engine.settings import Settings, keys
-from store.records import Scope
+from store.types import Scope
 
 TEXT = some.text() | some.just("\udcff of a file name")
 VALUES = some.recursive(

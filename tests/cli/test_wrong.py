@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from store.owed import Owed
+from store.answers import Owed
 from tests.cli.conftest import Pkb
 from tests.cli.lending import ANSWER, LIKE, QUESTION, ask, bank, ledger, lent, miss
 from tests.cli.test_freshness import write

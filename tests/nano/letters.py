@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from engine.ingest.label import label
-from store.records import Chunk, Document
+from store.types import Chunk, Document
 from tests.nano import names
 from tests.nano.entities import Person
 from tests.nano.facts import Fact

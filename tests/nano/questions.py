@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from store.records import Chunk
+from store.types import Chunk
 from tests.nano.facts import LASTING, VERB, Fact
 from tests.nano.grammar import chosen, filled, slots
 from tests.nano.world import World

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from engine.ask.prompt import chunk_segment, question_segment, system_segment
-from store.records import Chunk
+from store.types import Chunk
 from tests.nano.letters import Letter, invitation, mail, meeting, signature, subject
 from tests.nano.pool import Pool
 from tests.nano.questions import Asked, questions

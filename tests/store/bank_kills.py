@@ -11,10 +11,8 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
-from store.bank import Bank, State
-from store.hints import Hints
-from store.ledger import open_ledger
-from store.owed import Debt, Owed
+from store.answers import Bank, Debt, Hints, Owed, State
+from store.database import open_ledger
 from tests.store.bank_kit import EMBEDDER, by_hand, direction, entry, vectors
 from tests.store.kv_kit import PROJECT
 

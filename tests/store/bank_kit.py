@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from store.bank import Bank, Kept, State
-from store.bank_vectors import QuestionVectors
+from store.answers import Bank, Kept, State
+from store.database import Ledger
 from store.hits import Vectors
-from store.ledger import Ledger
+from store.question_index import QuestionVectors
 
 WIDTH, EMBEDDER, BUDGET, LEAST = 8, "embedder-1", 1 << 20, 0.85
 

@@ -12,17 +12,16 @@ from zlib import crc32
 
 import numpy as np
 
-from store.catalogue import Catalogue
-from store.entry import Entry
+from store.catalog import Catalogue
+from store.database import Ledger, open_ledger
+from store.documents import Knowledge
 from store.hits import Vectors
 from store.home import Home
 from store.integrity import Finding, examine
-from store.knowledge import Knowledge
-from store.ledger import Ledger, open_ledger
 from store.locks import Locks
-from store.reading import Reader
-from store.records import Chunk, Document, FileState, Place
+from store.search import Reader
 from store.tables import Row, Tables
+from store.types import Chunk, Document, Entry, FileState, Place
 from store.vectors import VectorStore
 
 

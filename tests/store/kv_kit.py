@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import overload
 
-from store.eviction import Score, Weights, scores
+from store.database import Ledger, open_ledger
+from store.kv_budget import Limits, Score, Weights, scores, size_on_disk
 from store.kv_files import Tensor
-from store.kv_room import Limits, size_on_disk
 from store.kv_store import KvStore
 from store.kv_tree import Node, Root, root_of
-from store.ledger import Ledger, open_ledger
 
 SUB_STEP = 4
 PARTS = {"model": "nano", "adapter": "none", "dtype": "F32"}

@@ -11,11 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.bank import Bank, Kept, State
-from store.hints import Hints
-from store.ledger import Ledger, open_ledger
-from store.notices import Notice, Notices
-from store.owed import Debt, Owed
+from store.answers import Bank, Debt, Hints, Kept, Notice, Notices, Owed, State
+from store.database import Ledger, open_ledger
 
 
 def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> Kept:

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.bank import Bank, State
-from store.bank_vectors import QuestionVectors
-from store.hints import Hints
-from store.ledger import open_ledger
-from store.owed import Debt, Owed
+from store.answers import Bank, Debt, Hints, Owed, State
+from store.database import open_ledger
+from store.question_index import QuestionVectors
 from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
 
 KEYS = ("a", "b", "c", "d", "e")

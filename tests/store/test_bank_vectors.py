@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store.bank import Bank, State
-from store.bank_vectors import Near, QuestionVectors
-from store.ledger import Ledger, open_ledger
-from store.pending import table_of
+from store.answers import Bank, State
+from store.database import Ledger, open_ledger
+from store.question_index import Near, QuestionVectors
+from store.vectors import table_of
 from tests.store.bank_kit import BUDGET, EMBEDDER, WIDTH, direction, entry, keep, names, vectors
 
 

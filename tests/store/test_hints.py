@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept
-from store.hints import Hints
-from store.ledger import Ledger, open_ledger
-from store.wrong import Wrong
+from store.answers import Bank, Hints, Kept, Wrong
+from store.database import Ledger, open_ledger
 
 ENTRY = Kept("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 1.0, 1.0)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.history import KEPT, Asked, History
-from store.ledger import Ledger, open_ledger
+from store.database import Ledger, open_ledger
+from store.history import KEPT, History, HistoryEntry
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def test_tiers_come_with_their_counts_and_medians(ledger: Ledger) -> None:
     history = History(ledger)
     for tier, answered, ms in (("full", True, 30.0), ("full", False, 10.0), ("full", True, 20.0), ("exact", True, 1.0)):
-        history.add(Asked(1.0, "when?", tier, answered, ms, 5.0))
+        history.add(HistoryEntry(1.0, "when?", tier, answered, ms, 5.0))
     found = [(t.tier, t.questions, t.answered, t.median_ms, t.saved_ms) for t in history.by_tier()]
     assert found == [("full", 3, 2, 20.0, 15.0), ("exact", 1, 1, 1.0, 5.0)]
 
@@ -27,7 +27,7 @@ def test_tiers_come_with_their_counts_and_medians(ledger: Ledger) -> None:
 def test_what_a_model_read_for_is_counted_apart_from_what_was_quoted(ledger: Ledger) -> None:
     history = History(ledger)
     for ms, prompt in ((10.0, None), (9000.0, 700), (8000.0, 600), (20.0, None), (30.0, None)):
-        history.add(Asked(1.0, "when?", "full", True, ms, 0.0, prompt, prompt and 0))
+        history.add(HistoryEntry(1.0, "when?", "full", True, ms, 0.0, prompt, prompt and 0))
     found = [(t.tier, t.read, t.questions, t.median_ms) for t in history.by_tier()]
     assert found == [("full", False, 3, 20.0), ("full", True, 2, 8000.0)]
 
@@ -36,7 +36,7 @@ def test_only_the_newest_questions_are_kept(ledger: Ledger) -> None:
     history = History(ledger)
     with ledger.transaction():
         for number in range(KEPT + 3):
-            history.add(Asked(float(number), "when?", "full", True, 1.0, 0.0))
+            history.add(HistoryEntry(float(number), "when?", "full", True, 1.0, 0.0))
     oldest, count = ledger.rows.execute("SELECT min(at), count(*) FROM asked").fetchone()
     assert (oldest, count) == (3.0, KEPT)
 
@@ -44,7 +44,7 @@ def test_only_the_newest_questions_are_kept(ledger: Ledger) -> None:
 def test_prompts_are_counted_where_a_model_read_one(ledger: Ledger) -> None:
     history = History(ledger)
     for prompt, reused in ((300, 0), (None, None), (400, 250), (100, 50)):
-        history.add(Asked(1.0, "when?", "full", True, 1.0, 0.0, prompt, reused))
+        history.add(HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, prompt, reused))
     found = history.prompts()
     assert (found.questions, found.with_reuse, found.tokens, found.reused) == (3, 2, 800, 300)
 
@@ -58,5 +58,5 @@ def test_the_most_that_was_reused_is_of_the_last_questions(ledger: Ledger) -> No
     history = History(ledger)
     assert history.most_reused(3) == 0
     for reused in (900, 250, None, 300):
-        history.add(Asked(1.0, "when?", "full", True, 1.0, 0.0, 1000, reused))
+        history.add(HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, 1000, reused))
     assert [history.most_reused(limit) for limit in (1, 3, 4)] == [300, 300, 900]

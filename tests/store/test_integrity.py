@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from store.abstracts import Abstract, Abstracts
+from store.database import Ledger
 from store.integrity import examine, repair
-from store.ledger import Ledger
+from store.summaries import Abstract, Abstracts
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Killed, Opened, entry
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.database import open_ledger
 from store.jobs import MOST_ATTEMPTS, Job, Jobs
-from store.ledger import open_ledger
 
 WEEK = 7 * 86_400.0
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.entry import Entry
-from store.filters import among
+from store.tables import among
+from store.types import Entry
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from store.eviction import scores
+from store.database import Ledger
 from store.integrity import examine, repair
-from store.kv_files import Tensor, write
-from store.kv_header import Header
-from store.kv_room import Limits
+from store.kv_budget import Limits, scores
+from store.kv_files import Header, Tensor, write
 from store.kv_store import KvStore
 from store.kv_tree import Node, first_key, pack
-from store.ledger import Ledger
 from tests.store.kit import Opened
 from tests.store.kv_kit import PLENTY, ROOT, SUB_STEP, WEIGHTS, A, B, C, Interrupted, Kept, tensors
 

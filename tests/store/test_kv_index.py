@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store import kv_counts
-from store.kv_counts import KvCounts, Tally
+from store import kv_index
+from store.database import MIGRATIONS, Ledger, open_ledger
 from store.kv_files import Identity
-from store.kv_index import KvIndex
-from store.kv_owner import Owner, is_alive, sweep
+from store.kv_folder import Owner, is_alive, sweep
+from store.kv_index import KvCounts, KvIndex, Tally
 from store.kv_tree import Node, child_key
-from store.ledger import Ledger, open_ledger
-from store.schema import MIGRATIONS
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
 FILE = Identity(1, 2, 3, 4)
@@ -185,7 +183,7 @@ def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
 
 
 def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_counts, "GHOSTS", 2)
+    monkeypatch.setattr(kv_index, "GHOSTS", 2)
     for n in range(4):
         counts.bury([replace(node(n))], float(n))
     for n in range(4):
@@ -212,7 +210,7 @@ def test_two_holders_in_one_process_are_two(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) -> None:
     code = """if True:
         import sys, pathlib
-        from store.kv_owner import Owner
+        from store.kv_folder import Owner
         print(Owner(pathlib.Path(sys.argv[1])).name, flush=True)
         sys.stdin.read()"""
     with run_python(code, str(tmp_path)) as process:

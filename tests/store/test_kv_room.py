@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_index import KvIndex
-from store.kv_owner import Owner
-from store.kv_peek import Unused
-from store.kv_room import size_on_disk
+from store.jobs import Account
+from store.kv_budget import size_on_disk
+from store.kv_folder import Owner
+from store.kv_index import KvIndex, Unused
 from store.kv_tree import Node
-from store.spent import Account
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors

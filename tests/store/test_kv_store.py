@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_counts import Tally
+from store.kv_index import Tally
 from store.kv_tree import root_of, shared
 from tests.store.kv_kit import PARTS, ROOT, SUB_STEP, A, B, C, Kept, tensors
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from store.database import MIGRATIONS, Ledger, open_ledger, path_key
 from store.errors import NoStore, PkbError
-from store.ledger import Ledger, open_ledger, path_key
-from store.schema import MIGRATIONS
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_folder_in_the_ledgers_place_is_not_called_damage(tmp_path: Path) -> N
 _OPEN = """
 import sys, time
 from pathlib import Path
-from store.ledger import open_ledger
+from store.database import open_ledger
 time.sleep(max(0, float(sys.argv[2]) - time.time()))
 open_ledger(Path(sys.argv[1]), create=True).rows.execute("SELECT count(*) FROM answers")
 """

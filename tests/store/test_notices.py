@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept
-from store.ledger import Ledger, open_ledger
-from store.notices import Notice, Notices
+from store.answers import Bank, Kept, Notice, Notices
+from store.database import Ledger, open_ledger
 
 ENTRY = Kept("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 1.0, 1.0)
 CHANGED = Notice(b"a", "changed", "Friday", "Monday", '{"title": "Moved"}', 5.0)

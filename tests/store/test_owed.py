@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept
-from store.ledger import Ledger, open_ledger
-from store.owed import Debt, Owed
+from store.answers import Bank, Debt, Kept, Owed
+from store.database import Ledger, open_ledger
 
 ENTRY = Kept("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 1.0, 1.0)
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept
-from store.history import Asked, History
-from store.ledger import Ledger, open_ledger
-from store.past import Past, latest, past
+from store.answers import Bank, Kept
+from store.database import Ledger, open_ledger
+from store.history import History, HistoryEntry, Past, latest, past
 
 ANSWER = Kept("when?", "all", "model-1/5", None, "{}", (), 1, "full", 1.0, 1.0)
 
@@ -18,7 +17,7 @@ def ledger(tmp_path: Path) -> Ledger:
     """Give a ledger in which three questions were asked, one of them twice."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     for at, question in enumerate(("when?", "who?", "when?", "where?")):
-        History(found).add(Asked(float(at), question, "full", True, 1.0, 0.0, key=b"k"))
+        History(found).add(HistoryEntry(float(at), question, "full", True, 1.0, 0.0, key=b"k"))
     return found
 
 
@@ -50,5 +49,5 @@ def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) ->
 
 
 def test_what_was_asked_past_the_bank_is_left_out(ledger: Ledger) -> None:
-    History(ledger).add(Asked(1.0, "and where?", "full", True, 1.0, 0.0))
+    History(ledger).add(HistoryEntry(1.0, "and where?", "full", True, 1.0, 0.0))
     assert {one.question for one in past(ledger, "", 9)} == {"when?", "who?", "where?"} == set(latest(ledger, 9))

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.history import KEPT, Asked, History
-from store.ledger import Ledger, open_ledger
-from store.retrieved import Retrieved
+from store.database import Ledger, open_ledger
+from store.history import KEPT, History, HistoryEntry, Retrieved
 
-ASKED = Asked(1.0, "when?", "full", True, 1.0, 0.0)
+ASKED = HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0)
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept
-from store.history import Asked, History
-from store.ledger import Ledger, open_ledger
-from store.retrieved import Retrieved
-from store.schema import MIGRATIONS
+from store.answers import Bank, Kept
+from store.database import MIGRATIONS, Ledger, open_ledger
+from store.history import History, HistoryEntry, Retrieved
 
 
 def make(path: Path, version: int) -> None:
@@ -68,6 +66,6 @@ def test_questions_asked_before_tokens_were_counted_stay(tmp_path: Path) -> None
     with closing(open_ledger(tmp_path / "old.db")) as ledger:
         history = History(ledger)
         assert history.prompts().questions == 0
-        assert history.add(Asked(2.0, "when?", "prefix", True, 10.0, 0.0, 300, 200)) == 8
+        assert history.add(HistoryEntry(2.0, "when?", "prefix", True, 10.0, 0.0, 300, 200)) == 8
         assert [(t.tier, t.questions) for t in history.by_tier()] == [("full", 1), ("prefix", 1)]
         assert Retrieved(ledger).lists(10) == []

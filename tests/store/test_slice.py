@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from store.home import Home, locate
-from store.slice import check_slice
+from store.integrity import check_slice
 from tests.store.kv_kit import A, B, C, Kept
 
 

@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from store.bank import Bank, Kept, Origin
-from store.foreseen import Foreseen, Foresights
-from store.ledger import Ledger, open_ledger
-from store.rest import rest, rests
-from store.spent import Account, Paid, Spent
-from store.unready import Mine, older, stamp, typical_s, undecoded, wanted
+from store.answers import Bank, Kept, Mine, Origin, older, stamp, typical_s, undecoded, wanted
+from store.database import Ledger, open_ledger
+from store.jobs import Account, Foreseen, Foresights, Paid, Spent, rest, rests
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 

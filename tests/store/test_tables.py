@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.ask.words import words
 from store.hits import Hit
-from store.records import Scope
+from store.types import Scope
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Opened, entry, home_in
 
@@ -152,7 +152,7 @@ def test_totals_count_what_has_a_vector(people: Opened) -> None:
 _READ = """
 import sys
 from pathlib import Path
-from store.records import Scope
+from store.types import Scope
 from tests.store.kit import Opened, home_in
 opened = Opened(home_in(Path(sys.argv[1])))
 print("open", flush=True)
@@ -182,7 +182,7 @@ def test_another_process_sees_a_commit_at_once(open_home: Open, tmp_path: Path) 
 _SEARCH = """
 import sys
 from pathlib import Path
-from store.records import Scope
+from store.types import Scope
 from tests.store.kit import HashEmbedder, Opened, home_in
 opened = Opened(home_in(Path(sys.argv[1])))
 vector = HashEmbedder().embed(["red"])[0]

@@ -5,9 +5,9 @@ from itertools import permutations
 
 import pytest
 
-from store.ledger import Ledger
-from store.records import Document
-from store.threads import members
+from store.database import Ledger
+from store.documents import members
+from store.types import Document
 from tests.store.kit import Opened, document, entry
 
 

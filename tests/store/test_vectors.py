@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from store.records import Scope
+from store.types import Scope
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.ask.searched import searched
 from store.hits import Hit, Totals, Vectors
-from store.records import Chunk, Document, Scope
+from store.types import Chunk, Document, Scope
 
 
 class MemoryBank:

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from engine.ask.prefill import Kept, Prefilled, Reading, keep, prefill
 from engine.ask.trace import Trace
 from engine.models.mlx import Mlx
-from store.eviction import scores
-from store.kv_room import Limits
+from store.database import Ledger, open_ledger
+from store.kv_budget import Limits, scores
 from store.kv_store import KvStore
 from store.kv_tree import root_of
-from store.ledger import Ledger, open_ledger
 from tests.store.kv_kit import PLENTY, WEIGHTS
 
 SUB_STEP = 64

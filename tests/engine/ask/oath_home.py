@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from store.eviction import scores
+from store.database import Ledger, open_ledger
 from store.home import Home
-from store.kv_room import Limits, size_on_disk
+from store.kv_budget import Limits, scores, size_on_disk
 from store.kv_store import KvStore
 from store.kv_tree import root_of
-from store.ledger import Ledger, open_ledger
 from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
 
 SUB_STEP = 64

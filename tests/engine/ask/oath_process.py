@@ -25,7 +25,7 @@ from engine.ask.trace import Trace
 from engine.models.loading import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
-from store.ledger import Ledger
+from store.database import Ledger
 from tests.engine.ask.oath_home import ROOT, SUB_STEP, open_store
 from tests.engine.models.shapes import KINDS, make
 

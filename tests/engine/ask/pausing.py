@@ -13,11 +13,11 @@ from engine.ask.evidence import Evidence
 from engine.ask.means import Answered, Manner, Means, Say, Written
 from engine.ask.question import Question
 from engine.ask.trace import Trace
+from store.database import Ledger
 from store.hits import Hit, Vectors
-from store.ledger import Ledger
-from store.reading import Reader
-from store.records import Scope
+from store.search import Reader
 from store.tables import Row, Tables
+from store.types import Scope
 from tests.engine.ask.small_home import SmallHome
 
 Hook = Callable[[], None]

@@ -15,10 +15,10 @@ from engine.ask.means import Answered, Manner, Means
 from engine.ask.similar import Rules
 from engine.ask.words import words
 from engine.ingest.ingest import Ingest
-from store.catalogue import Root
+from store.catalog import Root
+from store.database import open_ledger
 from store.hits import Vectors
-from store.ledger import open_ledger
-from store.records import Scope
+from store.types import Scope
 from tests.store.kit import HashEmbedder
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)

@@ -14,14 +14,12 @@ from engine.ask.means import Answered, Manner, Means, Say, Written
 from engine.ask.question import Question
 from engine.ask.reply import Reply
 from engine.ask.trace import Trace
-from store.bank import Bank
+from store.answers import Bank, Notice, Notices, Wrong
+from store.database import Ledger, open_ledger
 from store.errors import UsageError
 from store.history import History
 from store.hits import Vectors
-from store.ledger import Ledger, open_ledger
-from store.notices import Notice, Notices
-from store.records import Scope
-from store.wrong import Wrong
+from store.types import Scope
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION = "When is the concert?"

@@ -20,10 +20,9 @@ from engine.ask.exact import key, normalise
 from engine.ask.means import Answered, Manner
 from engine.ask.prepare import prepare
 from engine.ask.reply import Reply, answer_of
-from store.bank import Bank
+from store.answers import Bank, Wrong
 from store.errors import UsageError
-from store.records import Scope
-from store.wrong import Wrong
+from store.types import Scope
 from tests.engine.ask.pausing import slow, stepping
 from tests.engine.ask.small_home import RULES, SmallHome, anew, ingest
 from tests.store.kit import Fuse, Killed

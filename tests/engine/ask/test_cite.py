@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from engine.ask.cite import cite
 from engine.ask.evidence import Read
 from engine.ask.parse import Said
-from store.records import Chunk
+from store.types import Chunk
 
 QUESTION = "When is the rehearsal?"
 

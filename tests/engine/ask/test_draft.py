@@ -9,7 +9,7 @@ from engine.ask.evidence import Evidence, Read
 from engine.ask.question import understand
 from engine.ask.segments import fit
 from engine.models.drafts import Drafts
-from store.records import Chunk
+from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
 
 WHAT = "What is Ben's email address?"

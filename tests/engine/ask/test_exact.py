@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.ask.exact import key, normalise
 from store.errors import UsageError
-from store.records import Scope
+from store.types import Scope
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 

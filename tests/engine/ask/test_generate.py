@@ -13,7 +13,7 @@ from engine.ask.reply import Reply, Source
 from engine.ask.trace import Trace
 from engine.models.protocols import Frame
 from store.errors import PkbError
-from store.records import Chunk
+from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)

@@ -9,10 +9,9 @@ from cli.session import Session
 from engine.ask.means import Manner
 from engine.ask.prepare import Prepared, prepare
 from engine.ask.reply import answer_of
-from store.bank import Bank, Origin
+from store.answers import Bank, Origin, Owed
 from store.errors import UsageError
 from store.history import History
-from store.owed import Owed
 from tests.engine.ask.small_home import NOW, SmallHome, apart, ask, ingest
 
 QUESTION, LIKE = "Which colour has the tandem of the museum?", "Which colour does the tandem of the museum have?"

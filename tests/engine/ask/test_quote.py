@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.ask.candidates import Read
 from engine.ask.question import understand
-from engine.ask.quote import Quote, QuoteSettings, Read, quote, wanted
+from engine.ask.quote import Quote, QuoteSettings, quote, wanted
 from tests.bench.quoting import ask, best_sentence, judged, load
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from engine.ask.candidates import Read
 from engine.ask.question import understand
-from engine.ask.quote import Quote, Read, quote
+from engine.ask.quote import Quote, quote
 
 NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
 OLD = Read("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0, 0)

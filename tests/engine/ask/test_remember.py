@@ -13,10 +13,9 @@ from engine.ask.evidence import Evidence, Read
 from engine.ask.prompt import Shown, in_document_order
 from engine.ask.remember import Served, in_prompt, remember
 from engine.ask.reply import Reply
-from store.history import History
-from store.ledger import Ledger, open_ledger
-from store.records import Chunk
-from store.retrieved import Retrieved
+from store.database import Ledger, open_ledger
+from store.history import History, Retrieved
+from store.types import Chunk
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 reads = st.lists(

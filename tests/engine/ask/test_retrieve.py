@@ -22,7 +22,7 @@ from engine.ingest.chunking import chunk
 from engine.ingest.limits import Limits
 from engine.ingest.transcripts import read_transcript
 from store.hits import Vectors
-from store.records import Document, Passage, Scope
+from store.types import Document, Passage, Scope
 from tests.engine.ask.bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from engine.ask.searched import searched
-from store.records import Chunk
+from store.types import Chunk
 
 PEOPLE = ("Bob <bob@hall.org>", "Carol Ng <carol.ng@choir.org>", "dan@choir.org")
 

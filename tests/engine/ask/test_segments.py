@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from engine.ask.evidence import Evidence, Read
 from engine.ask.segments import fit
-from store.records import Chunk
+from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
 
 NOW = datetime(2024, 6, 19, tzinfo=UTC)

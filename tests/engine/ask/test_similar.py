@@ -23,7 +23,7 @@ from engine.ask.reply import Source
 from engine.ask.similar import Rules
 from engine.ask.trace import Trace
 from store.kv_files import Tensor
-from store.records import Chunk
+from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
 from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, ingest
 from tests.store.kv_kit import ROOT, Kept, tensors

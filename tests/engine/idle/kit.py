@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from store.hits import Hit
-from store.records import Chunk
+from store.types import Chunk
 
 DAY = datetime(2024, 5, 3, tzinfo=UTC)
 

@@ -19,11 +19,10 @@ from engine.ask.trace import Trace
 from engine.idle.asking import Asking
 from engine.idle.night import Done, Limits, Night, World
 from engine.idle.units import Unit
-from store.bank import Bank, Kept
-from store.jobs import Jobs
-from store.ledger import Ledger, open_ledger
-from store.records import Chunk
-from store.spent import Account, Spent
+from store.answers import Bank, Kept
+from store.database import Ledger, open_ledger
+from store.jobs import Account, Jobs, Spent
+from store.types import Chunk
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 WRITER = "writer-1"

@@ -18,8 +18,8 @@ from engine.idle.segment import Ids, Segment, is_kept, key_of
 from engine.models.loading import load
 from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
-from store.kv_counts import KvCounts, Tally
-from store.spent import Spent
+from store.jobs import Spent
+from store.kv_index import KvCounts, Tally
 from tests.demo import NANO
 from tests.engine.idle.small_home import Home, night, states
 from tests.engine.models.traced import traced

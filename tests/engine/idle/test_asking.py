@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from engine.ask.exact import key, scope_of
 from engine.ask.means import Manner
 from engine.idle.asking import manner_of, worth
-from store.bank import Kept
-from store.records import Scope
+from store.answers import Kept
+from store.types import Scope
 from tests.engine.idle.small_home import home
 
 NOW = datetime(2024, 6, 19, tzinfo=UTC)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.idle.first import Aged, make_room, most_retrieved
 from engine.idle.segment import Segment
-from store.kv_peek import Unused
+from store.kv_index import Unused
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]
 HOT = -1.0  # age of a chunk that was retrieved

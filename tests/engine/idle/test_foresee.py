@@ -8,8 +8,7 @@ import pytest
 from engine.idle.foresee import View, plan
 from engine.idle.predict import Prediction
 from engine.idle.units import NoTime
-from store.foreseen import Foresights
-from store.jobs import Jobs
+from store.jobs import Foresights, Jobs
 from tests.engine.idle.small_home import Home, do, home, states
 
 

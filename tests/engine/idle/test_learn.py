@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.learn import WEEK_S, resting, rests, shares
-from store.foreseen import Foreseen
+from store.jobs import Foreseen
 
 NOW = 20 * WEEK_S
 

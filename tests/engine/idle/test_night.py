@@ -11,10 +11,9 @@ import pytest
 
 from engine.idle.night import Limits, Plan
 from engine.idle.units import DONE, Kind, NoTime, Outcome, Unit
+from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
-from store.jobs import MOST_ATTEMPTS, Jobs
-from store.ledger import Ledger, open_ledger
-from store.spent import Account, Spent
+from store.jobs import MOST_ATTEMPTS, Account, Jobs, Spent
 from tests.engine.idle.small_home import NOW, PLENTY, night, states
 
 

@@ -7,8 +7,7 @@ import pytest
 from engine.ask.begin import begin, look, owing
 from engine.ask.means import Manner
 from engine.idle.owed import TAU, plan
-from store.notices import Notices
-from store.owed import Debt, Owed
+from store.answers import Debt, Notices, Owed
 from tests.engine.idle.small_home import NOW, Home, do, home, states
 
 TAU_SET, MAX_ERROR, ALIKE = 0.85, 0.02, 0.91

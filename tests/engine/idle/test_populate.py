@@ -11,8 +11,7 @@ from engine.idle.asking import Asking
 from engine.idle.populate import Strategy, decodes, offer, quota
 from engine.idle.predict import Prediction
 from engine.idle.units import Unit
-from store.jobs import MOST_ATTEMPTS, Jobs
-from store.spent import Account
+from store.jobs import MOST_ATTEMPTS, Account, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, do, home, night, states
 

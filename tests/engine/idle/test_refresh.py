@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.refresh import plan
-from store.hints import Hints
-from store.notices import Notices
+from store.answers import Hints, Notices
 from tests.engine.idle.small_home import Home, do, home, states
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from engine.idle.summing import Bank, plan
 from engine.idle.units import NoTime
-from store.abstracts import Abstract
 from store.hits import Hit
+from store.summaries import Abstract
 from tests.engine.idle.kit import DAY, hit
 
 HITS = [hit("We rehearse the summer concert on Friday at seven.", name, at) for name in "ab" for at in range(5)]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from engine.idle.segment import costs
 from engine.idle.units import DONE, KINDS, Unit, by_rate, in_order
-from store.kv_counts import Tally
+from store.kv_index import Tally
 
 Path = tuple[str, ...]
 SYSTEM, A, B = "system", "a", "b"

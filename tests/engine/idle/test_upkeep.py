@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.upkeep import Duty, plan
-from store.ledger import Ledger, open_ledger
+from store.database import Ledger, open_ledger
 
 DAY = 86_400.0
 NOON = 20_000 * DAY

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.ask.words import words
-from engine.ingest.files import ignorable, read
+from engine.ingest.detect import ignorable
+from engine.ingest.files import read
 from engine.ingest.ingest import Guard, Ingest, Summary
 from engine.ingest.limits import Limits
 from engine.ingest.once import digests
-from store.catalogue import Root
-from store.records import Document
+from store.catalog import Root
+from store.types import Document
 from tests.store.kit import Fuse, Opened, home_in
 
 LIMITS = Limits()

@@ -7,7 +7,7 @@ import pytest
 
 from engine.ingest import blocks as module
 from engine.ingest.blocks import Block, blocks
-from store.records import FileState, Reading
+from store.types import FileState, Reading
 from tests.store.kit import document
 
 _STATE = FileState(1, 1, 1)

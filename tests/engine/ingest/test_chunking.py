@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.ingest.chunking import MOST, TARGET, chunk, embedded_text, weigh
-from store.records import Chunk, Document, Passage, Role
+from store.types import Chunk, Document, Passage, Role
 
 
 def mail(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.ingest.limits import Limits, Unreadable
 from engine.ingest.transcripts import read_transcript, sniff
-from store.records import Document, Passage
+from store.types import Document, Passage
 
 
 def document(name: str, text: str) -> Document:

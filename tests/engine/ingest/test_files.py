@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.files import ignorable, read
+from engine.ingest.detect import ignorable
+from engine.ingest.files import read
 from engine.ingest.limits import Limits
-from store.records import Reading
+from store.types import Reading
 
 LIMITS = Limits()
 MAIL = b"Message-ID: <1@x>\nFrom: ann@x.org\nSubject: Tonight\n\nCome.\n"

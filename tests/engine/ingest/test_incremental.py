@@ -13,8 +13,8 @@ from engine.ingest.embed import embed
 from engine.ingest.files import read
 from engine.ingest.ingest import Guard, Ingest
 from engine.ingest.limits import Limits
-from store.catalogue import Root
-from store.records import Reading
+from store.catalog import Root
+from store.types import Reading
 from tests.engine.ingest.box import Box, mail, whisper
 from tests.store.kit import HashEmbedder
 
@@ -54,9 +54,9 @@ import sys
 from pathlib import Path
 from engine.ingest.ingest import Guard, Ingest
 from engine.ingest.limits import Limits
-from store.catalogue import Root
-from store.knowledge import Knowledge
-from store.ledger import open_ledger
+from store.catalog import Root
+from store.documents import Knowledge
+from store.database import open_ledger
 ledger = open_ledger(Path(sys.argv[1], "data", "ledger.db"))
 run = Ingest(ledger, Knowledge(ledger, lambda: sys.exit("the tables were opened")), Limits(), Guard(0.2, 50))
 list(run.run(Root(str(Path(sys.argv[1], "mail")), "mail", None)))

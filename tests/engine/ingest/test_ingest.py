@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine.ingest.ingest import Guard, Ingest
 from engine.ingest.limits import Limits
-from store.catalogue import Root
-from store.records import Scope
-from store.threads import members
+from store.catalog import Root
+from store.documents import members
+from store.types import Scope
 from tests.engine.ingest.box import Box, mail, naive
 from tests.store.kit import Killed
 

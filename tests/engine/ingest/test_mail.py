@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.ingest.limits import Limits
 from engine.ingest.mail import read_mail
-from store.records import Document, Reading
+from store.types import Document, Reading
 
 LIMITS = Limits()
 HEADER = (

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.once import bodies, digests, split
-from store.records import Passage, Role
+from store.types import Passage, Role
 from tests.store.kit import document
 
 _ROLES: list[Role] = ["body", "quote", "forward", "signature", "attachment", "event"]

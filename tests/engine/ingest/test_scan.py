@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from engine.ingest.scan import Look, look, state_of, upwards
-from store.records import FileState
+from store.types import FileState
 
 _NONE: Mapping[bytes, FileState] = {}
 

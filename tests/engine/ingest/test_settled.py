@@ -4,8 +4,8 @@ import os
 import time
 
 from engine.ingest.ingest import Guard, Ingest, Summary
-from store.catalogue import Root
-from store.records import FileState
+from store.catalog import Root
+from store.types import FileState
 from tests.engine.ingest.box import LIMITS, Box, mail
 
 

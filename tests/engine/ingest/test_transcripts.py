@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.ingest.limits import Limits, Unreadable
 from engine.ingest.transcripts import read_transcript, sniff
-from store.records import Document, Reading
+from store.types import Document, Reading
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TURNS = [("Ann Lee", "Shall we begin?"), ("Bob", "Yes: at 10:30."), ("Ann Lee", "Good."), ("Ann Lee", "Next.")]

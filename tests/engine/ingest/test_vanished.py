@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.ingest.ingest import Guard, Ingest
-from store.catalogue import Root
+from store.catalog import Root
 from tests.engine.ingest.box import LIMITS, Box, mail
 
 

@@ -14,8 +14,7 @@ from engine.models.caches import Form
 from engine.models.loading import form, load
 from engine.models.mlx import Mlx
 from engine.models.protocols import Unreadable
-from store.kv_files import verify, write
-from store.kv_header import Header
+from store.kv_files import Header, verify, write
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
 from tests.engine.models.shapes import write as write_json
 from tests.engine.models.test_straight import address

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from engine.models.protocols import Unreadable
 from engine.models.straight import read
 from engine.models.tensors import tensor
-from store.kv_files import write
-from store.kv_header import Header
+from store.kv_files import Header, write
 
 KEY = b"0" * 16
 NAMES = ("0.k", "0.v", "1.k", "1.v")

@@ -4,19 +4,80 @@ On the way in a row is there before its file, on the way out until after it: no 
 budget.
 """
 
+import fcntl
+import os
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from shutil import rmtree
 
-from store import kv_owner
-from store.kv_counts import KvCounts
-from store.kv_files import PARTIAL, SUFFIX, identity, verify
-from store.kv_header import BadNode
-from store.kv_index import KvIndex
-from store.kv_owner import Owner, is_alive
+from store.database import Ledger
+from store.kv_files import PARTIAL, SUFFIX, BadNode, identity, verify
+from store.kv_index import KvCounts, KvIndex
 from store.kv_tree import Key, Node
-from store.ledger import Ledger
+
+_SUFFIX = ".owner"
+
+
+class Owner:
+    """One holder of things half done."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._name, self._descriptor = folder, "", -1
+
+    @property
+    def name(self) -> str:
+        """Give the name, process id and a token, held from now on; another one where somebody removed its file."""
+        while not (self._name and _path(self._folder, self._name).exists()):  # as a sweep does before it is locked
+            self.close()
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            name = f"{os.getpid()}-{token_hex(8)}"
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor, self._name = os.open(_path(self._folder, name), flags, 0o600), name
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        return self._name
+
+    def close(self) -> None:
+        """Let go of the name; whatever is still half done in it is for others to finish."""
+        if self._name:
+            _path(self._folder, self._name).unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._name = ""
+
+
+def is_alive(folder: Path, name: str) -> bool:
+    """Tell whether the holder of a name still runs."""
+    path = _path(folder, name)
+    return path.exists() and not _free(path, fcntl.LOCK_SH, remove=False)  # shared: two may ask at once
+
+
+def sweep(folder: Path) -> None:
+    """Remove the files of holders that have ended."""
+    for path in folder.glob(f"*{_SUFFIX}"):
+        _free(path, fcntl.LOCK_EX, remove=True)  # removed under the lock, or it could go from under a new holder
+
+
+def _free(path: Path, kind: int, *, remove: bool) -> bool:
+    """Tell whether nobody holds a file's lock, and remove the file then, if told to."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        if remove:
+            path.unlink(missing_ok=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / (name + _SUFFIX)
+
 
 _OBSOLETE = "quarantine"  # the folder in which earlier versions kept damaged files
 
@@ -95,7 +156,7 @@ class Shelf:
     def collect(self) -> None:
         """Tidy up: what dead processes left, files without a row, rows without a file."""
         with self.ledger.transaction():
-            kv_owner.sweep(self.folder)
+            sweep(self.folder)
             for owner in {owner for _, owner, _ in self.index.pins()}:
                 if not is_alive(self.folder, owner):
                     self.index.unpin_owner(owner)

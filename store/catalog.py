@@ -1,12 +1,54 @@
 """What was read from where: roots, files, places of documents, problems. Knows paths and ids, no text."""
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from store import moved
-from store.ledger import Ledger, path_key
-from store.records import FileState, Place
+from store.database import Ledger, path_key
+from store.types import FileState, Place
+
+_COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE document = ?1"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A document, the collections that the tables give it, and those it has by its places (none: it stands nowhere)."""
+
+    document: str
+    told: tuple[str, ...]
+    now: tuple[str, ...]
+
+
+def mark(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Say that the places of these documents are about to change; those that have none yet are left out."""
+    sql = f"""INSERT OR IGNORE INTO moved SELECT ?1, ({_COLLECTIONS})
+              WHERE EXISTS (SELECT 1 FROM places WHERE document = ?1)"""
+    ledger.rows.executemany(sql, [(document,) for document in documents])
+
+
+def marked(ledger: Ledger) -> list[Moved]:
+    """Give the marked documents."""
+    rows = ledger.rows.execute("SELECT document, collections FROM moved ORDER BY document").fetchall()
+    return [Moved(document, _tuple(told), _now(ledger, document)) for document, told in rows]
+
+
+def doubt(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Say that the tables are being told now, and from here on may give these documents either set of collections."""
+    ledger.rows.executemany("UPDATE moved SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
+
+
+def settle(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Take the marks off, inside the caller's transaction."""
+    ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])
+
+
+def _now(ledger: Ledger, document: str) -> tuple[str, ...]:
+    return _tuple(ledger.rows.execute(_COLLECTIONS, (document,)).fetchone()[0])
+
+
+def _tuple(names: str) -> tuple[str, ...]:
+    return tuple(sorted(json.loads(names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +132,7 @@ class Catalogue:
         rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
         rows = [*reversed(rows), *sorted(map(_row, places))]
         if rows != former:
-            moved.mark(self._ledger, here | {row[2] for row in former})
+            mark(self._ledger, here | {row[2] for row in former})
             self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
             self._insert(rows)
         self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
@@ -101,7 +143,7 @@ class Catalogue:
     def put_places(self, path: str, places: Sequence[Place]) -> None:
         """Keep some places of a file that is not read whole yet, so that the next look finds it changed."""
         key = path_key(path)
-        moved.mark(self._ledger, (place.document for place in places))
+        mark(self._ledger, (place.document for place in places))
         for place in places:
             self._put_aside(key, place)
         self._insert(map(_row, places))
@@ -114,7 +156,7 @@ class Catalogue:
         standing = self._rows.execute(f"SELECT document FROM places WHERE {former}", _below(root)).fetchall()
         for key in keys:
             standing += self._rows.execute("SELECT document FROM places WHERE path = ?", key).fetchall()
-        moved.mark(self._ledger, (document for (document,) in standing))
+        mark(self._ledger, (document for (document,) in standing))
         if standing:
             self._ledger.raise_generation()  # what stands nowhere is not read any more
         self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
@@ -177,7 +219,7 @@ class Catalogue:
         sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)
         values = (root.collection, *(value for one in (root, *inner) for value in _below(one.path)))
         found = self._rows.execute(f"SELECT DISTINCT document FROM places WHERE {sql}", values).fetchall()
-        moved.mark(self._ledger, (document for (document,) in found))
+        mark(self._ledger, (document for (document,) in found))
         self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
 
     def _put_aside(self, key: bytes, place: Place) -> None:
@@ -185,7 +227,7 @@ class Catalogue:
         there = self._rows.execute("SELECT document FROM places WHERE path = ? AND item = ?", (key, place.item))
         row = there.fetchone()
         if row and row[0] != place.document:
-            moved.mark(self._ledger, row)
+            mark(self._ledger, row)
             lowest = "SELECT min(min(item), 0) - 1 FROM places WHERE path = ?1"
             sql = f"UPDATE places SET item = ({lowest}), lines_before = NULL WHERE path = ?1 AND item = ?2"
             self._rows.execute(sql, (key, place.item))

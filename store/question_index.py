@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.bank import KEPT_COLUMNS, Kept, kept_of
+from store.answers import KEPT_COLUMNS, Kept, kept_of
+from store.database import Ledger
 from store.hits import Vectors
-from store.ledger import Ledger
-from store.pending import table_of
+from store.vectors import table_of
 
 _ROUNDING = 1e-4  # by which two ways of computing a cosine may differ
 _DEAD = 1024  # rows in memory beyond twice those in the ledger: from there on all are read again

@@ -5,13 +5,12 @@ Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
 
 from collections.abc import Mapping, Sequence
 
-from store import frequencies, pending
+from store import documents, vectors
+from store.database import Ledger
 from store.errors import PkbError
-from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
-from store.ledger import Ledger
-from store.records import Chunk, Scope
-from store.tables import Row, Tables
+from store.tables import Row, Tables, among, within
+from store.types import Chunk, Scope
 
 _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
@@ -39,12 +38,12 @@ class Reader:
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks of the whole bank that hold each word; unknown words are left out."""
-        return frequencies.of(self._ledger, list(dict.fromkeys(words)))
+        return documents.of(self._ledger, list(dict.fromkeys(words)))
 
     def totals(self) -> Totals:
         """Count the whole bank."""
         chunks, words = self._ledger.count("chunks"), self._ledger.count("words")
-        return Totals(chunks, words / chunks if chunks else 0.0, chunks - pending.count(self._ledger))
+        return Totals(chunks, words / chunks if chunks else 0.0, chunks - vectors.count(self._ledger))
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Give all chunks of these documents within the scope, in no order and without vectors."""

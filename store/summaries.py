@@ -10,11 +10,12 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from store.filters import among
-from store.ledger import UNTIDY, Ledger
+from store.database import UNTIDY, Ledger
+from store.tables import among
 
 if TYPE_CHECKING:
     from store.tables import Row, Tables
+
 
 _NAME = "abstracts"
 _DONE = "abstracts_done"  # the generation in which no chunk wanted an abstract

@@ -1,0 +1,1 @@
+"""The resident process, and how a command reaches it."""

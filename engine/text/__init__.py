@@ -1,0 +1,1 @@
+"""Language: words, sentences, dates, and what a question asks for. Knows no bank and no model."""
