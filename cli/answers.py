@@ -9,8 +9,7 @@ from rich.text import Text
 
 from cli import out
 from cli.plain import line, one_line, plain
-from engine.ask.means import Answered
-from engine.ask.reply import Reply, Source
+from engine.types import Answered, Reply, Source
 
 if TYPE_CHECKING:
     from rich.table import Table

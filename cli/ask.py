@@ -15,7 +15,7 @@ from cli.session import Session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.means import Answered, Manner
+    from engine.types import Answered, Manner
 
 
 def ask(
@@ -52,7 +52,7 @@ def ask(
     """
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
-    from engine.ask.means import Manner
+    from engine.types import Manner
 
     with session() as opened:
         if model is not None:

@@ -45,7 +45,7 @@ def chat(
     Example: pkb chat --since 2024-06-01
     """
     from cli.talk import Talk
-    from engine.ask.means import Manner
+    from engine.types import Manner
 
     chosen = {"model.max_tokens": max_tokens, "serve.daemon": "off" if no_daemon else None}
     if model is not None:

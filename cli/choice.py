@@ -7,7 +7,7 @@ from typing import Any
 from cli.plain import size
 from cli.session import Session
 from engine.models import catalog, memory
-from engine.models.place import Local
+from engine.models.catalog import Local
 from engine.models.runtime import device
 
 
@@ -48,7 +48,7 @@ def room_of(opened: Session, local: Local) -> Room:
 
 def choose(opened: Session, name: str, revision: str) -> None:
     """Make a model the one that answers; an empty name is none."""
-    from engine.config import save
+    from engine.settings import save
 
     # The old revision is no revision of the new name, should pkb be killed in between.
     for key, value in (("revision", ""), ("name", name), ("revision", revision)):

@@ -38,7 +38,7 @@ def put(
     Example: pkb config set ask.k 8
     """
     with session() as opened:
-        from engine.config import save
+        from engine.settings import save
 
         kept = save(opened.home.config, key, value)
         out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
@@ -68,8 +68,7 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
-        from engine.config import chosen
-        from engine.settings import keys
+        from engine.settings import chosen, keys
 
         values = keys(opened.settings)  # first, for it says what is wrong with the file
         own = chosen(opened.home.config)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli import deeds
 from cli.session import Session
-from engine.ask.reply import SCHEMA
+from engine.types import SCHEMA
 
 if TYPE_CHECKING:
     from store.kv_index import Tally

@@ -13,10 +13,10 @@ from store.errors import PkbError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engine.ask.evidence import Evidence
     from engine.health import Check
     from engine.ingest.embed import Embedded
-    from engine.ingest.ingest import Ingest, Settled, Summary
+    from engine.ingest.pipeline import Ingest, Settled, Summary
+    from engine.types import Evidence
     from store.catalog import Root
     from store.hits import Vectors
     from store.integrity import Finding
@@ -51,9 +51,9 @@ def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
 
 def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
     """Retrieve without answering."""
-    from engine.ask.evidence import gather
-    from engine.ask.question import understand
-    from engine.ask.trace import Trace
+    from engine.retrieval.evidence import gather
+    from engine.text.question import understand
+    from engine.types import Trace
 
     question, catalogue = understand(text, opened.now), opened.catalogue  # NoStore before a lock file is made
     with opened.locks.reader():
@@ -76,7 +76,7 @@ def nobody(opened: Session, scope: "Scope") -> str | None:
 
 def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
     """Give the documents that a file holds, as kept, with the lines that sources name."""
-    from engine.ask.shown import shown
+    from engine.retrieval.evidence import shown
 
     wanted = (message_id or "").strip("<>")
     places = [p for p in opened.catalogue.standing_at(str(path)) if not wanted or p.message_id == wanted]
@@ -157,8 +157,8 @@ def _was_a_file(opened: Session, root: "Root") -> bool:
 
 def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
-    from engine.ingest.ingest import Guard, Ingest
-    from engine.ingest.limits import Limits
+    from engine.ingest.charsets import Limits
+    from engine.ingest.pipeline import Guard, Ingest
 
     chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
     limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)

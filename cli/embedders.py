@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.models.protocols import Embedder
+    from engine.models.types import Embedder
     from engine.settings import Settings
     from store.database import Ledger
     from store.home import Home

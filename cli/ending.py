@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.idle.units import NoTime
 
 if TYPE_CHECKING:
-    from cli.daemon.models import Models
+    from engine.llm.resident import Models
 
 
 class Planning:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.idle.predict import Prediction
     from engine.idle.summing import Bank
     from engine.idle.units import Unit
-    from engine.models.protocols import LanguageModel
+    from engine.models.types import LanguageModel
     from store.hits import Hit
     from store.summaries import Abstract, Abstracts
 

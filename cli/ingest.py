@@ -18,7 +18,7 @@ from cli.session import Session
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ingest.ingest import Summary
+    from engine.ingest.pipeline import Summary
     from store.catalog import Root
 
 _LISTED = 10

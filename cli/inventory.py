@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from cli.choice import room_for, room_of
 from cli.plain import plain, size
 from cli.session import Session
-from engine.models.catalog import EMBEDDER, Role, architecture, role
-from engine.models.place import Local, find, installed
+from engine.models.catalog import EMBEDDER, Local, Role, architecture, find, installed, role
 from store.errors import NoModel
 
 QUOTE, USUAL = "quote", "minilm"  # what the settings call the writer and the embedder that are no names of the hub

@@ -13,7 +13,7 @@ from cli.out import session
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.models.place import Local
+    from engine.models.catalog import Local
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -93,7 +93,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     from cli.choice import choose
     from cli.consent import agreed
     from cli.plain import size
-    from engine.models.blobs import Shelf
+    from engine.models.hub import Shelf
 
     with session() as opened:
         folder = _removable(name)
@@ -121,8 +121,7 @@ def _named(name: str) -> str:
 def _usable(name: str) -> "Local":
     """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
     from cli.choice import why_not
-    from engine.models.catalog import EMBEDDER, role
-    from engine.models.place import find
+    from engine.models.catalog import EMBEDDER, find, role
 
     found = find(_named(name), None, os.environ)
     if (use := role(found.name, found.config)) is None:
@@ -137,7 +136,7 @@ def _usable(name: str) -> "Local":
 
 def _removable(name: str) -> Path:
     """Give the folder of a fetched model; UsageError for what is not for pkb to remove."""
-    from engine.models.place import repository, split
+    from engine.models.catalog import repository, split
 
     named = split(_named(name))
     if named and not named[1] and (folder := repository(name, os.environ)).is_dir():

@@ -13,15 +13,15 @@ from cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.ask.prefill import Reading
     from engine.idle.ahead import Ahead
     from engine.idle.asking import Asking
     from engine.idle.night import Plan
     from engine.idle.populate import Strategy
     from engine.idle.units import Kind, Unit
     from engine.idle.upkeep import Duty
+    from engine.llm.prefill import Reading
     from engine.models.mlx import Mlx
-    from engine.models.protocols import LanguageModel
+    from engine.models.types import LanguageModel
     from store.answers import Kept
     from store.jobs import Spent
     from store.types import Chunk
@@ -66,7 +66,7 @@ class Nightly:
 
     def measure(self) -> "Spent":
         """Return what the model did so far, and the bytes of tensors written."""
-        from engine.models.meter import flops
+        from engine.models.types import flops
         from store.jobs import Spent
         from store.kv_index import KvCounts
 
@@ -205,8 +205,8 @@ def _convert(opened: Session, asking: "Asking") -> "list[Unit]":
 
 def _strategy(opened: Session) -> "Strategy":
     """Say how foreseen questions are readied: quotes always whole, for there is nothing to read ahead."""
-    from engine.ask.means import Manner
     from engine.idle.populate import Strategy, decodes
+    from engine.types import Manner
 
     settings = opened.settings
     decode = opened.writer.load is None or decodes(settings.bank.tau, settings.experiment.cutoff)

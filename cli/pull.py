@@ -9,9 +9,8 @@ from cli.plain import size
 from cli.progress import bars
 from cli.session import Session
 from engine.models import catalog, memory
-from engine.models.hub import Hub
-from engine.models.place import Local, split
-from engine.models.plan import Plan
+from engine.models.catalog import Local, split
+from engine.models.hub import Hub, Plan
 from engine.models.runtime import device
 from store.errors import PkbError, UsageError
 

@@ -11,7 +11,7 @@ from cli.session import Session
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.reply import Reply, Source
+    from engine.types import Reply, Source
 
 _HELP = {
     "/sources": "list the sources of the last answer",
@@ -88,7 +88,7 @@ def show_help(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> N
 
 def take_back(said: Sequence[Said], opened: Session, *, as_json: bool) -> None:
     """Drop the last answer of this conversation, unless something else was asked elsewhere since."""
-    from engine.ask.doubt import doubt
+    from engine.ask.semantic import doubt
     from store.history import History
 
     last, asked = _last(said), History(opened.ledger).last()

@@ -15,18 +15,16 @@ from store.errors import NoModel
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cli.daemon.models import Models
     from cli.writers import Writer
-    from engine.ask.answer import Asker
-    from engine.ask.begin import Room
-    from engine.ask.evidence import Evidence
-    from engine.ask.means import Manner, Means
-    from engine.ask.prompt import Order
-    from engine.ask.question import Question
-    from engine.ask.similar import Rules
-    from engine.ask.trace import Trace
-    from engine.models.protocols import Embedder
+    from engine.ask.pipeline import Asker
+    from engine.ask.question import BankBudget
+    from engine.ask.semantic import Rules
+    from engine.llm.prompt import Order
+    from engine.llm.resident import Models
+    from engine.models.types import Embedder
     from engine.settings import Experiment, Settings
+    from engine.text.question import Question
+    from engine.types import Evidence, Manner, Means, Trace
     from store.catalog import Catalogue
     from store.database import Ledger
     from store.documents import Knowledge
@@ -52,7 +50,7 @@ class Session:
     @cached_property
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming what cannot be."""
-        from engine.config import load, retired
+        from engine.settings import load, retired
 
         settings = load(self.home.config)
         if old := retired(self.home.config):
@@ -61,7 +59,7 @@ class Session:
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this command alone."""
-        from engine.config import put
+        from engine.settings import put
 
         self.settings = put(self.settings, key, value, "this command")
 
@@ -155,21 +153,21 @@ class Session:
     @cached_property
     def asker(self) -> "Asker":
         """Make what answers questions."""
-        from engine.ask.answer import Asker
+        from engine.ask.pipeline import Asker
 
         return Asker(self.ledger, self.means, self.room, self.rules)
 
     @cached_property
-    def room(self) -> "Room":
+    def room(self) -> "BankBudget":
         """Give what the bank may hold."""
-        from engine.ask.begin import Room
+        from engine.ask.question import BankBudget
 
-        return Room(self.settings.bank.bytes, self.settings.experiment.refresh_k)
+        return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
     def means(self) -> "Means":
         """Give the means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
-        from engine.ask.means import Means
+        from engine.types import Means
 
         writer = self.writer
         parts = (writer.write, writer.read, writer.bears, lambda: self.questions, writer.fingerprint)
@@ -187,7 +185,7 @@ class Session:
         """Retrieve for a question."""
         with ExitStack() as held:
             with trace.step("open"):
-                from engine.ask.evidence import find
+                from engine.retrieval.evidence import find
 
                 parts = (self.reader, self.catalogue, vector)
                 held.enter_context(self.locks.reader())
@@ -209,7 +207,7 @@ class Session:
         """Say when a question is given another one's answer; None where the settings want no such thing."""
         if not (parts := self.settings.experiment).semantic:
             return None
-        from engine.ask.similar import Rules
+        from engine.ask.semantic import Rules
 
         tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
         return Rules(tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check)
@@ -226,14 +224,14 @@ class Session:
     @cached_property
     def order(self) -> "Order":
         """Return the order of the passages in a prompt."""
-        from engine.ask.prompt import in_document_order
+        from engine.llm.prompt import in_document_order
 
         return in_document_order
 
     @cached_property
     def models(self) -> "Models":
         """Give the language model that is in memory, if one is."""
-        from cli.daemon.models import Models
+        from engine.llm.resident import Models
 
         return Models(self.home.locks)
 

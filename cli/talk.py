@@ -12,9 +12,8 @@ from cli.session import Session
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.condense import Condensed, Write
-    from engine.ask.followup import Turn
-    from engine.ask.means import Answered, Manner
+    from engine.ask.followup import Condensed, Turn, Write
+    from engine.types import Answered, Manner
 
 
 class Talk:
@@ -60,7 +59,7 @@ class Talk:
     def _remember(self, said: Said) -> None:
         self._said.append(said)
         if said.asked is not None:
-            from engine.ask.condense import turn_of
+            from engine.ask.followup import turn_of
 
             self._turns.append(turn_of(said.reply))
 
@@ -74,14 +73,14 @@ class Talk:
 
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
         """Make a question stand alone; gives the milliseconds that it took, too."""
-        from engine.ask.condense import condense
+        from engine.ask.followup import condense
 
         begun = time.perf_counter()
         condensed = condense(typed, self._turns, _writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
 
     def _note(self, answered: "Answered", condensed: "Condensed", took: float) -> None:
-        from engine.ask.trace import Step
+        from engine.types import Step
 
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
@@ -115,6 +114,6 @@ def _writer(opened: Session) -> "Write | None":
         from cli.daemon.complete import complete
 
         return partial(complete, opened)
-    from engine.ask.condense import with_model
+    from engine.ask.followup import with_model
 
     return with_model(load)

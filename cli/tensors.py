@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.ask.prefill import Kept
+    from engine.llm.prefill import Kept
     from engine.models.mlx import Mlx
     from engine.settings import KvSettings
     from store.database import Ledger
@@ -27,7 +27,7 @@ def kept(
     """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
     from importlib.metadata import version
 
-    from engine.ask.prefill import Kept
+    from engine.llm.prefill import Kept
     from engine.models.runtime import arithmetic
     from store.kv_tree import root_of
 

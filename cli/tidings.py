@@ -10,7 +10,7 @@ from cli.progress import Tick, bars
 
 if TYPE_CHECKING:
     from engine.ingest.follow import Followed
-    from engine.ingest.ingest import Summary
+    from engine.ingest.pipeline import Summary
     from store.errors import NoModel
 
 _CHANGES = {"new": "new", "changed": "changed", "gone": "gone"}

@@ -15,9 +15,8 @@ from cli.session import Session, session
 from store.errors import Locked, NoModel
 
 if TYPE_CHECKING:
-    from engine.ingest.follow import Follow, Followed
-    from engine.ingest.ingest import Summary
-    from engine.ingest.unrest import Due, Pace
+    from engine.ingest.follow import Due, Follow, Followed, Pace
+    from engine.ingest.pipeline import Summary
     from store.catalog import Root
     from store.types import FileState
 

@@ -16,7 +16,7 @@ from store.errors import Locked
 
 if TYPE_CHECKING:
     from cli.vigil import Queue
-    from engine.ingest.unrest import Pace
+    from engine.ingest.follow import Pace
 
 
 def watch(
@@ -37,7 +37,7 @@ def watch(
 
     Example: pkb watch ~/Mail
     """
-    from engine.ingest.unrest import Pace
+    from engine.ingest.follow import Pace
 
     usual, example = Pace(), "pkb watch --quiet 5s"
     looks = usual.poll if poll is None else max(1.0, duration("--poll", poll, example))
@@ -62,8 +62,7 @@ def start(
     from cli.signals import heed
     from cli.tidings import Tidings
     from cli.vigil import Vigil
-    from engine.ingest.follow import Follow
-    from engine.ingest.unrest import Pace
+    from engine.ingest.follow import Follow, Pace
 
     pace = pace or Pace()
     # The library would tell the terminal of lost events, which the next look makes up for.

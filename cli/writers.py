@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cli.daemon.models import Models
-    from engine.ask.evidence import Evidence
-    from engine.ask.means import Say, Written
-    from engine.ask.prefill import Reading
-    from engine.ask.prompt import Order
-    from engine.ask.question import Question
-    from engine.ask.trace import Trace
+    from engine.llm.prefill import Reading
+    from engine.llm.prompt import Order
+    from engine.llm.resident import Models
+    from engine.models.catalog import Local
     from engine.models.mlx import Mlx
-    from engine.models.place import Local
     from engine.settings import Settings
+    from engine.text.question import Question
+    from engine.types import Evidence, Say, Trace, Written
     from store.database import Ledger
     from store.home import Home
 
@@ -54,7 +52,7 @@ def choose(
     chosen = settings.model
     if chosen.name in ("", "quote"):
         return _quotes(settings.ask.decline_below)
-    from engine.models.place import find, fingerprint
+    from engine.models.catalog import find, fingerprint
 
     found = find(chosen.name, chosen.revision or None, environ)
     print_of = fingerprint(found, home.cache / "digests")
@@ -63,11 +61,11 @@ def choose(
 
 
 def _quotes(least: float) -> Writer:
-    from engine.ask.exact import by_quotes
+    from engine.ask.keys import by_quotes
 
     def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "Say | None") -> "Written":
         with trace.step("import"):
-            from engine.ask.write import write
+            from engine.ask.extract import write
 
         return write(question, evidence, trace, least)
 
@@ -83,30 +81,30 @@ def _model(
     settings: "Settings",
     order: "Callable[[], Order]",
 ) -> Writer:
-    from engine.ask.exact import by_model
+    from engine.ask.keys import by_model
 
     most = settings.model.max_tokens
 
     def draft(*parts: "Any") -> "list[list[int]]":
-        from engine.ask.draft import likely  # not before the first token is there
+        from engine.ask.extract import likely  # not before the first token is there
 
         return likely(*parts)
 
     def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
         with trace.step("import"):
-            from engine.ask.generate import generate
+            from engine.llm.generate import generate
 
         return generate(
             name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts, draft
         )
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
-        from engine.ask.generate import read_ahead
+        from engine.llm.generate import read_ahead
 
         read_ahead(load, question, evidence, trace, now, most, order())
 
     def bears(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
-        from engine.ask.bears import bears
+        from engine.ask.semantic import bears
 
         return bears(load, question, evidence, answer, trace, now, most, order())
 
@@ -140,7 +138,7 @@ def _load(
     kept: bool,
 ) -> "Reading":
     """Load a language model, where it is not in memory yet, and open what is kept of what it has read."""
-    from engine.models.loading import load
+    from engine.models.load import load
     from engine.models.runtime import fix_threads
 
     threads, share = fix_threads(ledger), settings.model.memory_share
@@ -156,8 +154,8 @@ def _load(
 def _open(
     model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", threads: int, *, kept: bool
 ) -> "Reading":
-    from engine.ask.prefill import Reading
-    from engine.kv.rotate import movable
+    from engine.llm.prefill import Reading
+    from engine.models.rope import movable
 
     model = replace(model, bits=_bits(settings))
     ropes = movable(model) if settings.kv.reuse == "blocks" else None

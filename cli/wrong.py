@@ -15,7 +15,7 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the droppe
 
     Example: pkb wrong
     """
-    from engine.ask.doubt import doubt
+    from engine.ask.semantic import doubt
 
     with session() as opened:
         last = doubt(opened.ledger, opened.now)

@@ -15,14 +15,14 @@ from shutil import rmtree
 from statistics import median
 from typing import TYPE_CHECKING
 
-from engine.ask.exact import normalise
-from engine.ask.means import Manner
+from engine.ask.keys import normalise
+from engine.types import Manner
 from store.errors import PkbError
 from store.history import latest
 
 if TYPE_CHECKING:
-    from engine.ask.answer import Asker
-    from engine.ask.reply import Reply
+    from engine.ask.pipeline import Asker
+    from engine.types import Reply
     from store.database import Ledger
     from store.home import Home
     from store.kv_store import KvStore

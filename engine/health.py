@@ -170,8 +170,8 @@ def _cache(home: Home, settings: KvSettings) -> Check:
 
 def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Look for the language model that the settings name, and whether memory holds it."""
+    from engine.models.catalog import find
     from engine.models.memory import need, total
-    from engine.models.place import find
     from engine.models.runtime import device
 
     if settings.name in ("", "quote"):
@@ -188,8 +188,8 @@ def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Try whether the language model's keys can be moved, which reading in blocks needs."""
-    from engine.kv.rotate import why_not
-    from engine.models.place import find
+    from engine.models.catalog import find
+    from engine.models.rope import why_not
 
     if settings.name in ("", "quote"):
         return Check("blocks", "note", "no language model: nothing to reuse", "pkb model pull")
@@ -204,8 +204,8 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
 def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
     """Ask the language model's layers how what it reads is kept."""
-    from engine.models.loading import form
-    from engine.models.place import find
+    from engine.models.catalog import find
+    from engine.models.load import form
 
     if settings.kv.reuse == "off":
         return Check("kept", "note", "the KV cache is off", "pkb config set kv.reuse prefix")

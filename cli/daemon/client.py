@@ -12,7 +12,7 @@ from cli.session import Session
 
 if TYPE_CHECKING:
     from cli.daemon.link import Link
-    from engine.ask.means import Answered, Manner, Say
+    from engine.types import Answered, Manner, Say
 
 _PATIENCE_S = 10.0  # until who has the model can be reached, or has let go of it
 _SOON_S = 0.5  # in which a process leaves that has nothing to do; one that has is not waited for
@@ -67,7 +67,7 @@ def _may(opened: Session) -> bool:
 
 def _is_kept(opened: Session, text: str, manner: "Manner") -> bool:
     """Tell whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
-    from engine.ask.begin import key_of
+    from engine.ask.question import key_of
     from store.answers import Bank
 
     key = key_of(opened.means, text, manner, opened.now)

@@ -19,7 +19,7 @@ def complete(opened: "Session", text: str, turns: Sequence[Turn]) -> str:
     from cli.daemon.client import reach
     from cli.daemon.link import Lost
     from cli.daemon.request import request
-    from engine.ask.means import Manner
+    from engine.types import Manner
 
     link = reach(opened)
     if link is None:
@@ -36,7 +36,7 @@ def complete(opened: "Session", text: str, turns: Sequence[Turn]) -> str:
 
 def completed(opened: "Session", text: str, turns: Any) -> str:
     """Complete a question in the resident process; Broken where the turns are none, empty where pkb quotes."""
-    from engine.ask.condense import with_model
+    from engine.ask.followup import with_model
 
     before, load = unpack(list[Turn], turns), opened.writer.load
     return with_model(load)(text, before) if load else ""

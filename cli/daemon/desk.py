@@ -12,15 +12,15 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cli.daemon.models import Models
 from cli.daemon.request import Request, under
 from cli.session import Session
+from engine.llm.resident import Models
 from store.errors import NoModel
 from store.history import History
 
 if TYPE_CHECKING:
-    from engine.ask.evidence import Evidence
-    from engine.ask.prefill import Reading
+    from engine.llm.prefill import Reading
+    from engine.types import Evidence
     from store.tables import Tables
 
 _LOOKED_AT = 50  # questions: the longest of their prompts may be read from disk again
@@ -72,9 +72,9 @@ class Desk:
 
     def warm(self) -> None:
         """Do what the next question is likely to need, but with no model."""
-        from engine.ask.begin import begin, look
-        from engine.ask.means import Manner
-        from engine.ask.write import write
+        from engine.ask.extract import write
+        from engine.ask.question import begin, look
+        from engine.types import Manner
 
         opened = self.own()
         ask = begin(opened.means, opened.ledger, "what", Manner(), opened.now)

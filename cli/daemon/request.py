@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.daemon.parcel import pack, unpack
-from engine.ask.means import Answered, Manner
-from engine.ask.reply import Reply
-from engine.ask.trace import Step, Trace
-from engine.config import put
-from engine.settings import Settings, keys
+from engine.settings import Settings, keys, put
+from engine.types import Answered, Manner, Reply, Step, Trace
 
 if TYPE_CHECKING:
     from cli.session import Session

@@ -4,18 +4,184 @@ Compares words, speakers and kinds of spans: knows no model and no corpus beyond
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
+from math import log
 
-from engine.ask.about import about, named
-from engine.ask.moments import resolve
-from engine.ask.occasion import Occasion
-from engine.ask.overlap import coverage, idf_of
-from engine.ask.question import Question
-from engine.ask.sentences import Span, sentences
-from engine.ask.spans import Found, Kind, find
-from engine.ask.words import words
+from engine.text.dates import WEEKDAYS, Days
+from engine.text.question import NEXT, Question
+from engine.text.relative_dates import resolve
+from engine.text.sentences import Span, sentences
+from engine.text.spans import MONTH, WEEKDAY, WHICH, Found, Kind, find
+from engine.text.words import FUNCTION_WORDS, words
+
+_ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
+_YOU = frozenset(["you", "your", "yours", "yourself"])
+
+
+def about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset[str]) -> bool | None:
+    """Judge whether a sentence that `who` says, of these words, is about one of the names or about another person."""
+    persons = frozenset(text.lower().replace("’", "'").replace("'", " ").split())
+    me, you = bool(persons & _ME), bool(persons & _YOU)
+    if said & names or (who & names and not you) or (you and not who & names and not me):
+        return True
+    return False if me or you else None
+
+
+def named(question: Question) -> frozenset[str]:
+    """Give the words of the names in a question."""
+    return frozenset(word for name in question.names for word in words(name))
+
+
+_SOME_DAY = rf"(?:\d|{MONTH}|{WEEKDAY}|{WHICH}\b|today|tonight|tomorrow|yesterday)"
+_NEXT = re.compile(r"\b(?:next|upcoming|coming)\b", re.IGNORECASE)  # in a text
+_COMING = ("date", "time", "place")  # what is asked for of an occasion that is the next
+# From Monday to Friday, Monday-Friday: days of every week.
+_WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}", re.IGNORECASE)
+# What is asked about lies on one side of the day that the question names.
+_BOUNDED = re.compile(
+    rf"\b(?:after|before|since|until|till)\s+(?:\w+\s+){{0,4}}?{_SOME_DAY}|\b(?:from|by)\s+{_SOME_DAY}", re.IGNORECASE
+)
+_WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
+_CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The days that a question is about, the words by which it names them, and what else it is about.
+
+    `claimed` are words of a date that is to be confirmed: another date tells as much about it.
+    """
+
+    days: tuple[Days, ...]
+    words: frozenset[str]
+    about: frozenset[str]
+    claimed: frozenset[str] = frozenset()
+    coming: bool = False  # the next of something
+
+    def spoken(self, text: str, written: datetime | None) -> bool | None:
+        """Tell whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
+        if not self.words or written is None:
+            return None
+        met = [self.meets(text[one.start : one.end], written) for one in find(text, "date")]
+        if any(met):
+            return True
+        return None if False not in met or _WEEKLY.search(text) else False
+
+    def meets(self, span: str, written: datetime) -> bool | None:
+        """Tell whether a date in a text of that time may be of these days; None where it is wider or not clear."""
+        if days := _WEEKLY_DAY.findall(span):
+            return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
+        pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
+        if any(_within(*pair) for pair in pairs):
+            return True
+        return False if pairs and not any(_meet(*pair) for pair in pairs) else None
+
+    def _recurs(self, weekdays: Sequence[int]) -> bool | None:
+        """Tell whether one of these days, of every week, is among the days; None where they are more than a week.
+
+        What is so every week is no news of a day that is asked about as such.
+        """
+        if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
+            return None
+        return bool(self.about) and any(
+            (day - asked.first.weekday()) % 7 <= (asked.last - asked.first).days
+            for asked in self.days
+            for day in weekdays
+        )
+
+    def told(self, text: str, spoken: bool | None) -> frozenset[str]:
+        """Give the words of a text, these days named in it as the question does, or not named if it spoke of others."""
+        said = frozenset(words(text))
+        if self.claimed:
+            said = said | self.claimed if find(text, "date") else said - self.claimed
+        if spoken is False or (self.coming and not self._is_next(text)):
+            return said - self.words
+        return said | self.words if spoken and not self.coming else said
+
+    def _is_next(self, text: str) -> bool:
+        """Tell whether a text speaks of the next of what was asked: neither of the next week nor of another matter."""
+        rest = _undated(text)
+        behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
+        return any(self.about.intersection(words(" ".join(each))) for each in behind)
+
+
+NONE = Occasion((), frozenset(), frozenset())
+
+
+def occasion(question: Question, kind: Kind | None, since: date | None = None) -> Occasion:
+    """Give the days that a question names; for the next of something, all from the day on that asks, or `since`."""
+    if question.dates:
+        return NONE if _BOUNDED.search(question.text) else _named(question)
+    coming = NEXT.search(question.text) if (kind or question.asked) in _COMING else None
+    if coming is None:
+        return NONE
+    named = frozenset(words(coming.group().split()[-1]))
+    days = Days(since or question.day, date.max)
+    return Occasion((days,), named, frozenset(question.content) - named, coming=True)
+
+
+def _named(question: Question) -> Occasion:
+    """Give the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
+    stretches = [question.text[one.start : one.end] for one in find(question.text, "date") if _is_time(question, one)]
+    claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
+    named, claimed = (
+        frozenset(word for one, each in zip(stretches, claims, strict=True) if each is claim for word in words(one))
+        - FUNCTION_WORDS
+        for claim in (False, True)
+    )
+    return Occasion(question.dates, named, frozenset(question.content) - named - claimed, claimed)
+
+
+def _is_time(question: Question, span: Found) -> bool:
+    """Tell a date from a part of a name: of a quoted title, or the number behind "Kite 2077"."""
+    text = question.text[span.start : span.end]
+    named = text.isdecimal() and _CAPITAL.search(question.text[max(0, span.start - 40) : span.start])
+    return not named and not any(text in one for one in question.quoted)
+
+
+def _undated(text: str) -> str:
+    """Leave out dates: the next week is not the next of anything else."""
+    found = find(text, "date")
+    starts, ends = [0, *(one.end for one in found)], [*(one.start for one in found), len(text)]
+    return " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _meant(span: str, written: datetime) -> Iterator[Days]:
+    """Give what a date may mean: a bare weekday may be the last or the next."""
+    for past in (False, True):
+        if days := resolve(span, written, past):
+            yield days
+
+
+def _within(asked: Days, said: Days) -> bool:
+    return asked.holds(said.first) and asked.holds(said.last)
+
+
+def _meet(asked: Days, said: Days) -> bool:
+    """Tell whether two intervals share a day."""
+    alike = replace(said, yearly=asked.yearly)
+    return asked.holds(said.first) or asked.holds(said.last) or alike.holds(asked.first)
+
+
+def share(wanted: Sequence[str], held: frozenset[str]) -> float:
+    """Give the share of the wanted words that are among those held."""
+    return sum(word in held for word in wanted) / len(wanted) if wanted else 0.0
+
+
+def idf_of(wanted: Sequence[str], said: Sequence[frozenset[str]]) -> dict[str, float]:
+    """Give the inverse frequency of each wanted word over sentences."""
+    counts = {word: sum(word in each for each in said) for word in wanted}
+    return {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
+    """Give the share of the wanted words, by idf, that were said."""
+    total = sum(idf.values())
+    return sum(value for word, value in idf.items() if word in said) / total if total > 0 else 0.0
+
 
 _TASK = (
     "summarize summarise summary describe discuss discussing discussion explain mention say said tell talk think "
@@ -34,7 +200,7 @@ TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what 
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SourceText:
     """One source as it was read, `number` its rank from 0; its text may name speakers at the start of lines."""
 
     header: str
@@ -86,7 +252,7 @@ def content(question: Question) -> tuple[str, ...]:
 
 
 def candidates(
-    question: Question, reads: Sequence[Read], kind: Kind | None, when: Occasion, weights: Weights
+    question: Question, reads: Sequence[SourceText], kind: Kind | None, when: Occasion, weights: Weights
 ) -> list[Candidate]:
     """Give every sentence of the sources, scored, in their order."""
     best = max((read.score for read in reads), default=0.0)
@@ -113,7 +279,7 @@ def candidates(
     return scored
 
 
-def _read(question: Question, read: Read, index: int, kind: Kind | None, when: Occasion) -> list[Candidate]:
+def _read(question: Question, read: SourceText, index: int, kind: Kind | None, when: Occasion) -> list[Candidate]:
     found, of_day = list[Candidate](), is_of_day(question, read)
     for place, span in enumerate(sentences(read.text)):
         text = read.text[span.start : span.end]
@@ -153,7 +319,7 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
-def _may_answer(span: str, question: Question, read: Read, kind: Kind, when: Occasion) -> bool:
+def _may_answer(span: str, question: Question, read: SourceText, kind: Kind, when: Occasion) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
@@ -168,7 +334,7 @@ def _may_answer(span: str, question: Question, read: Read, kind: Kind, when: Occ
     return days is None or days.last >= read.date.date()
 
 
-def is_of_day(question: Question, read: Read) -> bool:
+def is_of_day(question: Question, read: SourceText) -> bool:
     """Tell whether a source is of a day that the question names."""
     return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
 

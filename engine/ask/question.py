@@ -1,158 +1,155 @@
-"""What a question asks for: its words, kind, names, quoted phrases and dates, and whether it is about now.
+"""The first steps of every question, asked by a person or foreseen: its key, what it is asked with, its bank entry."""
 
-Reads the wording alone: knows nothing of the bank, of models, or of answers.
-"""
-
-import re
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Literal
+from datetime import datetime
+from typing import TYPE_CHECKING
 
-from engine.ask import dates
-from engine.ask.words import FUNCTION_WORDS, words
+from engine.ask.keys import Key, key
+from engine.text.question import moves
+from engine.types import Manner, Means, Reply, Trace, freeze
+from store.answers import Bank, Kept, Origin, State
+from store.database import Ledger
 
-Asked = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
-
-# The first of these words in a question decides; of two that start together, the one that stands first here.
-_WORDING: tuple[tuple[Asked, str], ...] = (
-    ("time", r"(?:what|which) time|what hour|what o['’]?clock"),
-    (
-        "amount",
-        r"how much|what (?:do|does|did|will|would) [^?]{1,80} cost"
-        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)",
-    ),
-    ("number", r"how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)"),
-    ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)s?|how long ago"),
-    ("place", r"where|(?:what|which) (?:\w+ )?(?:city|town|country|place|room|location|state|venue|address)"),
-    ("person", r"who|whose|whom|(?:what|which) (?:person|people|colleague|speaker|friend)"),
-    ("other", r"what|which|why|how|summari[sz]e|describe|explain|tell"),
-)
-_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
-_AUXILIARY = re.compile(
-    r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
-)
-_ASKING = (
-    "accord attitud com concern describ discuss discussion document email explain group mail meet mention messag next "
-    "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
-    "thought told toward upcom view "
-)
-# Words of asking, not of what is asked about: few who said a thing said that they did. In the form that words() gives.
-ASKING_WORDS = frozenset(_ASKING.split())
-_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
-_CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
-# What is said before a question out of politeness, and asks nothing.
-POLITE = re.compile(
-    r"\A\W*(?:(?:hi|hello|hey|so|and|ok|okay|well|please)\b\W*)*"
-    r"(?:(?:(?:can|could|would|will) you |please )+(?:please )?(?:tell|remind|show) me(?: again)?"
-    r"|(?:tell|remind) me(?: again)?"
-    r"|(?:do|does|would) (?:you|anyone|anybody|somebody) (?:happen to )?(?:know|remember|recall)"
-    r"|i(?:['’]d| would) like to know|i want to know|i wonder|any idea)\b\W*"
-    r"(?=(?:what|when|where|who|whose|whom|which|why|how|if|whether)\b)",
-    re.IGNORECASE,
-)
-_PAST = re.compile(
-    r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
-)
-# The next of something: not what stands next to it, and not who is coming. `moving` finds all of these too, so that
-# what depends on the day is kept for a day.
-NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
-_SOME_DAY = date(2000, 1, 1)  # with days before and after it
-_NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
+if TYPE_CHECKING:
+    from engine.text.question import Question
+    from engine.types import Evidence
+    from store.hits import Vectors
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One question understood."""
+class Ask:
+    """One question on its way; `generation` is that of the knowledge bank when it was begun."""
 
     text: str
-    words: tuple[str, ...]  # distinct, in order
-    asked: Asked
-    names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
-    dates: tuple[dates.Days, ...]
-    day: date  # on which it is asked
-
-    @property
-    def current(self) -> bool:
-        """Tell whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
-        return self.asked != "other" and not self.dates and not self.past
-
-    @property
-    def coming(self) -> bool:
-        """Tell whether it asks for the day, the hour or the place of the next of something."""
-        return self.asked in ("date", "time", "place") and not self.dates and NEXT.search(self.text) is not None
-
-    @property
-    def past(self) -> bool:
-        """Tell whether it asks for what was."""
-        return _PAST.search(self.text) is not None
-
-    @property
-    def content(self) -> tuple[str, ...]:
-        """Give the words that are no function words, or all where there is no other."""
-        return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
-
-    @property
-    def day_words(self) -> tuple[str, ...]:
-        """Give the words by which a text may name a day that it names another way: of "tomorrow", "friday 21 june"."""
-        days = [each.first for each in self.dates if each.first == each.last and not each.yearly]
-        near = [day for day in days if str(day.day) not in self.words]
-        named = [word for day in near for word in words(f"{day:%A} {day.day} {day:%B}")]
-        return tuple(word for word in dict.fromkeys(named) if word not in self.words)
-
-    @property
-    def quoted(self) -> tuple[str, ...]:
-        """Give the phrases in quotation marks, as written."""
-        return tuple(_quoted(self.text))
+    manner: Manner
+    key: Key
+    generation: int
+    now: datetime
+    trace: Trace
 
 
-def understand(text: str, now: datetime) -> Question:
-    """Read a question asked at `now`, whose date anchors what is relative."""
-    return Question(
-        text=text,
-        words=tuple(dict.fromkeys(words(text))),
-        asked=_asked(text),
-        names=tuple(dict.fromkeys([*_quoted(text), *_names(text)])),
-        dates=tuple(dates.find(text, now.date())),
-        day=now.date(),
-    )
+@dataclass(frozen=True, slots=True)
+class QueryContext:
+    """What a question is answered from, once the exact tier has nothing for it; `embedder` made its vector."""
+
+    question: "Question"
+    vector: "Vectors | None"
+    embedder: str
+    evidence: "Evidence"
 
 
-def _asked(text: str) -> Asked:
-    """Take the kind of the first question word; an auxiliary at the start asks for yes or no."""
-    text = POLITE.sub("", text)
-    if _AUXILIARY.match(text):
-        return "yes/no"
-    found = [(match.start(), place) for place, (_, p) in enumerate(_KINDS) if (match := p.search(text))]
-    return _KINDS[min(found)[1]][0] if found else "other"
+@dataclass(frozen=True, slots=True)
+class BankBudget:
+    """What the bank may hold: bytes; and how many of the nearest chunks a new one must be among to be of interest."""
+
+    bytes: int
+    refresh_k: int
 
 
-def _quoted(text: str) -> list[str]:
-    return [(match[1] or match[2]).strip() for match in _QUOTED.finditer(text)]
+def key_of(means: Means, text: str, manner: Manner, now: datetime) -> Key:
+    """Give the key of a question; UsageError where it is empty."""
+    return key(text, manner.scope, f"{means.writer}/{manner.k}", now, calendar=moves(text))
 
 
-def _names(text: str) -> list[str]:
-    """Join neighbouring capitalised words; one alone that opens a sentence counts only with 's."""
-    runs: list[list[str]] = []
-    openers, end = set[int](), -1
-    for match in _CAPITALS.finditer(text):
-        word, start = match.group().rstrip("."), match.start()
-        joins = bool(runs) and start == end + 1 and text[end] == " "
-        if not word[:1].isupper() or not ((joins and len(word) == 1) or _may_name(word)):
-            continue
-        if joins:
-            runs[-1].append(word)
-        else:
-            runs.append([word])
-            openers |= (
-                {len(runs) - 1} if _opens(text[:start]) and text[match.end() :][:2] not in ("'s", "’s") else set()
-            )
-        end = match.end()
-    return [" ".join(run) for place, run in enumerate(runs) if len(run) > 1 or place not in openers]
+def begin(means: Means, ledger: Ledger, text: str, manner: Manner, now: datetime) -> Ask:
+    """Start a question; UsageError where it is empty."""
+    trace = Trace()
+    with trace.step("key"):
+        asked = key_of(means, text, manner, now)
+        # The generation is read before all else: whatever changes from here on makes this answer look again.
+        return Ask(text, manner, asked, ledger.generation, now, trace)
 
 
-def _opens(before: str) -> bool:
-    return not before.strip() or before.rstrip()[-1] in ".?!:"
+def look(means: Means, ask: Ask) -> QueryContext:
+    """Understand, embed, retrieve."""
+    with ask.trace.step("understand"):
+        from engine.text.question import understand  # more patterns than an exact hit has time to compile
+
+        question = understand(ask.text, ask.now)
+    vector = means.embed(question.text, ask.trace)
+    questions = None if vector is None else means.questions()
+    embedder = questions.embedder if questions else ""
+    return QueryContext(question, vector, embedder, means.gather(question, vector, ask.manner, ask.trace))
 
 
-def _may_name(word: str) -> bool:
-    return word.lower() not in _NO_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)
+def enter(
+    bank: Bank,
+    room: BankBudget,
+    ask: Ask,
+    asked: QueryContext,
+    reply: Reply | None,
+    origin: Origin = "user",
+    source: str = "",
+) -> Kept:
+    """Keep a reply under its question; None where it was only read ahead, which takes no answer's place that holds."""
+    there = bank.find(ask.key.digest) if reply is None else None
+    if there and there.state == "answered" and there.evidence == asked.evidence.chunks:
+        return there
+    state: State = "answered" if reply else "undecoded"
+    frozen, tier = (freeze(reply), reply.tier) if reply else ("", "full")
+    made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
+    kept = Kept(*_about(ask), frozen, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
+    bank.keep(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
+    return kept
+
+
+def owing(ask: Ask, asked: QueryContext) -> Kept:
+    """Give the entry of a question that was given another one's answer."""
+    made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
+    return Kept(*_about(ask), "", asked.evidence.chunks, *made, state="owed")
+
+
+def vector_of(asked: QueryContext) -> bytes | None:
+    """Give a question's vector as the bank keeps it."""
+    return None if asked.vector is None else asked.vector.astype("float32").tobytes()
+
+
+def floor_of(asked: QueryContext, room: BankBudget) -> float | None:
+    """Give the cosine above which a new chunk is among the nearest; None without vectors."""
+    if asked.vector is None:
+        return None
+    nearest = asked.evidence.nearest[: room.refresh_k]
+    return nearest[-1] if len(nearest) == room.refresh_k else 0.0
+
+
+def _about(ask: Ask) -> tuple[str, str, str, str | None]:
+    return ask.text, ask.key.scope, ask.key.writer, ask.key.day
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is now kept for a question, its reply where one was made, and the steps that took."""
+
+    key: bytes
+    kept: Kept
+    reply: Reply | None
+    trace: Trace
+
+
+def prepare(
+    ledger: Ledger,
+    means: Means,
+    room: BankBudget,
+    text: str,
+    manner: Manner,
+    now: datetime,
+    *,
+    decode: bool,
+    origin: Origin = "predicted",
+    source: str = "",
+) -> Prepared:
+    """Ready one question: with `decode` its answer is made, else only what it reads is; UsageError where it is empty.
+
+    `source` says what foresaw it.
+    """
+    ask = begin(means, ledger, text, manner, now)
+    ask.trace.asked = False
+    asked = look(means, ask)
+    reply = None
+    if decode:
+        written = means.write(asked.question, asked.evidence, ask.trace, None)
+        reply = written.reply
+        written.keep()
+    else:
+        means.read(asked.question, asked.evidence, ask.trace)
+    return Prepared(ask.key.digest, enter(Bank(ledger), room, ask, asked, reply, origin, source), reply, ask.trace)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from math import log, sqrt
 
-from engine.ask.words import FUNCTION_WORDS, words
 from engine.idle.people import said
-from engine.ingest.label import day, one_line
+from engine.text.label import day, one_line
+from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
 from store.hits import Hit
 

@@ -9,15 +9,14 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from engine.ask.prefill import Kept, Reading, keep, prefill
-from engine.ask.prompt import Order
-from engine.ask.segments import Segments, fit
-from engine.ask.trace import Trace
 from engine.idle import refill
 from engine.idle.asking import Asking
 from engine.idle.segment import Path, Segment, costs, is_kept, key_of, subject_of
 from engine.idle.units import Outcome, Unit, in_order
-from engine.kv.pieces import in_blocks
+from engine.llm.blocks import in_blocks
+from engine.llm.prefill import Kept, Reading, keep, prefill
+from engine.llm.prompt import Order, Segments, fit
+from engine.types import Trace
 from store.answers import Kept as Entry
 
 

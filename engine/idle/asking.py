@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.begin import Room, begin, key_of, look
-from engine.ask.exact import scope_of
-from engine.ask.means import Manner, Means
-from engine.ask.prepare import Prepared, prepare
+from engine.ask.keys import scope_of
+from engine.ask.question import BankBudget, Prepared, begin, key_of, look, prepare
+from engine.types import Manner, Means
 from store.answers import Kept, Mine
 from store.database import Ledger
 
 if TYPE_CHECKING:
-    from engine.ask.evidence import Evidence
+    from engine.types import Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class Asking:
 
     ledger: Ledger
     means: Means
-    room: Room
+    room: BankBudget
     now: datetime
 
     @property

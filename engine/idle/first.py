@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from math import inf
 
-from engine.ask.segments import chunk_ids, system_ids
 from engine.idle.ahead import Ahead, as_units
 from engine.idle.segment import Path, Segment, costs, is_kept, key_of
 from engine.idle.units import Kind, Unit
-from engine.kv.pieces import block_of
+from engine.llm.blocks import block_of
+from engine.llm.prompt import chunk_ids, system_ids
 from store.kv_index import Unused
 from store.types import Chunk
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from engine.ask.exact import normalise
-from engine.ask.question import understand
-from engine.ask.quote import wanted
-from engine.ask.spans import Kind, find
-from engine.ask.words import FUNCTION_WORDS, words
+from engine.ask.extract import wanted
+from engine.ask.keys import normalise
 from engine.idle.people import correspondents, named
+from engine.text.question import understand
+from engine.text.spans import Kind, find
+from engine.text.words import FUNCTION_WORDS, words
 from store.hits import Hit
 
 Slot = Literal["name", "title"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from engine.ask.threshold import learnt
+from engine.ask.semantic import learnt
 from engine.idle.asking import Asking
 from engine.idle.same import same
 from engine.idle.units import Outcome, Unit, by_rate

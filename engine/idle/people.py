@@ -5,9 +5,9 @@ Knows shapes of names; nobody's address book.
 
 import re
 
-from engine.ask.sentences import sentences
-from engine.ask.spans import find
-from engine.ask.words import words
+from engine.text.sentences import sentences
+from engine.text.spans import find
+from engine.text.words import words
 from store.hits import Hit
 
 LONGEST = 40  # characters of a name

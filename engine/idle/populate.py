@@ -10,11 +10,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from engine.ask.begin import begin, key_of
-from engine.ask.means import Manner
-from engine.ask.prepare import prepare
+from engine.ask.question import begin, key_of, prepare
 from engine.idle.asking import Asking
 from engine.idle.units import Kind, Outcome, Unit
+from engine.types import Manner
 from store.answers import Bank, typical_s
 from store.jobs import Job, Jobs
 
@@ -109,8 +108,8 @@ def is_near(asking: Asking, strategy: Strategy, question: str) -> bool:
     vector, questions = asking.means.embed(question, ask.trace), asking.means.questions()
     if vector is None or questions is None:
         return False
-    from engine.ask.guard import refuse
-    from engine.ask.question import understand
+    from engine.ask.paraphrase import refuse
+    from engine.text.question import understand
 
     key, asked = ask.key, understand(question, asking.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from engine.ask.exact import normalise
+from engine.ask.keys import normalise
 from engine.idle.abstracts import Write
 from engine.idle.questions import parse
-from engine.ingest.label import one_line
+from engine.text.label import one_line
 from prompts import prompt
 from store.summaries import Abstract
 

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from engine.ask.exact import normalise
+from engine.ask.keys import normalise
 
 LONGEST = 200  # characters of a question
 _READ = 20_000  # characters that are looked at

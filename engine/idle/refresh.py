@@ -10,14 +10,14 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.ask.reply import Reply, relocate
 from engine.idle.asking import Asking, worth
 from engine.idle.same import same
 from engine.idle.units import DONE, Outcome, Unit, by_rate
+from engine.types import Reply, relocate
 from store.answers import Bank, Hints, Kept, Notice, Notices, older, stamp
 
 if TYPE_CHECKING:
-    from engine.ask.evidence import Evidence
+    from engine.types import Evidence
 
 MOST = 500  # answers looked at in a night
 _LEAST_S = 0.01  # that looking takes, whatever the answer took

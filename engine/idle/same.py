@@ -6,8 +6,8 @@ more. Likeness alone would not do: one word in five may be the day that was aske
 
 import re
 
-from engine.ask.exact import normalise
-from engine.ask.words import FUNCTION_WORDS, words
+from engine.ask.keys import normalise
+from engine.text.words import FUNCTION_WORDS, words
 
 NEARLY = 0.8  # F1 of content words from which an answer only says a little more than the other
 _DENYING = re.compile(

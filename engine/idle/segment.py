@@ -8,7 +8,7 @@ from store.kv_index import Tally, Unused, path_keys
 from store.kv_tree import Key, Root
 
 if TYPE_CHECKING:
-    from engine.ask.prefill import Kept
+    from engine.llm.prefill import Kept
 
 Ids = tuple[int, ...]
 Path = tuple[Ids, ...]  # a segment behind those that it stands behind

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from engine.idle.abstracts import Write
 from engine.idle.units import NoTime
-from engine.models.protocols import LanguageModel
+from engine.models.types import LanguageModel
 
 
 def writer(model: LanguageModel, most: int, late: Callable[[], bool]) -> Write:

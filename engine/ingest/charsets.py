@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 from charset_normalizer import from_bytes
@@ -81,3 +82,52 @@ def _guess(data: bytes) -> str:
         return "cp1252"
     best = from_bytes(sample).best()
     return best.encoding if best else "cp1252"
+
+
+def unflow(text: str, delete_space: bool) -> str:
+    """Join the lines that a trailing space marks as one; `delete_space` drops that space (DelSp=yes)."""
+    out: list[str] = []
+    pieces: list[str] = []
+    depth = 0
+    for line in text.split("\n"):
+        content = line.lstrip(">")
+        level = len(line) - len(content)
+        content = content.removeprefix(" ")
+        if pieces and (level != depth or content == "-- "):
+            out.append(_paragraph(pieces, depth))
+            pieces = []
+        depth = level
+        soft = content.endswith(" ") and content != "-- "
+        pieces.append(content[:-1] if soft and delete_space else content)
+        if not soft:
+            out.append(_paragraph(pieces, depth))
+            pieces = []
+    if pieces:
+        out.append(_paragraph(pieces, depth))
+    return "\n".join(out)
+
+
+def _paragraph(pieces: list[str], depth: int) -> str:
+    text = "".join(pieces)
+    return f"{'>' * depth} {text}".rstrip() if depth else text
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The caps that keep one bad item from costing too much; what lies beyond them is named as a problem."""
+
+    message_bytes: int = 64 << 20  # of one message, attachments included
+    file_bytes: int = 256 << 20  # of one file read whole; mbox files are streamed and have no cap
+    parts: int = 500  # MIME parts of one message
+    depth: int = 20  # multiparts and messages inside each other
+    header_bytes: int = 256 << 10  # of one message's own header
+    text_chars: int = 2_000_000  # of one document's decoded text
+    seconds: float = 10.0  # for one item
+
+
+class Unreadable(Exception):
+    """An item that cannot be read; the reason holds none of its content."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

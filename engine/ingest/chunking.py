@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 
-from engine.ingest.label import label, one_line
+from engine.text.label import label, one_line
 from store.types import Chunk, Document, Passage
 
 TARGET, MOST = 100, 150  # words

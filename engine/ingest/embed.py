@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.models.protocols import Embedder
+from engine.models.types import Embedder
 from store.errors import Locked
 from store.hits import Vectors
 from store.locks import Locks

@@ -8,15 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.ingest.charsets import decode_text
-from engine.ingest.detect import HEAD, detect, ignorable
-from engine.ingest.limits import Limits, Unreadable
+from engine.ingest.charsets import Limits, Unreadable, decode_text
 from engine.ingest.mail import read_mail
-from engine.ingest.mbox import split_mbox, unwrap_emlx
+from engine.ingest.mailbox import split_mbox, unwrap_emlx
+from engine.ingest.scan import HEAD, detect
 from engine.ingest.transcripts import read_transcript, sniff
 from store.types import Reading
-
-__all__ = ["ignorable", "read"]
 
 UNKNOWN = "not mail or a transcript"
 

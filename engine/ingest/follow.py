@@ -4,18 +4,254 @@ Knows no ledger and no format, and reads no file.
 """
 
 import errno
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Literal
 
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver, ObservedWatch
+from watchdog.observers.polling import PollingObserver
+
 from engine.health import NETWORK, file_system
-from engine.ingest.scan import reached
-from engine.ingest.unrest import Due, Pace, Unrest
-from engine.ingest.watch import Watches, full, limit
+from engine.ingest.scan import ignorable, is_foreign, reached
+
+_SHARE = 2000  # a look at everything may take one part in so many of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things take, in seconds.
+
+    A root is read when nothing in it has changed for `quiet`, or after `patience` of steady change. Every `rescan` all
+    of it is looked at, for changes nobody told of; every `poll` where nobody tells of any, and every `beat` whether the
+    roots are there. After `rest` without a change it is time for what rather waits.
+    """
+
+    quiet: float = 5.0
+    patience: float = 60.0
+    rescan: float = 3600.0
+    poll: float = 30.0
+    beat: float = 5.0
+    rest: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be read now: the deepest folder of a root in which all that has changed lies.
+
+    With `every` it is time to look at the whole root, and to take files as they are, even those still being written.
+    """
+
+    root: str
+    folder: str
+    every: bool = False
+
+
+@dataclass(slots=True)
+class _Root:
+    rescan: float
+    folder: str | None = None
+    first: float = 0.0
+    last: float = 0.0
+
+
+class Unrest:
+    """The roots that are followed; changes with every call, and is for one thread at a time."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._roots: dict[str, _Root] = {}
+
+    def add(self, root: str, now: float) -> None:
+        """Follow a root, all of which is due at once."""
+        self._roots[root] = _Root(now + self._pace.rescan)
+        self.touch(root, root, now - self._pace.quiet)
+
+    def drop(self, root: str) -> None:
+        """Follow a root no more, or not until it is added again."""
+        self._roots.pop(root, None)
+
+    def touch(self, root: str, folder: str, now: float) -> bool:
+        """Note that something in a folder of a root has changed; tells whether the root was at rest before."""
+        if (known := self._roots.get(root)) is None:
+            return False
+        known.last = now
+        if known.folder is not None:
+            known.folder = os.path.commonpath((known.folder, folder))
+            return False
+        known.folder, known.first = folder, now
+        return True
+
+    def due(self, now: float) -> list[Due]:
+        """Take what is due."""
+        return [self._take(root, known, now) for root, known in self._roots.items() if self._when(known) <= now]
+
+    def until(self) -> float | None:
+        """Give when something will be due unless more changes; None where nothing is followed."""
+        return min(map(self._when, self._roots.values()), default=None)
+
+    def looked(self, root: str, now: float, seconds: float) -> None:
+        """Note how long it took to look at a whole root, so that it happens the less often the longer it takes."""
+        if known := self._roots.get(root):
+            known.rescan = now + max(self._pace.rescan, seconds * _SHARE)
+
+    def _when(self, known: _Root) -> float:
+        if known.folder is None:
+            return known.rescan
+        return min(known.last + self._pace.quiet, known.first + self._pace.patience, known.rescan)
+
+    def _take(self, root: str, known: _Root, now: float) -> Due:
+        if known.rescan <= now:
+            known.rescan, known.folder = now + self._pace.rescan, None
+            return Due(root, root, every=True)
+        folder, known.folder = known.folder or root, None
+        return Due(root, folder)
+
+
+How = Literal["events", "polling"]
+Touch = Callable[[str, str], None]  # a root, and the folder in it, or the root itself, where something has changed
+
+_HEARD: list[type[FileSystemEvent]] = [
+    *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent, FileClosedEvent),
+    *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
+]
+_LIMITS = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    observer: BaseObserver
+    watch: ObservedWatch
+
+
+class Watches:
+    """The watches that are set, by root; changes are told of on other threads, until it is closed.
+
+    What changes in the folders `aside` is nobody's business: they are where the one who listens writes.
+    """
+
+    def __init__(self, touch: Touch, poll: float, aside: Sequence[str]) -> None:
+        self._touch, self._poll = touch, poll
+        self._aside = [os.path.realpath(folder) for folder in aside]
+        self._observers: dict[How, BaseObserver] = {}
+        self._set: dict[str, _Set] = {}
+
+    def set(self, root: str, place: str, how: How) -> None:
+        """Watch a root, which is or lies in the folder `place`, in the stead of its former watch.
+
+        OSError where it is gone, or the system lends no more watches (`limit` tells); then it has none.
+        """
+        self.unset(root)
+        real, name = os.path.realpath(place), None if place == root else PurePath(root).name
+        observer = self._observer(how)
+        ear = _Ear(root, real, name, self._touch, self._aside)
+        watch = observer.schedule(ear, real, recursive=name is None, event_filter=_HEARD)
+        self._set[root] = _Set(observer, watch)
+        if how == "events" and (error := full(real)):
+            self.unset(root)
+            raise error
+
+    def unset(self, root: str) -> None:
+        """Watch a root no more."""
+        if one := self._set.pop(root, None):
+            with suppress(KeyError):
+                one.observer.unschedule(one.watch)
+
+    def alive(self, root: str) -> bool:
+        """Tell whether a root's watch is at work: it ends with its folder, though another one may stand there now."""
+        one = self._set.get(root)
+        return one is not None and any(e.is_alive() for e in one.observer.emitters if e.watch == one.watch)
+
+    def close(self) -> None:
+        """End all watches."""
+        for observer in self._observers.values():
+            observer.stop()
+            observer.join()
+
+    def _observer(self, how: How) -> BaseObserver:
+        if how not in self._observers:
+            made: BaseObserver = Observer() if how == "events" else PollingObserver(timeout=self._poll)
+            made.start()
+            self._observers[how] = made
+        return self._observers[how]
+
+
+class _Ear(FileSystemEventHandler):
+    """What an observer calls; passes over what is never read. Of a root that is a file, `name` is its name."""
+
+    def __init__(self, root: str, real: str, name: str | None, touch: Touch, aside: Sequence[str]) -> None:
+        self._root, self._real, self._name, self._touch, self._aside = root, real, name, touch, aside
+
+    def dispatch(self, event: FileSystemEvent) -> None:
+        """Note where something has changed."""
+        for path in (event.src_path, event.dest_path):
+            if path:
+                self._hear(os.fsdecode(path), is_folder=event.is_directory)
+
+    def _hear(self, path: str, *, is_folder: bool) -> None:
+        if self._name is not None:
+            if PurePath(path).name == self._name:
+                self._touch(self._root, self._root)
+            return
+        if any(_is_in(path, folder) for folder in self._aside):
+            return
+        if not _is_in(path, self._real):
+            self._touch(self._root, self._root)  # its name in another spelling
+            return
+        below = PurePath(path[len(self._real) :].strip("/"))
+        if not any(map(is_foreign, below.parts)) and (is_folder or not ignorable(PurePath(path))):
+            self._touch(self._root, str(PurePath(self._root, below if is_folder else below.parent)))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def full(place: str) -> OSError | None:
+    """Try whether the system lends one watch more, and give its refusal: folders past the limit would be passed over.
+
+    The library does so in silence.
+    """
+    if sys.platform != "linux":
+        return None
+    probe: BaseObserver | None = None
+    try:
+        probe = Observer()
+        probe.start()
+        probe.schedule(FileSystemEventHandler(), place, recursive=False)
+    except OSError as error:
+        return error if limit(error) else None
+    finally:
+        if probe:
+            probe.stop()
+            probe.join()
+    return None
+
+
+def limit(error: OSError) -> str | None:
+    """Name the system's limit that an error speaks of, None if it speaks of something else."""
+    found = _LIMITS.get(error.errno or 0)
+    return found and f"fs.inotify.{found}"
+
 
 # Folders of another machine, or of the host of a virtual one: what is changed there, the system here is not told.
 _SILENT = NETWORK | {

@@ -3,17 +3,206 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import parsedate_tz
 from hashlib import blake2b
 
-from engine.ingest.addresses import MOST
-from engine.ingest.envelope import Envelope, is_forward, is_reply, read_envelope, topic_of
-from engine.ingest.limits import Limits
-from engine.ingest.mime import Leaf, Nested, Tree, walk
-from engine.ingest.parts import Part, read_part
-from engine.ingest.quoting import ANSWERED, NEW, PASSED_ON, Quotes, paragraphs, passages_of
-from engine.ingest.sections import Section, sections_of
+from engine.ingest.calendar import MOST_EVENTS, event_texts
+from engine.ingest.charsets import Limits
+from engine.ingest.headers import MOST, Address, Headers, clean, decode_words, display_names, named, parse_addresses
+from engine.ingest.mime import Leaf, Nested, Part, Tree, read_part, walk
+from engine.ingest.quotes import ANSWERED, NEW, PASSED_ON, Quotes, paragraphs, passages_of
 from store.types import Document, Passage, Reading, Role
+
+MOST_LINKS = 50
+YEARS = range(1970, 2101)
+_MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
+_REPLY = re.compile(
+    r"\s*(?:(?:re|aw|antw|antwort|sv|vs|res|rif|odp|ynt|vl|fwd?|wg|tr|rv|enc|doorst|回复|答复|回覆|转发|轉寄|返信|転送)"
+    r"\s{0,3}(?:[\[(]\d{1,3}[\])]|\^\d{1,3})?\s{0,3}[:：])",
+    re.IGNORECASE,
+)
+_FORWARD = re.compile(r"\s*(?:fwd?|wg|tr|rv|enc|doorst|vl|转发|轉寄|転送)\s{0,3}[:：]", re.IGNORECASE)
+_TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The decoded header; `sent` is the Date field alone, `date` also what the last relay said."""
+
+    title: str
+    sender: Address
+    recipients: tuple[Address, ...]
+    visible: tuple[Address, ...]  # recipients that every copy names, so without Bcc
+    sent: datetime | None
+    date: datetime | None
+    links: tuple[str, ...]  # the message's own id first, where it has one
+    message_id: str | None
+
+
+def read_envelope(headers: Headers) -> Envelope:
+    """Decode a header; never fails."""
+    senders = _people(headers, "from", "x-from") or _people(headers, "sender", "") or _people(headers, "reply-to", "")
+    visible = (*_people(headers, "to", "x-to"), *_people(headers, "cc", "x-cc"))
+    hidden = [
+        one for one in _people(headers, "bcc", "x-bcc") if one.address not in {other.address for other in visible}
+    ]
+    sent = parse_date(headers.first("date"))
+    own = _ids(headers.first("message-id"))[:1]
+    others = [link for name in ("in-reply-to", "references") for link in _ids(headers.first(name))]
+    return Envelope(
+        title=clean(decode_words(headers.first("subject"))),
+        sender=senders[0] if senders else Address("", ""),
+        recipients=(*visible, *hidden),
+        visible=visible,
+        sent=sent,
+        date=sent or parse_date(headers.first("received").rpartition(";")[2]),
+        links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
+        message_id=own[0] if own else None,
+    )
+
+
+def parse_date(value: str) -> datetime | None:
+    """Read a Date field; None for what is no date of this age. A missing zone is taken for UTC."""
+    try:
+        parts = parsedate_tz(value[:200])
+        if parts is None or parts[0] not in YEARS:
+            return None
+        moment = datetime(*parts[:5], min(parts[5], 59), tzinfo=UTC)
+    except (ValueError, TypeError, IndexError, OverflowError):  # the parser's own, for hostile text
+        return None
+    zone = parts[9] or 0
+    if abs(zone) >= 86_400:
+        return moment
+    return (moment - timedelta(seconds=zone)).astimezone(timezone(timedelta(seconds=zone)))
+
+
+def topic_of(title: str) -> str:
+    """Give a subject without reply, forward and list marks, casefolded."""
+    end = 0
+    while mark := _REPLY.match(title, end) or _TAG.match(title, end):
+        end = mark.end()
+    return title[end:].strip().casefold() or title.strip().casefold()
+
+
+def is_reply(title: str) -> bool:
+    """Say whether a subject has a reply or forward mark, list tags aside."""
+    return _REPLY.match(title, _behind_tags(title)) is not None
+
+
+def is_forward(title: str) -> bool:
+    """Say whether a subject's first mark, list tags aside, is one of forwarding."""
+    return _FORWARD.match(title, _behind_tags(title)) is not None
+
+
+def _behind_tags(title: str) -> int:
+    end = 0
+    while tag := _TAG.match(title, end):
+        end = tag.end()
+    return end
+
+
+def _people(headers: Headers, field: str, names: str) -> list[Address]:
+    found = parse_addresses(", ".join(headers.all(field)))
+    if not names or all(one.name for one in found):
+        return found
+    shown = [headers.first(names)] if field == "from" else display_names(headers.first(names), len(found))
+    return (
+        [named(one, display) for one, display in zip(found, shown, strict=False)] if len(shown) == len(found) else found
+    )
+
+
+def _ids(value: str) -> list[str]:
+    value = value[:20_000]
+    if "<" not in value:  # seen bare in the wild
+        return [clean(value)[:300]] if value.strip() and " " not in value.strip() else []
+    return [clean(found) for found in _MESSAGE_ID.findall(value)]
+
+
+ATTACHMENT_CHARS = 100_000  # of one attachment's text
+_BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of a document's text; one without a role is a mail's words, whose paragraphs have their own."""
+
+    text: str
+    role: Role | None = None
+
+
+def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
+    """Give the words first, then the rest as it came, files without text last; problems go to the tree."""
+    bodies: list[str] = []
+    others: list[Section] = []
+    names: list[str] = []
+    for one in found:
+        if isinstance(one, Nested):
+            others += _nested(one, tree)
+        elif one.text is None or not one.text.strip():
+            names += [_name_line(one.part)] if one.text is None or one.part.filename else []
+        elif _is_calendar(one.part):
+            others += _events(one, tree)
+        elif _is_body(one.part, bool(bodies)):
+            bodies.append(one.text.rstrip("\n"))
+        else:
+            others.append(_attached(one, tree))
+    files = [Section("\n".join(names), "attachment")] if names else []
+    return [Section("\n\n".join(bodies)), *dict.fromkeys(others), *files]
+
+
+def _is_body(part: Part, have_body: bool) -> bool:
+    """Say whether a text is the mail's own: a named one is, if no other came before it."""
+    if part.attached:
+        return False
+    if part.type.name.startswith("multipart/"):  # one that could not be cut into parts
+        return True
+    return part.type.name in _BODIES and not (part.filename and have_body)
+
+
+def _is_calendar(part: Part) -> bool:
+    return part.type.name in ("text/calendar", "application/ics") or part.filename.lower().endswith(".ics")
+
+
+def _events(leaf: Leaf, tree: Tree) -> list[Section]:
+    texts = event_texts(leaf.text or "")
+    if not texts:
+        return [_attached(leaf, tree)]
+    if len(texts) >= MOST_EVENTS:
+        tree.problem(f"events beyond the first {MOST_EVENTS} were not read")
+    return [Section(text, "event") for text in texts]
+
+
+def _attached(leaf: Leaf, tree: Tree) -> Section:
+    text = (leaf.text or "").strip("\n")
+    if len(text) > ATTACHMENT_CHARS:
+        tree.problem(f"text of an attachment beyond {ATTACHMENT_CHARS} characters was not read")
+        text = text[:ATTACHMENT_CHARS]
+    return Section(f"{_name_line(leaf.part)}\n{text}", "attachment")
+
+
+def _name_line(part: Part) -> str:
+    return f"[attachment: {part.filename or part.type.name}]"
+
+
+def _nested(nested: Nested, tree: Tree) -> list[Section]:
+    """Write a message inside the message as mail programs write forwarded ones, its attachments behind it."""
+    words, *others = sections_of(nested.found, tree)
+    lines = ["---------- Forwarded message ----------", *_header_lines(nested.headers), "", words.text]
+    return [Section("\n".join(lines).rstrip(), "forward"), *others]
+
+
+def _header_lines(headers: Headers) -> list[str]:
+    envelope = read_envelope(headers)
+    fields = {
+        "From": str(envelope.sender),
+        "Date": envelope.date.isoformat(" ", "minutes") if envelope.date else "",
+        "To": ", ".join(map(str, envelope.recipients)),
+        "Subject": envelope.title,
+    }
+    return [f"{name}: {value}" for name, value in fields.items() if value]
+
 
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
 _IN_PLACE = frozenset(("", "7bit", "8bit", "binary"))

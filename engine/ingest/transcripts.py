@@ -3,22 +3,284 @@
 The formats are read by subtitles, whisper and dialogue; nothing here opens a file.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import PurePosixPath
 
-from engine.ingest.charsets import decode_text, tidy
-from engine.ingest.dates import date_in_name
-from engine.ingest.dialogue import chat_cues, dialogue_cues, is_chat
-from engine.ingest.front import front_of, readable
-from engine.ingest.limits import Limits, Unreadable
-from engine.ingest.subtitles import cues, header_title, is_subtitles
-from engine.ingest.turns import joined, named
-from engine.ingest.whisper import is_whisper, whisper_cues
+from engine.ingest.charsets import Limits, Unreadable, decode_text, tidy
+from engine.ingest.dialogue import (
+    Lines,
+    chat_cues,
+    dialogue_cues,
+    heading,
+    is_chat,
+    joined,
+    name_above,
+    named,
+    split_head,
+)
+from engine.ingest.headers import clean
+from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
 from store.types import Document, Passage, Reading
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAME = (
+    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
+_DATES = [
+    re.compile(rf"(?<!\d){pattern}(?!\d)", re.IGNORECASE)
+    for pattern in (
+        rf"{_YEAR}(?P<sep>[-/._]){_MONTH}(?P=sep){_DAY}",
+        rf"{_DAY}(?:st|nd|rd|th)?[ -]+(?:of +)?{_NAME},?[ -]+{_YEAR}",
+        rf"\b{_NAME} +{_DAY}(?:st|nd|rd|th)?,? +{_YEAR}",
+        rf"{_DAY}\.{_MONTH}\.{_YEAR}",
+        rf"{_MONTH}/{_DAY}/{_YEAR}",
+        r"(?P<year>(?:19|20)\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d)",
+    )
+]
+_TIME = re.compile(
+    r"(?<![\d:])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?(?:[:.](?P<second>\d\d)(?:\.\d+)?)? ?(?P<half>[ap])\.?m\b\.?"
+    r"|(?<![\d:])(?P<hour24>\d{1,2}):(?P<minute24>\d\d)(?::(?P<second24>\d\d)(?:\.\d+)?)?",
+    re.IGNORECASE,
+)
+_STAMP = re.compile(r"[-_ T]*(?P<hour>[0-2]\d)[-_.:h]?(?P<minute>[0-5]\d)(?:[-_.:m]?(?P<second>[0-5]\d))?(?!\d)")
+# A bare offset is one only behind seconds, else 10:00-11:00 would be one.
+_OFFSET = re.compile(
+    r"(?:\b(?:UTC|GMT)|(?<=:\d\d:\d\d)|(?<=\.\d\d\d)) ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?\b"
+)
+_HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CET": 1, "CEST": 2}
+_ZONE = re.compile(rf"\b(?:{'|'.join(_HOURS)}|UTC|GMT)\b|(?<=\d)Z\b")
+_FILLER = re.compile(
+    r"\b(?:date|when|time|on|at|of|from|recorded|held|start(?:ed)?|mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?"
+    r"|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?|o'clock|hrs?)\b",
+    re.IGNORECASE,
+)
+
+
+def date_line(line: str) -> datetime | None:
+    """Give the date of a line that says nothing but a date; None for any other line."""
+    found = _day(line) if len(line) <= 120 else None
+    if found is None:
+        return None
+    rest = _ZONE.sub("", _OFFSET.sub(" ", found[1]))
+    more = len(_TIME.findall(rest)) > 1 or re.search(r"\w", _FILLER.sub("", _TIME.sub(" ", rest)))
+    return None if more else _clock(*found)
+
+
+def date_within(line: str) -> datetime | None:
+    """Give the first date in a line, with the first time."""
+    found = _day(line[:300])
+    return _clock(*found) if found else None
+
+
+def date_in_name(name: str) -> datetime | None:
+    """Give the date that a file's name holds, with the time where one follows it."""
+    if (match := _dated(name)) is None or (day := _made(match)) is None:
+        return None
+    stamp = _STAMP.match(name, match.end())
+    if stamp and int(stamp["hour"]) < 24:
+        return day.replace(hour=int(stamp["hour"]), minute=int(stamp["minute"]), second=int(stamp["second"] or 0))
+    return day
+
+
+def without_date(name: str) -> str:
+    """Give a file's name without its date and the time behind it."""
+    if (match := _dated(name)) is None:
+        return name
+    stamp = _STAMP.match(name, match.end())
+    return f"{name[: match.start()].removesuffix('GMT')} {name[stamp.end() if stamp else match.end() :]}"
+
+
+def _dated(text: str) -> re.Match[str] | None:
+    found = (match for pattern in _DATES if (match := pattern.search(text)) and _made(match))
+    return next(found, None)
+
+
+def _day(line: str) -> tuple[datetime, str] | None:
+    """Give the day and what is left of the line."""
+    if (match := _dated(line)) is None or (day := _made(match)) is None:
+        return None
+    return day, f"{line[: match.start()]} {re.sub(r'^T(?=[0-9])', '', line[match.end() :])}"
+
+
+def _made(match: re.Match[str]) -> datetime | None:
+    parts = match.groupdict()
+    month = _MONTHS.index(parts["name"][:3].lower()) + 1 if parts.get("name") else int(parts["month"])
+    try:
+        return datetime(int(parts["year"]), month, int(parts["day"]), tzinfo=UTC)
+    except ValueError:  # no such day
+        return None
+
+
+def _clock(day: datetime, rest: str) -> datetime:
+    if (time := _TIME.search(rest)) is None:
+        return day
+    hour = int(time["hour"] or time["hour24"])
+    if time["half"]:
+        hour = hour % 12 + (12 if time["half"].lower() == "p" else 0)
+    minute, second = int(time["minute"] or time["minute24"] or 0), int(time["second"] or time["second24"] or 0)
+    try:
+        return day.replace(hour=hour, minute=minute, second=second, tzinfo=_zone(rest))
+    except ValueError:  # no such time
+        return day
+
+
+def _zone(rest: str) -> timezone:
+    if match := _OFFSET.search(rest):
+        shift = timedelta(hours=int(match["hours"]), minutes=int(match["minutes"] or 0))
+        shift = -shift if match["sign"] == "-" else shift
+    else:
+        named = _ZONE.search(rest)
+        shift = timedelta(hours=_HOURS.get(named[0], 0) if named else 0)
+    return timezone(shift) if shift and abs(shift) < timedelta(hours=24) else UTC
+
+
+_MOST = 8  # lines that may be the front
+_LONG = 160  # characters of a line that is no title
+_WHEN = re.compile(r"\W*(?:date|when|time)\b", re.IGNORECASE)
+_TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
+_ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What the first lines of a text say about the whole of it, and where the rest begins."""
+
+    title: str
+    date: datetime | None
+    rest: Lines
+
+
+def front_of(lines: Lines) -> Front:
+    """Take title and date from the first lines; those that hold nothing else are no turns."""
+    title, date, taken = "", None, set[int]()
+    filled = [place for place, (_, line) in enumerate(lines[:200]) if line.strip()][:_MOST]
+    for place in filled:
+        line, after = lines[place][1].strip(), lines[place + 1][1] if place + 1 < len(lines) else ""
+        named = _TITLE.match(line.strip("*"))
+        if (found := date_line(line.strip("*# "))) and date is None:
+            date = found
+        elif len(line) > _LONG:
+            break
+        elif not title and (mark := heading(line) or (named and named[1])):
+            title = mark
+        elif not title and place == filled[0] and _is_title(line, after):
+            title = line
+        elif _WHEN.match(line):
+            date = date or date_within(line)
+            continue
+        elif split_head(line):
+            break
+        else:
+            continue
+        taken.add(place)
+    rest = [pair for place, pair in enumerate(lines) if place not in taken]
+    return Front(title, date or date_within(title), rest)
+
+
+def _is_title(line: str, after: str) -> bool:
+    alone = not after.strip() or date_line(after.strip()) is not None
+    shaped = len(line.split()) <= 12 and line[0] not in "-*[" and line[-1] not in ".?!:,;]"
+    return alone and shaped and not split_head(line) and not name_above(line)
+
+
+def readable(file: str) -> str:
+    """Give the words of a file's name, without its date and endings."""
+    stem = _ENDINGS.sub("", file)
+    words = re.sub(r"[_\W]+", " ", without_date(stem)).strip()
+    return words or stem
+
+
+_LISTS = ("segments", "transcription", "utterances", "chunks")
+_KEY = re.compile(
+    r'"(?:segments|transcription|utterances|chunks)"\s*:\s*\[|^\s*\{\s*"text"\s*:\s*"'
+    r'|^\s*\[\s*\{\s*"(?:start|end|text|id|speaker)"'
+)
+
+
+def is_whisper(head: str) -> bool:
+    """Tell whether a JSON file begins as Whisper's does."""
+    return bool(_KEY.search(head.lstrip("\ufeff")))
+
+
+def whisper_cues(text: str) -> list[Cue]:
+    """Give one cue per segment, or per run of words of one speaker; raises Unreadable for other JSON."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unreadable("broken JSON") from None
+    cues = [cue for segment in _segments(data) for cue in _cues(segment)]
+    if not cues and isinstance(data, dict):
+        cues = list(_cues(data))
+    if not cues:
+        raise Unreadable("JSON without the segments of a transcript")
+    return cues
+
+
+def _segments(data: object) -> Iterator[Mapping[str, object]]:
+    lists = [data] if isinstance(data, list) else []
+    if isinstance(data, dict):
+        lists = [data[key] for key in _LISTS if isinstance(data.get(key), list)][:1]
+    for segment in lists[0] if lists else []:
+        if isinstance(segment, dict):
+            yield segment
+
+
+def _cues(segment: Mapping[str, object]) -> Iterator[Cue]:
+    at, until = _times(segment)
+    said, words = _text(segment.get("text")), _words(segment.get("words"))
+    speakers = list(dict.fromkeys(word.speaker for word in words if word.speaker))
+    all_said = _letters(said) == _letters("".join(word.text for word in words))
+    # Words are trusted over their segment only where they say more: several speakers, or the text at all.
+    if words and (not said or (len(speakers) > 1 and all_said)):
+        for _, group in groupby(words, key=lambda word: word.speaker):
+            run = list(group)
+            yield Cue(" ".join(word.text for word in run), 1, 1, run[0].speaker, run[0].at, run[-1].until)
+    elif said:
+        yield Cue(said, 1, 1, _text(segment.get("speaker")) or (speakers[0] if speakers else None), at, until)
+
+
+def _words(value: object) -> list[Cue]:
+    """Give a cue per word; a word without a speaker (a number, a sign) is the speaker's before it."""
+    words = list[Cue]()
+    for word in value if isinstance(value, list) else []:
+        if isinstance(word, dict) and (text := _text(word.get("word")) or _text(word.get("text"))):
+            speaker = _text(word.get("speaker")) or (words[-1].speaker if words else None)
+            words.append(Cue(text, 1, 1, speaker, *_times(word)))
+    return words
+
+
+def _times(segment: Mapping[str, object]) -> tuple[float | None, float | None]:
+    offsets, stamps = segment.get("offsets"), segment.get("timestamp")
+    if isinstance(offsets, dict):  # whisper.cpp counts milliseconds
+        return _seconds(offsets.get("from"), 1000), _seconds(offsets.get("to"), 1000)
+    if isinstance(stamps, list) and len(stamps) == 2:
+        return _seconds(stamps[0]), _seconds(stamps[1])
+    return _seconds(segment.get("start")), _seconds(segment.get("end"))
+
+
+def _seconds(value: object, unit: int = 1) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
+        return round(value / unit, 3)
+    return None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # speakers are numbered in some files
+    return clean(value) if isinstance(value, str) else ""
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
+
 
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
 _ATTENDEES = 50

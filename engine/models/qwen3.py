@@ -13,13 +13,13 @@ import numpy as np
 
 from engine.models import runtime
 from engine.models.batches import Tokens, batches, in_order
-from engine.models.catalog import architecture
-from engine.models.place import Local, find, fingerprint
+from engine.models.catalog import Local, architecture, find, fingerprint
 from store.errors import NoModel, PkbError, UsageError
 from store.hits import Vectors
 
 if TYPE_CHECKING:
     from engine.models.tokens import Tokens as Vocabulary
+
 
 KIND = "qwen3"
 BACK = "pkb config set embed.model minilm"
@@ -74,7 +74,7 @@ class Qwen3:
 
     @cached_property
     def _loaded(self) -> "_Loaded":
-        from engine.models.loading import read
+        from engine.models.load import read
         from engine.models.mlx import qwen3_layers
         from engine.models.tokens import Tokens as Vocabulary
 

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from cli.deeds import search
 from cli.session import Session, session
-from engine.ask.generate import read
-from engine.ask.parse import parse
-from engine.ask.prefill import Reading
-from engine.ask.segments import Ids, fit
-from engine.ask.trace import Trace
 from engine.bench import copied, questions
-from engine.kv.pieces import in_blocks
+from engine.llm.blocks import in_blocks
+from engine.llm.generate import parse, read
+from engine.llm.prefill import Reading
+from engine.llm.prompt import Ids, fit
+from engine.types import Trace
 from store.kv_tree import root_of
 from store.types import Scope
 

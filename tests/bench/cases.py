@@ -23,10 +23,10 @@ from typing import Any, cast
 import pytest
 
 from cli.session import Session
-from engine.ask.means import Answered
 from engine.idle.units import Kind
-from engine.models.meter import Meter, flops
 from engine.models.mlx import Mlx
+from engine.models.types import Meter, flops
+from engine.types import Answered
 from store.jobs import Spent
 from store.kv_index import KvCounts
 from tests.bench.corpus import User

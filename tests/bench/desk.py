@@ -13,9 +13,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from engine.ask.prefill import Ids, Kept, Reading, keep, prefill
-from engine.ask.trace import Trace
+from engine.llm.prefill import Ids, Kept, Reading, keep, prefill
 from engine.models.mlx import Mlx
+from engine.types import Trace
 from store.database import Ledger, open_ledger
 from store.kv_budget import Limits, scores
 from store.kv_store import KvStore

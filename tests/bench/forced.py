@@ -18,26 +18,22 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from cli.daemon.models import Models
 from cli.session import Session
-from engine.ask.evidence import Evidence
-from engine.ask.exact import normalise
-from engine.ask.means import Say, Written
-from engine.ask.question import Question
-from engine.ask.quote import QuoteSettings, quote
-from engine.ask.segments import candidates
-from engine.ask.trace import Trace
-from engine.ask.words import words
-from engine.ask.write import quotable
-from engine.models import caches
-from engine.models.drafts import Drafts
-from engine.models.meter import Meter
+from engine.ask.extract import QuoteSettings, quotable, quote
+from engine.ask.keys import normalise
+from engine.llm.prompt import candidates
+from engine.llm.resident import Models
+from engine.models import kv_cache
 from engine.models.mlx import Mlx
+from engine.models.types import Drafts, Meter
+from engine.text.question import Question
+from engine.text.words import words
+from engine.types import Evidence, Say, Trace, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.models.caches import Cache
+    from engine.models.kv_cache import Cache
 
 NOT_FOUND = "not found"  # as the answer prompt has it
 NO_STOP = -1  # for a model that has none: no token
@@ -78,7 +74,7 @@ class Forced(Mlx):
         import mlx.core as mx
 
         found = Mlx._likeliest(self, cache, logits)
-        script, read = self.script, caches.length(cache)
+        script, read = self.script, kv_cache.length(cache)
         if not script.ids:
             return found
         script.begun = read if script.begun is None else script.begun

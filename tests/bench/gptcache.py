@@ -21,19 +21,14 @@ from tempfile import mkdtemp
 from time import perf_counter
 from typing import Any
 
-from engine.ask.begin import Ask, Asked, Room, enter
-from engine.ask.evidence import Evidence, Read
-from engine.ask.exact import key
-from engine.ask.means import Manner, Means
-from engine.ask.moving import moves
-from engine.ask.question import understand
-from engine.ask.quote import Quote
-from engine.ask.reply import Reply
-from engine.ask.retrieve import Retrieval, retrieve
-from engine.ask.similar import Rules, Similar
-from engine.ask.trace import Trace
-from engine.ask.write import quotable, write
+from engine.ask.extract import Quote, quotable, write
+from engine.ask.keys import key
+from engine.ask.question import Ask, BankBudget, QueryContext, enter
+from engine.ask.semantic import Rules, Similar
 from engine.models.minilm import MiniLM
+from engine.retrieval.retrieve import Retrieval, retrieve
+from engine.text.question import moves, understand
+from engine.types import Evidence, Manner, Means, Passage, Reply, Trace
 from store.answers import Bank
 from store.database import open_ledger
 from store.hits import Vectors
@@ -44,7 +39,7 @@ from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load
 
 NEEDED = ("gptcache", "faiss", "sqlalchemy")
-TAU, ROOM = 0.85, Room(1 << 30, 5)
+TAU, ROOM = 0.85, BankBudget(1 << 30, 5)
 TIMED, ROUNDS = 100, 5  # pairs of each user that are timed, evenly spaced, and how often
 AS_README = 0.8  # its default threshold: the squared distance of unit vectors, taken from 4, is at least 0.8 of 4
 RULES = {
@@ -61,7 +56,7 @@ class Entry:
 
     case: Case
     ask: Ask
-    asked: Asked
+    asked: QueryContext
     reply: Reply
 
 
@@ -123,14 +118,16 @@ def entry(user: User, row: dict[str, Any], text: str, vector: Vectors, embedder:
     question, by_id = understand(text, NOW), {hit.chunk.id: hit for hit in user.bank.hits}
     found = retrieve(user.bank, vector, question, Scope(), K, Retrieval())
     hits = [(source, by_id[source.chunks[0].id]) for source in found.sources]
-    reads = tuple(Read(one.chunks, hit.sender, hit.recipients, hit.date, one.score, ()) for one, hit in hits)
+    reads = tuple(Passage(one.chunks, hit.sender, hit.recipients, hit.date, one.score, ()) for one, hit in hits)
     evidence = Evidence(reads, tuple(chunk.id for read in reads for chunk in read.chunks), found.covered)
     reply = write(question, evidence, Trace(), LEAST).reply
     golds = frozenset(map(terms, (row["answer"], *row.get("answers", ()), *row.get("aliases", ())))) - {()}
     said = Quote(reply.answer, None, None, (), 0.0)
     case = Case(row, golds, question, vector, quotable(evidence), evidence.chunks, said)
     own = key(text, Scope(), "quote", NOW, calendar=moves(text))
-    return Entry(case, Ask(text, Manner(), own, 0, NOW, Trace()), Asked(question, vector, embedder, evidence), reply)
+    return Entry(
+        case, Ask(text, Manner(), own, 0, NOW, Trace()), QueryContext(question, vector, embedder, evidence), reply
+    )
 
 
 def caches(folder: Path, embedder: MiniLM) -> dict[str, Cache]:

@@ -23,11 +23,10 @@ from typing import Any, TextIO, cast
 from filelock import FileLock
 
 from cli.session import Session
-from engine.ask.begin import begin, look
-from engine.ask.exact import normalise
-from engine.ask.means import Manner
-from engine.ask.trace import Trace
+from engine.ask.keys import normalise
+from engine.ask.question import begin, look
 from engine.models.mlx import Mlx
+from engine.types import Manner, Trace
 from tests.bench.corpora import CORPORA, users
 from tests.bench.corpus import User
 from tests.bench.forced import force

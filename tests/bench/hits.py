@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from engine.ask import guard, verify
-from engine.ask.candidates import Read
-from engine.ask.exact import normalise
-from engine.ask.guard import refuse
-from engine.ask.question import Question, understand
-from engine.ask.quote import Quote, QuoteSettings, quote
-from engine.ask.retrieve import Retrieval, retrieve
-from engine.ask.verify import unsupported
+from engine.ask import paraphrase, semantic
+from engine.ask.candidates import SourceText
+from engine.ask.extract import Quote, QuoteSettings, quote
+from engine.ask.keys import normalise
+from engine.ask.paraphrase import refuse
+from engine.ask.semantic import unsupported
 from engine.models.minilm import MiniLM
+from engine.retrieval.retrieve import Retrieval, retrieve
+from engine.text.question import Question, understand
 from store.hits import Vectors
 from store.types import Scope
 from tests.bench.metrics import terms
@@ -34,7 +34,7 @@ SETS = ("paraphrase", "locomo", "qmsum", "clinton-foia")
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 LEAST, K, NEAREST, NEAR = 0.5, 5, 8, 0.6
 TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
-ALL = frozenset((*guard.PARTS, *verify.PARTS))
+ALL = frozenset((*paraphrase.PARTS, *semantic.PARTS))
 Terms = frozenset[tuple[str, ...]]
 
 
@@ -46,7 +46,7 @@ class Case:
     golds: Terms
     question: Question
     vector: Vectors
-    reads: list[Read]
+    reads: list[SourceText]
     chunks: tuple[str, ...]
     said: Quote
 
@@ -65,10 +65,10 @@ def main() -> None:
     print(f"{'':24}" + "".join(f"{name:>26}" for name in pairs))
     for tau in TAUS:
         show(f"tau {tau:.2f}", pairs, tau, frozenset())
-    for part in (*guard.PARTS, *verify.PARTS):
+    for part in (*paraphrase.PARTS, *semantic.PARTS):
         show(f"without {part}", pairs, options.tau, frozenset((part,)))
-    show("without all of guard", pairs, options.tau, frozenset(guard.PARTS))
-    show("without verification", pairs, options.tau, frozenset(verify.PARTS))
+    show("without all of guard", pairs, options.tau, frozenset(paraphrase.PARTS))
+    show("without verification", pairs, options.tau, frozenset(semantic.PARTS))
     for tau in TAUS:
         show(f"cosine alone, tau {tau:.2f}", pairs, tau, ALL)
 
@@ -94,12 +94,12 @@ def cases(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> Iter
     by_id = {hit.chunk.id: hit for hit in user.bank.hits}
     texts = [" ".join(row["question"].split()) for row in asked]
     for row, text, vector in zip(asked, texts, embedder.embed(texts), strict=True):
-        question, reads = understand(text, NOW), list[Read]()
+        question, reads = understand(text, NOW), list[SourceText]()
         found = retrieve(user.bank, vector, question, Scope(), K, Retrieval())
         for number, source in enumerate(found.sources):
             hit = by_id[source.chunks[0].id]
             body = "\n".join(chunk.text for chunk in source.chunks)
-            reads.append(Read(hit.chunk.header, body, hit.date, hit.sender, source.score, number, hit.recipients))
+            reads.append(SourceText(hit.chunk.header, body, hit.date, hit.sender, source.score, number, hit.recipients))
         chunks = tuple(chunk.id for source in found.sources for chunk in source.chunks)
         given = (row["answer"], *row.get("answers", ()), *row.get("aliases", ()))
         golds = frozenset(terms(gold) for gold in given) - {()}

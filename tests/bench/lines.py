@@ -12,11 +12,9 @@ from time import perf_counter
 from typing import Any
 
 from cli.session import Session
-from engine.ask.begin import key_of
-from engine.ask.exact import normalise
-from engine.ask.means import Answered, Manner
-from engine.ask.reply import STAGES
-from engine.ask.trace import Trace
+from engine.ask.keys import normalise
+from engine.ask.question import key_of
+from engine.types import STAGES, Answered, Manner, Trace
 from store.answers import Bank
 from store.kv_index import KvCounts
 from tests.bench.corpus import Query, User, same

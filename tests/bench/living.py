@@ -16,17 +16,16 @@ from zlib import crc32
 from cli.foresight import little_asked
 from cli.night import Nightly
 from cli.session import Session
-from engine.ask.exact import normalise
-from engine.ask.means import Answered, Manner
-from engine.ask.prompt import Order, in_document_order
-from engine.config import save
+from engine.ask.keys import normalise
 from engine.idle.asking import Asking
 from engine.idle.night import Limits, Night, World
 from engine.idle.populate import offer
 from engine.idle.predict import pick
 from engine.idle.predict_quote import from_forms
 from engine.idle.units import Kind
-from engine.settings import Experiment
+from engine.llm.prompt import Order, in_document_order
+from engine.settings import Experiment, save
+from engine.types import Answered, Manner
 from store.jobs import Account, Jobs, Spent
 from tests.bench.homes import environment, opened, pkb
 from tests.bench.nights import rows

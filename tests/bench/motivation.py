@@ -15,11 +15,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from engine.ask.means import Manner
-from engine.ask.prompt import in_document_order
-from engine.ask.question import understand
-from engine.ask.segments import candidates
-from engine.ask.trace import Trace
+from engine.llm.prompt import candidates, in_document_order
+from engine.text.question import understand
+from engine.types import Manner, Trace
 from store.hits import Vectors
 from tests.bench import overlap
 from tests.bench.corpora import CORPORA, users

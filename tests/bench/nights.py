@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.ask.exact import normalise
-from engine.ask.guard import refuse
-from engine.ask.question import Question, understand
-from engine.ask.retrieve import Retrieval, retrieve
+from engine.ask.keys import normalise
+from engine.ask.paraphrase import refuse
+from engine.ingest.charsets import Limits
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
-from engine.ingest.limits import Limits
-from engine.models.protocols import Embedder
+from engine.models.types import Embedder
+from engine.retrieval.retrieve import Retrieval, retrieve
+from engine.text.question import Question, understand
 from store.hits import Hit, Vectors
 from store.types import Scope
 from tests.bench.retrieval import kept

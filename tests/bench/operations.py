@@ -19,12 +19,11 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.ask.guard import refuse
-from engine.ask.means import Manner
-from engine.ask.question import understand
-from engine.ask.trace import Trace
-from engine.ask.verify import unsupported
-from engine.ask.write import quotable, write
+from engine.ask.extract import quotable, write
+from engine.ask.paraphrase import refuse
+from engine.ask.semantic import unsupported
+from engine.text.question import understand
+from engine.types import Manner, Trace
 from store.answers import Bank
 from store.hits import Vectors
 from store.kv_tree import root_of

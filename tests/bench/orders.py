@@ -6,9 +6,8 @@ Along what is kept, a prompt, and so an answer, depends on what happens to be th
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from engine.ask.prompt import Shown, in_document_order
-from engine.ask.segments import Ids, chunk_ids, system_ids
-from engine.models.protocols import LanguageModel
+from engine.llm.prompt import Ids, Shown, chunk_ids, in_document_order, system_ids
+from engine.models.types import LanguageModel
 from store.kv_tree import Key, Root, child_key
 
 Uses = Callable[[Key], int | None]  # how often the node of a key was used, None where it is not kept

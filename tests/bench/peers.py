@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from engine.ask.prefill import Ids, Kept, Reading, keep, prefill
-from engine.ask.trace import Trace
+from engine.llm.prefill import Ids, Kept, Reading, keep, prefill
 from engine.models import runtime
-from engine.models.loading import load
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.types import Trace
 from store.database import open_ledger
 from store.kv_budget import Limits, scores
 from store.kv_store import KvStore

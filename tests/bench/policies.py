@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.ask.prompt import Order, in_document_order
 from engine.idle.units import Kind
+from engine.llm.prompt import Order, in_document_order
 from tests.bench.orders import by_relevance
 
 STRIDE = 5  # questions foreseen at a time (PerCache 5)

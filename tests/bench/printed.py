@@ -18,8 +18,8 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any, TypedDict
 
-from engine.models.meter import Meter, Size, flops
 from engine.models.mlx import Mlx
+from engine.models.types import Meter, Size, flops
 from store.kv_tree import borders
 
 READ = 512  # tokens that the rate is measured over, where the model holds as many

@@ -18,16 +18,16 @@ from statistics import fmean
 from time import process_time
 from typing import Any
 
-from engine.ask.candidates import Read
-from engine.ask.question import Question, understand
-from engine.ask.quote import Quote, QuoteSettings, quote, wanted
-from engine.ask.retrieve import Retrieval, bm25, retrieve
-from engine.ask.sentences import sentences
-from engine.ask.words import words
+from engine.ask.candidates import SourceText
+from engine.ask.extract import Quote, QuoteSettings, quote, wanted
+from engine.ingest.charsets import Limits
 from engine.ingest.chunking import chunk
-from engine.ingest.detect import ignorable
 from engine.ingest.files import read
-from engine.ingest.limits import Limits
+from engine.ingest.scan import ignorable
+from engine.retrieval.retrieve import Retrieval, bm25, retrieve
+from engine.text.question import Question, understand
+from engine.text.sentences import sentences
+from engine.text.words import words
 from store.hits import Hit
 from store.types import Scope
 from tests.bench.metrics import exact, f1, rouge_l, terms
@@ -58,7 +58,7 @@ class Case:
     group: str
     row: dict[str, Any]
     question: Question
-    reads: list[Read]
+    reads: list[SourceText]
     given: Quote
     seconds: float
 
@@ -106,7 +106,7 @@ def ask(user: User, of: User, group: str, row: dict[str, Any]) -> Case:
     for number, source in enumerate(found.sources):
         hit = of.hits[source.chunks[0].id]
         text = "\n".join(each.text for each in source.chunks)
-        reads.append(Read(hit.chunk.header, text, hit.date, hit.sender, source.score, number, hit.recipients))
+        reads.append(SourceText(hit.chunk.header, text, hit.date, hit.sender, source.score, number, hit.recipients))
     start = process_time()
     given = quote(question, reads, OPEN)
     return Case(user, group, row, question, reads, given, process_time() - start)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from engine.ask.reply import Tier
+from engine.types import Tier
 
 MOST = 1e300
 

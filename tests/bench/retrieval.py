@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from engine.ask.question import understand
-from engine.ask.rank import Weights
-from engine.ask.retrieve import Retrieval, retrieve
-from engine.ask.sources import Source
+from engine.ingest.charsets import Limits
 from engine.ingest.chunking import chunk, embedded_text
 from engine.ingest.files import read
-from engine.ingest.limits import Limits
 from engine.models.minilm import MiniLM
-from engine.models.protocols import Embedder
+from engine.models.types import Embedder
+from engine.retrieval.rank import Weights
+from engine.retrieval.retrieve import Retrieval, SourceSpan, retrieve
+from engine.text.question import understand
 from store.hits import Vectors
 from store.types import Chunk, Scope
 from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
@@ -123,7 +122,7 @@ def measured(user: User, embedder: Embedder | None, settings: Retrieval) -> Iter
         yield {"chunks": marks(row, chunks), "sources": marks(row, sources), "listed": marks(row, listed)}
 
 
-def places(user: User, source: Source) -> list[Listed]:
+def places(user: User, source: SourceSpan) -> list[Listed]:
     """Give every place where the text of a source stands."""
     parts = [(source.document, source.first, source.last)]
     parts += [(copy.document, copy.first, copy.last) for copy in source.copies]

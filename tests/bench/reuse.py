@@ -18,9 +18,9 @@ from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from engine.ask.prefill import Ids
+from engine.llm.prefill import Ids
 from engine.models import runtime
-from engine.models.loading import load
+from engine.models.load import load
 from store.kv_tree import root_of
 from tests.bench import shares
 from tests.bench.desk import Desk, First, afresh, drop

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from engine.ask.prefill import Ids
+from engine.llm.prefill import Ids
 from engine.models.mlx import Mlx
 from tests.bench.desk import Desk
 

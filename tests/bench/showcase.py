@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.ask.reply import Reply
+from engine.types import Reply
 from store.jobs import Spent
 from tests.bench.living import NANO, USERS, Life, added, prepared
 

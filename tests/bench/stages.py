@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 
-from engine.ask.reply import STAGES
+from engine.types import STAGES
 from tests.bench.overall import titled
 from tests.bench.page import NONE, Bars, Picture, Section, change, plain, table, weight
 from tests.bench.reading import Line

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.ask.prefill import Kept, Reading
-from engine.kv.rotate import movable
+from engine.llm.prefill import Kept, Reading
 from engine.models.mlx import Mlx
+from engine.models.rope import movable
 from store.kv_tree import root_of
 from tests.bench.blocks import Timed, Trial, again, divergence, trial
 from tests.engine.ask.oath_box import Box, some

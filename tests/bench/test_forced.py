@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.models.caches import length
-from engine.models.drafts import Drafts
-from engine.models.loading import load
-from engine.models.meter import Meter, flops
+from engine.models.kv_cache import length
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.types import Drafts, Meter, flops
 from tests.bench.forced import NOT_FOUND, Following, Script, follow, learnt, reply
 from tests.engine.models.shapes import KINDS, TEXT, bpe, make
 from tests.engine.models.traced import traced

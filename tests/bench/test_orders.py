@@ -7,8 +7,7 @@ from itertools import permutations, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.prompt import Shown
-from engine.ask.segments import chunk_ids, system_ids
+from engine.llm.prompt import Shown, chunk_ids, system_ids
 from store.kv_index import path_keys
 from store.kv_tree import Key, root_of
 from store.types import Chunk

@@ -5,10 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
-from engine.ask.prompt import in_document_order
-from engine.config import put
 from engine.idle.units import KINDS
-from engine.settings import Settings, keys
+from engine.llm.prompt import in_document_order
+from engine.settings import Settings, keys, put
 from tests.bench.living import experiment, of_file
 from tests.bench.orders import by_relevance
 from tests.bench.policies import POLICIES, Policy

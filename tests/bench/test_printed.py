@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.models.loading import load
-from engine.models.meter import Meter, Size, flops
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.types import Meter, Size, flops
 from tests.bench.printed import Engine, again, engine, reckon, widths
 from tests.engine.models.shapes import KINDS, make
 from tests.engine.models.traced import traced

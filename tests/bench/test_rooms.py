@@ -4,29 +4,29 @@ import threading
 from pathlib import Path
 
 import prompts
-from engine.ask import exact
+from engine.ask import keys
 from tests.bench.rooms import product_file, size, watched
 
-EXACT, PROMPTS = (product_file(Path(module.__file__ or "")) for module in (exact, prompts))
+EXACT, PROMPTS = (product_file(Path(module.__file__ or "")) for module in (keys, prompts))
 
 
 def test_a_call_within_a_file_is_no_edge() -> None:
     with watched() as rooms:
-        exact.normalise("When?")
+        keys.normalise("When?")
     assert rooms.to_json() == {"files": 1, "functions": 1, "edges": 0}
 
 
 def test_a_call_into_another_file_is_an_edge_however_often() -> None:
     with watched() as rooms:
-        exact.by_model("model", 10)
-        exact.by_model("model", 10)
+        keys.by_model("model", 10)
+        keys.by_model("model", 10)
     assert rooms.edges == {(EXACT, PROMPTS)}
     assert {file for file, _, _ in rooms.functions} == {EXACT, PROMPTS}
 
 
 def test_what_another_thread_enters_counts() -> None:
     with watched() as rooms:
-        thread = threading.Thread(target=exact.normalise, args=("When?",))
+        thread = threading.Thread(target=keys.normalise, args=("When?",))
         thread.start()
         thread.join()
     assert [name for _, name, _ in rooms.functions] == ["normalise"]

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from engine.ingest.charsets import Limits
 from engine.ingest.files import read
-from engine.ingest.limits import Limits
 from store.types import Document
 from tests.bench import synthetic
 from tests.bench.corpus import Query, User, same

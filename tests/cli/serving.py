@@ -18,7 +18,7 @@ from cli.daemon.identity import identity
 from cli.daemon.link import Link, connect, lock_of
 from cli.daemon.request import request
 from cli.session import Session
-from engine.ask.means import Manner
+from engine.types import Manner
 from store.home import Home, locate
 from store.locks import Lease
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.daemon.models import Models
 from cli.ending import Planning, ending
 from cli.night import Nightly
 from cli.session import Session
 from engine.idle.night import Limits, Night, World
 from engine.idle.units import NoTime
-from engine.models.loading import load
+from engine.llm.resident import Models
+from engine.models.load import load
 from engine.models.mlx import Mlx
 from store.answers import Bank
 from store.database import Ledger

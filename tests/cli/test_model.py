@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import load as load_config
 from engine.models import catalog, memory, minilm
-from engine.models.catalog import EMBEDDER
-from engine.models.place import find
+from engine.models.catalog import EMBEDDER, find
 from engine.models.runtime import device
+from engine.settings import load as load_config
 from store.errors import NoModel
 from tests.cli.conftest import Pkb
 from tests.cli.test_errors import fails

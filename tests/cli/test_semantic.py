@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.guard import refuse
-from engine.ask.question import understand
+from engine.ask.paraphrase import refuse
+from engine.text.question import understand
 from store.answers import Bank, Owed
 from tests.cli.conftest import Pkb
 from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, lent, miss, note, put

@@ -21,7 +21,7 @@ from cli.daemon.address import announce, announced, is_private, listen, places, 
 from cli.daemon.link import lock_of, record_of
 from cli.daemon.starting import let_go
 from cli.daemon.wire import encode
-from engine.ask.means import Manner
+from engine.types import Manner
 from store.locks import Lease, Locks
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, served, wait

@@ -24,7 +24,7 @@ import os, sys
 from cli.daemon.desk import Desk
 from cli.daemon.request import answer, request, requested
 from cli.session import Session
-from engine.ask.means import Manner
+from engine.types import Manner
 
 desk, opened = Desk(os.environ, lambda: None), Session(os.environ)
 desk.warm()

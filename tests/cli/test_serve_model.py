@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from cli.daemon.models import Models
-from engine.ask.means import Manner
-from engine.models.loading import load
+from engine.llm.resident import Models
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.types import Manner
 from store.errors import Locked
 from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait

@@ -20,8 +20,7 @@ from cli.ingest import choose
 from cli.session import Session, session
 from cli.tidings import Tidings
 from cli.vigil import Vigil
-from engine.ingest.follow import Follow
-from engine.ingest.unrest import Pace
+from engine.ingest.follow import Follow, Pace
 from store.errors import Locked, NoModel, PkbError
 from store.locks import Locks
 from tests.cli.conftest import Pkb

@@ -11,10 +11,8 @@ from hypothesis import strategies as some
 from cli.daemon.parcel import pack, unpack
 from cli.daemon.request import Request, answer, answered, under
 from cli.daemon.wire import LIMIT, Broken, Frames, encode
-from engine.ask.means import Answered, Manner
-from engine.ask.reply import Reply, Source
-from engine.ask.trace import Step, Trace
 from engine.settings import Settings, keys
+from engine.types import Answered, Manner, Reply, Source, Step, Trace
 from store.types import Scope
 
 TEXT = some.text() | some.just("\udcff of a file name")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import RETIRED, load, parse, put, retired, save
-from engine.settings import Settings, keys
+from engine.settings import RETIRED, Settings, keys, load, parse, put, retired, save
 from store.errors import UsageError
 
 

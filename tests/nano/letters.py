@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from engine.ingest.label import label
+from engine.text.label import label
 from store.types import Chunk, Document
 from tests.nano import names
 from tests.nano.entities import Person

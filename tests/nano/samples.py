@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from engine.ask.prompt import chunk_segment, question_segment, system_segment
+from engine.llm.prompt import chunk_segment, question_segment, system_segment
 from store.types import Chunk
 from tests.nano.letters import Letter, invitation, mail, meeting, signature, subject
 from tests.nano.pool import Pool

@@ -5,7 +5,7 @@ from random import Random
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from engine.ask.prompt import halved
+from engine.llm.prompt import halved
 from tests.nano import common
 from tests.nano.pool import Pool
 from tests.nano.samples import HARD, LONG, Sample, sample

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cli.session import Session
-from engine.ask.means import Manner
+from engine.types import Manner
 from store.integrity import examine
 from tests.engine.ask.small_home import SmallHome, anew, ask, ingest
 from tests.engine.ask.test_bank_life import MANNERS, QUESTIONS, TEXTS, BankLife, Life

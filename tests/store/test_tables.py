@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from engine.ask.words import words
+from engine.text.words import words
 from store.hits import Hit
 from store.types import Scope
 from tests.store.conftest import Open

@@ -7,7 +7,7 @@ from math import log
 
 import numpy as np
 
-from engine.ask.searched import searched
+from engine.text.label import searched
 from store.hits import Hit, Totals, Vectors
 from store.types import Chunk, Document, Scope
 

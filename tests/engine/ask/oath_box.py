@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ask.prefill import Kept, Prefilled, Reading, keep, prefill
-from engine.ask.trace import Trace
+from engine.llm.prefill import Kept, Prefilled, Reading, keep, prefill
 from engine.models.mlx import Mlx
+from engine.types import Trace
 from store.database import Ledger, open_ledger
 from store.kv_budget import Limits, scores
 from store.kv_store import KvStore

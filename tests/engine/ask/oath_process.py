@@ -20,11 +20,11 @@ from random import Random
 
 import numpy as np
 
-from engine.ask.prefill import Kept, Reading, keep, prefill
-from engine.ask.trace import Trace
-from engine.models.loading import load
+from engine.llm.prefill import Kept, Reading, keep, prefill
+from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
+from engine.types import Trace
 from store.database import Ledger
 from tests.engine.ask.oath_home import ROOT, SUB_STEP, open_store
 from tests.engine.models.shapes import KINDS, make

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.models.drafts import Drafts
-from engine.models.protocols import Frame
+from engine.models.types import Drafts, Frame
 
 
 @dataclass

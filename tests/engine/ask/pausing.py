@@ -9,10 +9,8 @@ from threading import Event
 from typing import TypeVar
 
 from cli.session import Session
-from engine.ask.evidence import Evidence
-from engine.ask.means import Answered, Manner, Means, Say, Written
-from engine.ask.question import Question
-from engine.ask.trace import Trace
+from engine.text.question import Question
+from engine.types import Answered, Evidence, Manner, Means, Say, Trace, Written
 from store.database import Ledger
 from store.hits import Hit, Vectors
 from store.search import Reader

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from cli import deeds
 from cli.session import Session
-from engine.ask.answer import Asker
-from engine.ask.means import Answered, Manner, Means
-from engine.ask.similar import Rules
-from engine.ask.words import words
-from engine.ingest.ingest import Ingest
+from engine.ask.pipeline import Asker
+from engine.ask.semantic import Rules
+from engine.ingest.pipeline import Ingest
+from engine.text.words import words
+from engine.types import Answered, Manner, Means
 from store.catalog import Root
 from store.database import open_ledger
 from store.hits import Vectors

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.answer import Asker
-from engine.ask.begin import Room
-from engine.ask.evidence import Evidence
-from engine.ask.means import Answered, Manner, Means, Say, Written
-from engine.ask.question import Question
-from engine.ask.reply import Reply
-from engine.ask.trace import Trace
+from engine.ask.pipeline import Asker
+from engine.ask.question import BankBudget
+from engine.text.question import Question
+from engine.types import Answered, Evidence, Manner, Means, Reply, Say, Trace, Written
 from store.answers import Bank, Notice, Notices, Wrong
 from store.database import Ledger, open_ledger
 from store.errors import UsageError
@@ -39,7 +36,7 @@ class Desk:
     def ask(self, text: str = QUESTION, manner: Manner | None = None, now: datetime = NOW) -> Answered:
         self.called.clear()
         means = Means(self._embed, self._gather, self._write, self._read, self._bears, lambda: None, "desk")
-        return Asker(self.ledger, means, Room(self.bytes, 5)).ask(text, manner or Manner(), now)
+        return Asker(self.ledger, means, BankBudget(self.bytes, 5)).ask(text, manner or Manner(), now)
 
     def tier(self, text: str = QUESTION, manner: Manner | None = None, now: datetime = NOW) -> str:
         return self.ask(text, manner, now).reply.tier

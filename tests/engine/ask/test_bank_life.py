@@ -13,13 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engine.ask.answer import Asker
-from engine.ask.begin import Room, begin, key_of, look
-from engine.ask.doubt import doubt
-from engine.ask.exact import key, normalise
-from engine.ask.means import Answered, Manner
-from engine.ask.prepare import prepare
-from engine.ask.reply import Reply, answer_of
+from engine.ask.keys import key, normalise
+from engine.ask.pipeline import Asker
+from engine.ask.question import BankBudget, begin, key_of, look, prepare
+from engine.ask.semantic import doubt
+from engine.types import Answered, Manner, Reply, answer_of
 from store.answers import Bank, Wrong
 from store.errors import UsageError
 from store.types import Scope
@@ -106,8 +104,8 @@ class Life:
             assert (table, *rows.execute(sql).fetchone()) == (table, 0)
 
     @property
-    def _room(self) -> Room:
-        return Room(self.bytes, 5)
+    def _room(self) -> BankBudget:
+        return BankBudget(self.bytes, 5)
 
     def _asker(self) -> Asker:
         return Asker(self.session.ledger, self.session.means, self._room, lambda: RULES)

@@ -5,14 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import Candidate, Read, Weights, candidates, content
-from engine.ask.occasion import occasion
-from engine.ask.overlap import coverage
-from engine.ask.question import understand
-from engine.ask.spans import Kind
+from engine.ask.candidates import Candidate, SourceText, Weights, candidates, content, coverage, occasion
+from engine.text.question import understand
+from engine.text.spans import Kind
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-CHAT = Read(
+CHAT = SourceText(
     header="Meeting: talk, Mon 2023-05-08, Ann, Ben",
     text="Ann: Did you buy the trumpet? It looks great!\n"
     "Ben: I bought a trumpet in Oslo. [photo: a trumpet]\nAnn: I sold my harp.",
@@ -23,12 +21,12 @@ CHAT = Read(
 )
 
 
-def scored(question: str, *reads: Read, kind: Kind | None = None) -> list[Candidate]:
+def scored(question: str, *reads: SourceText, kind: Kind | None = None) -> list[Candidate]:
     asked, given = understand(question, NOW), reads or (CHAT,)
     return candidates(asked, given, kind, occasion(asked, kind), Weights())
 
 
-def best(question: str, *reads: Read, kind: Kind | None = None) -> str:
+def best(question: str, *reads: SourceText, kind: Kind | None = None) -> str:
     return max(scored(question, *reads, kind=kind), key=lambda one: one.score).text
 
 

@@ -5,23 +5,25 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import Read
-from engine.ask.question import understand
-from engine.ask.quote import quote
+from engine.ask.candidates import SourceText
+from engine.ask.extract import quote
+from engine.text.question import understand
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-OLD = Read("From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0, 0)
+OLD = SourceText(
+    "From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0, 0
+)
 NEW = replace(
     OLD, text="The picnic is on 9 June at the weir.", date=datetime(2024, 4, 1, tzinfo=UTC), score=0.9, number=1
 )
 
 
-def answered(question: str, *reads: Read) -> str | None:
+def answered(question: str, *reads: SourceText) -> str | None:
     return quote(understand(question, NOW), reads).answer
 
 
 @pytest.mark.parametrize("reads", [(OLD, NEW), (replace(NEW, score=1.0), replace(OLD, score=0.9))])
-def test_of_two_equal_sentences_the_newer_holds(reads: tuple[Read, ...]) -> None:
+def test_of_two_equal_sentences_the_newer_holds(reads: tuple[SourceText, ...]) -> None:
     assert answered("When is the picnic at the weir?", *reads) == "9 June 2024"
 
 

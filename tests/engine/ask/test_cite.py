@@ -2,17 +2,16 @@
 
 from datetime import UTC, datetime
 
-from engine.ask.cite import cite
-from engine.ask.evidence import Read
-from engine.ask.parse import Said
+from engine.llm.generate import Said, cite
+from engine.types import Passage
 from store.types import Chunk
 
 QUESTION = "When is the rehearsal?"
 
 
-def read(text: str, header: str = "From: Ann, rehearsal") -> Read:
+def read(text: str, header: str = "From: Ann, rehearsal") -> Passage:
     chunk = Chunk("c", "d", 0, header, text, 1, 1 + text.count("\n"))
-    return Read((chunk,), "Ann", (), datetime(2024, 5, 3, tzinfo=UTC), 1.0, ())
+    return Passage((chunk,), "Ann", (), datetime(2024, 5, 3, tzinfo=UTC), 1.0, ())
 
 
 READS = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.coming import comes
+from engine.text.relative_dates import comes
 
 WRITTEN, TODAY = datetime(2024, 4, 29, tzinfo=UTC), date(2024, 6, 19)
 

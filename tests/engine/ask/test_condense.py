@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.condense import Condensed, condense, trusted, turn_of, with_model
-from engine.ask.followup import Turn, lacks
-from engine.ask.prefill import Reading
-from engine.ask.reply import Reply, Writer
-from engine.models.protocols import Frame
+from engine.ask.followup import Condensed, Turn, condense, lacks, trusted, turn_of, with_model
+from engine.llm.prefill import Reading
+from engine.models.types import Frame
+from engine.types import Reply, Writer
 from tests.engine.ask.parrot import Parrot
 
 CONCERT = Turn("When is the summer concert?", "On Saturday 22 June.", "Saturday 22 June")

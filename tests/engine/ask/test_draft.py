@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.draft import likely
-from engine.ask.evidence import Evidence, Read
-from engine.ask.question import understand
-from engine.ask.segments import fit
-from engine.models.drafts import Drafts
+from engine.ask.extract import likely
+from engine.llm.prompt import fit
+from engine.models.types import Drafts
+from engine.text.question import understand
+from engine.types import Evidence, Passage
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
 
@@ -16,9 +16,9 @@ WHAT = "What is Ben's email address?"
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 
 
-def read(name: str, day: int, text: str) -> Read:
+def read(name: str, day: int, text: str) -> Passage:
     chunk = Chunk(name, name, 0, f"From: {name}", text, 1, 1)
-    return Read((chunk,), name, (), datetime(2024, 6, day, tzinfo=UTC), 1.0, ())
+    return Passage((chunk,), name, (), datetime(2024, 6, day, tzinfo=UTC), 1.0, ())
 
 
 EVIDENCE = Evidence(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.exact import key, normalise
+from engine.ask.keys import key, normalise
 from store.errors import UsageError
 from store.types import Scope
 

@@ -5,13 +5,11 @@ from functools import partial
 
 import pytest
 
-from engine.ask.evidence import Evidence, Read
-from engine.ask.generate import generate
-from engine.ask.prefill import Reading
-from engine.ask.question import understand
-from engine.ask.reply import Reply, Source
-from engine.ask.trace import Trace
-from engine.models.protocols import Frame
+from engine.llm.generate import generate
+from engine.llm.prefill import Reading
+from engine.models.types import Frame
+from engine.text.question import understand
+from engine.types import Evidence, Passage, Reply, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
@@ -20,10 +18,10 @@ NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION = understand("when  is rehearsal?", NOW)
 
 
-def read(name: str, day: int, *texts: str) -> Read:
+def read(name: str, day: int, *texts: str) -> Passage:
     chunks = tuple(Chunk(f"{name}{i}", name, i, f"From: {name}", text, 1, 1) for i, text in enumerate(texts))
     date = datetime(2024, 6, day, tzinfo=UTC)
-    return Read(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
+    return Passage(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
 
 
 BEST, SECOND = read("Ben", 12, "Rehearsal is on Friday at 6pm."), read("Ann", 3, "Sing well.", "Rehearsal was nice.")

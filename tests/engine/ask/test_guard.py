@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.guard import PARTS, loose, refuse
-from engine.ask.inflection import base, one_root
-from engine.ask.question import Question, understand
-from engine.ask.synonyms import akin
+from engine.ask.paraphrase import PARTS, akin, loose, refuse
+from engine.text.question import Question, understand
+from engine.text.words import base, one_root
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 ALIKE = (

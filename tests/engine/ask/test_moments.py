@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.dates import Days
-from engine.ask.moments import day_in_words, in_words, resolve
+from engine.text.dates import Days
+from engine.text.relative_dates import day_in_words, in_words, resolve
 
 MONDAY = datetime(2023, 5, 8, 13, 56)
 PIECES = [

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ask.prefill import Kept, Reading, prefill
-from engine.ask.trace import Trace
-from engine.models.loading import load
+from engine.llm.prefill import Kept, Reading, prefill
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.demo import NANO
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.occasion import NONE, Occasion, occasion
-from engine.ask.question import understand
-from engine.ask.spans import Kind
-from engine.ask.words import words
+from engine.ask.candidates import NONE, Occasion, occasion
+from engine.text.question import understand
+from engine.text.spans import Kind
+from engine.text.words import words
 
 NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
 MAY = datetime(2024, 5, 20, tzinfo=UTC)  # a Monday

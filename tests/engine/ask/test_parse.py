@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.parse import Said, parse, visible
+from engine.llm.generate import Said, parse, visible
 
 FRIDAY = "Friday at 6pm"
 PIECES = (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.prefill import evened
+from engine.llm.prefill import evened
 
 
 @pytest.mark.parametrize(

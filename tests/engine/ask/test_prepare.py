@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from cli.session import Session
-from engine.ask.means import Manner
-from engine.ask.prepare import Prepared, prepare
-from engine.ask.reply import answer_of
+from engine.ask.question import Prepared, prepare
+from engine.types import Manner, answer_of
 from store.answers import Bank, Origin, Owed
 from store.errors import UsageError
 from store.history import History

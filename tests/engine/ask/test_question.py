@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.dates import Days, find
-from engine.ask.moving import moves
-from engine.ask.question import ASKING_WORDS, Asked, understand
-from engine.ask.words import FUNCTION_WORDS, words
+from engine.text.dates import Days, find
+from engine.text.question import ASKING_WORDS, AnswerType, moves, understand
+from engine.text.words import FUNCTION_WORDS, words
 
 NOW = datetime(2024, 5, 15, 12)  # a Wednesday
 
@@ -49,7 +48,7 @@ def test_a_date_in_words_or_digits_is_that_day(day: date) -> None:
         ("", "other"),
     ],
 )
-def test_the_first_question_word_says_what_is_asked(text: str, asked: Asked) -> None:
+def test_the_first_question_word_says_what_is_asked(text: str, asked: AnswerType) -> None:
     assert understand(text, NOW).asked == asked
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ask.candidates import Read
-from engine.ask.question import understand
-from engine.ask.quote import Quote, QuoteSettings, quote, wanted
+from engine.ask.candidates import SourceText
+from engine.ask.extract import Quote, QuoteSettings, quote, wanted
+from engine.text.question import understand
 from tests.bench.quoting import ask, best_sentence, judged, load
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-TALK = Read("Meeting: talk, Mon 2023-05-08, Ann, Ben", "", datetime(2023, 5, 8, 13, 56, tzinfo=UTC), "", 1.0, 0)
+TALK = SourceText("Meeting: talk, Mon 2023-05-08, Ann, Ben", "", datetime(2023, 5, 8, 13, 56, tzinfo=UTC), "", 1.0, 0)
 MAIL = replace(TALK, header="From: Martha Lopez, Rehearsal", sender="Martha Lopez <m.lopez@example.org>")
 WORDS = [
     "Ann: ",
@@ -37,7 +37,7 @@ WORDS = [
 ]
 
 
-def answered(question: str, *texts: str, read: Read = TALK) -> Quote:
+def answered(question: str, *texts: str, read: SourceText = TALK) -> Quote:
     reads = [replace(read, text=text, score=1.0 - number / 10, number=number) for number, text in enumerate(texts)]
     return quote(understand(question, NOW), reads)
 
@@ -161,7 +161,7 @@ def test_the_wording_tells_the_kind_of_span(question: str, kind: str | None) -> 
 
 
 reads = st.builds(
-    Read,
+    SourceText,
     header=st.text(max_size=20),
     text=st.one_of(st.text(), st.lists(st.sampled_from(WORDS)).map("".join)),
     date=st.one_of(st.none(), st.datetimes()),
@@ -177,27 +177,27 @@ questions = st.one_of(
 
 @given(questions, st.lists(reads, max_size=4))
 @settings(max_examples=150)
-def test_every_quote_is_part_of_its_source(question: str, given_reads: list[Read]) -> None:
+def test_every_quote_is_part_of_its_source(question: str, given_reads: list[SourceText]) -> None:
     found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
     assert all(part in read.text for part, read in zip(found.quotes, given_reads, strict=True))
 
 
 @given(questions, st.lists(reads, max_size=4))
 @settings(max_examples=150)
-def test_a_highlight_lies_within_the_answer(question: str, given_reads: list[Read]) -> None:
+def test_a_highlight_lies_within_the_answer(question: str, given_reads: list[SourceText]) -> None:
     found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
     assert found.highlight is None or 0 <= found.highlight[0] < found.highlight[1] <= len(found.answer or "")
 
 
 @given(questions, st.lists(reads, max_size=3))
 @settings(max_examples=50)
-def test_the_same_question_and_sources_give_the_same_quote(question: str, given_reads: list[Read]) -> None:
+def test_the_same_question_and_sources_give_the_same_quote(question: str, given_reads: list[SourceText]) -> None:
     assert quote(understand(question, NOW), given_reads) == quote(understand(question, NOW), given_reads)
 
 
 @given(questions, st.lists(reads, max_size=3))
 @settings(max_examples=50)
-def test_support_is_a_share(question: str, given_reads: list[Read]) -> None:
+def test_support_is_a_share(question: str, given_reads: list[SourceText]) -> None:
     assert 0.0 <= quote(understand(question, NOW), given_reads).support <= 1.0
 
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import Read
-from engine.ask.question import understand
-from engine.ask.quote import Quote, quote
+from engine.ask.candidates import SourceText
+from engine.ask.extract import Quote, quote
+from engine.text.question import understand
 
 NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
-OLD = Read("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0, 0)
+OLD = SourceText("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0, 0)
 NEW = replace(OLD, date=datetime(2024, 6, 17, tzinfo=UTC), score=0.9, number=1)
 
 
-def answered(question: str, *reads: Read) -> Quote:
+def answered(question: str, *reads: SourceText) -> Quote:
     return quote(understand(question, NOW), reads)
 
 

@@ -17,7 +17,7 @@ from random import Random
 import pytest
 
 from cli.session import Session
-from engine.ask.means import Answered, Manner
+from engine.types import Answered, Manner
 from tests.engine.ask.pausing import Hook, Paused, pausing, slow, stepping
 from tests.engine.ask.small_home import SmallHome, anew, apart, ask, asker, ingest
 from tests.store.kit import Fuse, Killed

@@ -7,13 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.dates import Days
-from engine.ask.rank import Asked, Row, Weights, dated, of_best, proximity, scores, sequence, spread, with_neighbours
+from engine.retrieval.rank import (
+    QueryFeatures,
+    Row,
+    Weights,
+    dated,
+    of_best,
+    proximity,
+    scores,
+    sequence,
+    spread,
+    with_neighbours,
+)
+from engine.text.dates import Days
 
 OFF = Weights(function=1, asking=1, names=1, vector=0, proximity=0, sequence=0, title=0, date=0, neighbour=0)
 IDF = {"blue": 1.0, "plan": 3.0, "ann": 2.0}
 MAY = Days(date(2024, 5, 1), date(2024, 5, 31))
-ASKED = Asked(("blue", "plan"), (MAY,), every=("blue", "plan"))
+ASKED = QueryFeatures(("blue", "plan"), (MAY,), every=("blue", "plan"))
 
 
 def row(

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.evidence import Evidence, Read
-from engine.ask.prompt import Shown, in_document_order
-from engine.ask.remember import Served, in_prompt, remember
-from engine.ask.reply import Reply
+from engine.ask.pipeline import Served, in_prompt, remember
+from engine.llm.prompt import Shown, in_document_order
+from engine.types import Evidence, Passage, Reply
 from store.database import Ledger, open_ledger
 from store.history import History, Retrieved
 from store.types import Chunk
@@ -31,12 +30,12 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield made
 
 
-def read(name: str, day: int | None, first: int, count: int) -> Read:
+def read(name: str, day: int | None, first: int, count: int) -> Passage:
     chunks = tuple(Chunk(f"{name}{at}", name, at, "", "text", 1, 1) for at in range(first, first + count))
-    return Read(chunks, name, (), datetime(2024, 6, day, tzinfo=UTC) if day else None, 1.0, ())
+    return Passage(chunks, name, (), datetime(2024, 6, day, tzinfo=UTC) if day else None, 1.0, ())
 
 
-def evidence(*found: Read) -> Evidence:
+def evidence(*found: Passage) -> Evidence:
     return Evidence(found, tuple(chunk.id for one in found for chunk in one.chunks), 1.0)
 
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.evidence import Evidence, Read
-from engine.ask.reply import STAGES, Reply, Source, freeze, relocate, thaw
+from engine.types import STAGES, Evidence, Passage, Reply, Source, freeze, relocate, thaw
 
 SOURCE = Source("/mail/1.eml", "1@example.org", "Notes", "2024-05-03T10:00:00+00:00", (3, 4), 1.5, "at seven")
 REPLY = Reply("When?", "at seven", "full", "quote", None, (SOURCE,), {"total": 12.0}, highlight=(3, 8))
@@ -18,9 +17,9 @@ def test_a_kept_reply_comes_back_as_an_exact_one() -> None:
     assert back == replace(REPLY, question="when", tier="exact", ms={"total": 1.0}, age_s=60.0)
 
 
-def read(path: str, copies: int = 0) -> Read:
+def read(path: str, copies: int = 0) -> Passage:
     places = tuple(replace(SOURCE, path=f"{path}{number or ''}", copy=bool(number)) for number in range(copies + 1))
-    return Read((), "", (), None, 1.0, places)
+    return Passage((), "", (), None, 1.0, places)
 
 
 @given(st.lists(st.integers(0, 2), max_size=4), st.integers(0, 3))

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.question import understand
-from engine.ask.rank import Weights
-from engine.ask.retrieve import Retrieval, Retrieved, bm25, inverse_frequencies, retrieve
-from engine.ask.words import words
+from engine.ingest.charsets import Limits
 from engine.ingest.chunking import chunk
-from engine.ingest.limits import Limits
 from engine.ingest.transcripts import read_transcript
+from engine.retrieval.rank import Weights
+from engine.retrieval.retrieve import Retrieval, Retrieved, bm25, inverse_frequencies, retrieve
+from engine.text.question import understand
+from engine.text.words import words
 from store.hits import Vectors
 from store.types import Document, Passage, Scope
 from tests.engine.ask.bank import Item, MemoryBank, hits

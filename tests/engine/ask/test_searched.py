@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.ask.searched import searched
+from engine.text.label import searched
 from store.types import Chunk
 
 PEOPLE = ("Bob <bob@hall.org>", "Carol Ng <carol.ng@choir.org>", "dan@choir.org")

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.sentences import label, sentences
+from engine.text.sentences import label, sentences
 
 PIECES = [
     "Ann: ",

@@ -11,17 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.session import Session
-from engine.ask.bears import bears
-from engine.ask.evidence import Evidence, Read
-from engine.ask.generate import generate
-from engine.ask.means import Answered, Manner
-from engine.ask.moving import moves
-from engine.ask.prefill import Kept as KeptTensors
-from engine.ask.prefill import Reading
-from engine.ask.question import understand
-from engine.ask.reply import Source
-from engine.ask.similar import Rules
-from engine.ask.trace import Trace
+from engine.ask.semantic import Rules, bears
+from engine.llm.generate import generate
+from engine.llm.prefill import Kept as KeptTensors
+from engine.llm.prefill import Reading
+from engine.text.question import moves, understand
+from engine.types import Answered, Evidence, Manner, Passage, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
@@ -31,7 +26,7 @@ from tests.store.kv_kit import ROOT, Kept, tensors
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION, LIKE = understand("When is rehearsal?", NOW), understand("When's rehearsal?", NOW)
 SOURCE = Source("/a", None, "a", NOW.isoformat(), (1, 1), 1.0, "")
-READ = Read((Chunk("a0", "a", 0, "From: Ann", "Rehearsal is on Friday.", 1, 1),), "Ann", (), NOW, 1.0, (SOURCE,))
+READ = Passage((Chunk("a0", "a", 0, "From: Ann", "Rehearsal is on Friday.", 1, 1),), "Ann", (), NOW, 1.0, (SOURCE,))
 EVIDENCE = Evidence((READ,), ("a0",), 1.0)
 MOST = 50
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.sources import Scored, fold, join
+from engine.retrieval.retrieve import Scored, fold, join
 from store.types import Chunk
 
 PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True)

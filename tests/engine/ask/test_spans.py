@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.spans import LONGEST, Found, Kind, find, time_of
+from engine.text.spans import LONGEST, Found, Kind, find, time_of
 
 PIECES = [
     "5 May ",

@@ -2,17 +2,16 @@
 
 from dataclasses import replace
 
-from engine.ask.candidates import Read, Weights, candidates
-from engine.ask.occasion import occasion
-from engine.ask.question import understand
-from engine.ask.support import Evidence, support
+from engine.ask.candidates import SourceText, Weights, candidates, occasion
+from engine.ask.extract import SupportWeights, support
+from engine.text.question import understand
 from tests.engine.ask.test_candidates import CHAT, NOW
 
 
-def supported(question: str, *reads: Read) -> float:
+def supported(question: str, *reads: SourceText) -> float:
     asked = understand(question, NOW)
     when = occasion(asked, None)
-    return support(asked, reads, candidates(asked, reads, None, when, Weights()), when, Evidence())
+    return support(asked, reads, candidates(asked, reads, None, when, Weights()), when, SupportWeights())
 
 
 def test_no_sources_support_nothing() -> None:

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from engine.ask.candidates import Read
-from engine.ask.question import Question, understand
-from engine.ask.quote import quote
-from engine.ask.verify import PARTS, unsupported
+from engine.ask.candidates import SourceText
+from engine.ask.extract import quote
+from engine.ask.semantic import PARTS, unsupported
+from engine.text.question import Question, understand
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 CHUNKS = ("a", "b")
@@ -15,15 +15,15 @@ def question(text: str) -> Question:
     return understand(text, NOW)
 
 
-def read(text: str, number: int = 0) -> Read:
-    return Read("Ann to Ben, 3 May 2024: rehearsal", text, NOW, "Ann", 1.0 - 0.1 * number, number)
+def read(text: str, number: int = 0) -> SourceText:
+    return SourceText("Ann to Ben, 3 May 2024: rehearsal", text, NOW, "Ann", 1.0 - 0.1 * number, number)
 
 
 REHEARSAL = [read("The choir rehearsal is on Friday at 19:30 in the old town hall.")]
 ASKED, KEPT = question("When is the choir rehearsal?"), question("When's choir rehearsal?")
 
 
-def answer_of(asked: Question, reads: list[Read]) -> str:
+def answer_of(asked: Question, reads: list[SourceText]) -> str:
     said = quote(asked, reads).answer
     assert said is not None
     return said

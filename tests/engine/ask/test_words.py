@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.words import FUNCTION_WORDS, stem, words
+from engine.text.words import FUNCTION_WORDS, stem, words
 
 
 @given(st.text())

@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.ask.begin import Room
-from engine.ask.evidence import Evidence, Read
-from engine.ask.means import Manner, Means, Written
-from engine.ask.prepare import prepare
-from engine.ask.question import Question
-from engine.ask.reply import Reply, Source
-from engine.ask.trace import Trace
+from engine.ask.question import BankBudget, prepare
 from engine.idle.asking import Asking
 from engine.idle.night import Done, Limits, Night, World
 from engine.idle.units import Unit
+from engine.text.question import Question
+from engine.types import Evidence, Manner, Means, Passage, Reply, Source, Trace, Written
 from store.answers import Bank, Kept
 from store.database import Ledger, open_ledger
 from store.jobs import Account, Jobs, Spent
@@ -55,7 +51,7 @@ class Home:
             questions=lambda: None,
             writer=WRITER,
         )
-        return Asking(self.ledger, means, Room(1_000_000, 5), NOW)
+        return Asking(self.ledger, means, BankBudget(1_000_000, 5), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
         """Have a question asked, and so often again; gives its key."""
@@ -84,9 +80,9 @@ class Home:
         reads = tuple(self._read(name) for name in names)
         return Evidence(reads, tuple(names), 0.0)
 
-    def _read(self, name: str) -> Read:
+    def _read(self, name: str) -> Passage:
         source = Source(f"{self.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
-        return Read((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
+        return Passage((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
 
     def _write(self, question: Question, evidence: Evidence, trace: Trace, say: object) -> Written:
         self.written.append(question.text)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.ask.prefill import Kept, Reading
-from engine.ask.prompt import in_document_order
 from engine.idle.ahead import Ahead, as_units
 from engine.idle.night import Done
 from engine.idle.segment import Ids, Segment, is_kept, key_of
-from engine.models.loading import load
-from engine.models.meter import Meter, flops
+from engine.llm.prefill import Kept, Reading
+from engine.llm.prompt import in_document_order
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.types import Meter, flops
 from store.jobs import Spent
 from store.kv_index import KvCounts, Tally
 from tests.demo import NANO

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.exact import key, scope_of
-from engine.ask.means import Manner
+from engine.ask.keys import key, scope_of
 from engine.idle.asking import manner_of, worth
+from engine.types import Manner
 from store.answers import Kept
 from store.types import Scope
 from tests.engine.idle.small_home import home

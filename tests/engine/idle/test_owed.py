@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.begin import begin, look, owing
-from engine.ask.means import Manner
+from engine.ask.question import begin, look, owing
 from engine.idle.owed import TAU, plan
+from engine.types import Manner
 from store.answers import Debt, Notices, Owed
 from tests.engine.idle.small_home import NOW, Home, do, home, states
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.means import Manner
 from engine.idle import convert, populate
 from engine.idle.asking import Asking
 from engine.idle.populate import Strategy, decodes, offer, quota
 from engine.idle.predict import Prediction
 from engine.idle.units import Unit
+from engine.types import Manner
 from store.jobs import MOST_ATTEMPTS, Account, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, do, home, night, states

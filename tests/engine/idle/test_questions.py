@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.exact import normalise
+from engine.ask.keys import normalise
 from engine.idle.questions import LONGEST, parse
 
 TWO = ["When is the rehearsal?", "Who is bringing the cake?"]

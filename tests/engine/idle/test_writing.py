@@ -6,7 +6,7 @@ import pytest
 
 from engine.idle.units import NoTime
 from engine.idle.writing import writer
-from engine.models.protocols import Frame
+from engine.models.types import Frame
 from tests.engine.ask.parrot import Parrot
 
 

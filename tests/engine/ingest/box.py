@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.ask.words import words
-from engine.ingest.detect import ignorable
+from engine.ingest.charsets import Limits
 from engine.ingest.files import read
-from engine.ingest.ingest import Guard, Ingest, Summary
-from engine.ingest.limits import Limits
-from engine.ingest.once import digests
+from engine.ingest.pipeline import Guard, Ingest, Summary, passage_digests
+from engine.ingest.scan import ignorable
+from engine.text.words import words
 from store.catalog import Root
 from store.types import Document
 from tests.store.kit import Fuse, Opened, home_in
@@ -93,7 +92,7 @@ def naive(folder: Path) -> tuple[set[tuple[str, int, str]], dict[str, Document]]
 
 def passages(folder: Path) -> set[bytes]:
     """Give the digests of all passages of all files."""
-    return {digest for document in naive(folder)[1].values() for digest in digests(document)}
+    return {digest for document in naive(folder)[1].values() for digest in passage_digests(document)}
 
 
 def _words(document: Document) -> set[str]:

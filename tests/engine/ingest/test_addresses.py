@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.addresses import LONGEST, MOST, Address, display_names, named, parse_addresses
+from engine.ingest.headers import LONGEST, MOST, Address, display_names, named, parse_addresses
 
 
 @pytest.mark.parametrize(

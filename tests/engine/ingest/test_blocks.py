@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ingest import blocks as module
-from engine.ingest.blocks import Block, blocks
+from engine.ingest import pipeline as module
+from engine.ingest.pipeline import Block, blocks
 from store.types import FileState, Reading
 from tests.store.kit import document
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.dates import date_in_name, date_line, date_within, without_date
+from engine.ingest.transcripts import date_in_name, date_line, date_within, without_date
 
 DAY = datetime(2024, 5, 3, tzinfo=UTC)
 EVENING = datetime(2024, 5, 3, 19, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.detect import Format, detect, ignorable
+from engine.ingest.scan import Format, detect, ignorable
 
 MAIL = b"Message-ID: <1@x>\nFrom: ann@x.org\nSubject: x\n\nbody"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.envelope import Envelope, is_forward, is_reply, parse_date, read_envelope, topic_of
 from engine.ingest.headers import fields_of
+from engine.ingest.mail import Envelope, is_forward, is_reply, parse_date, read_envelope, topic_of
 
 
 def envelope(*lines: str) -> Envelope:

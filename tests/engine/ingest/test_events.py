@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.events import MOST_EVENTS, event_texts
-from engine.ingest.recurrence import in_words
+from engine.ingest.calendar import MOST_EVENTS, event_texts, in_words
 
 
 def calendar(*lines: str, method: str = "REQUEST", before: tuple[str, ...] = ()) -> str:

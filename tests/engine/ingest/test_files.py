@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.detect import ignorable
+from engine.ingest.charsets import Limits
 from engine.ingest.files import read
-from engine.ingest.limits import Limits
+from engine.ingest.scan import ignorable
 from store.types import Reading
 
 LIMITS = Limits()

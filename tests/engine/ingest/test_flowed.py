@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.flowed import unflow
+from engine.ingest.charsets import unflow
 
 
 @pytest.mark.parametrize(

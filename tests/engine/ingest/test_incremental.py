@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import files as module
+from engine.ingest.charsets import Limits
 from engine.ingest.embed import embed
 from engine.ingest.files import read
-from engine.ingest.ingest import Guard, Ingest
-from engine.ingest.limits import Limits
+from engine.ingest.pipeline import Guard, Ingest
 from store.catalog import Root
 from store.types import Reading
 from tests.engine.ingest.box import Box, mail, whisper
@@ -52,8 +52,8 @@ def test_an_unchanged_folder_opens_no_table_and_raises_no_generation(box: Box) -
 _LOOK = """
 import sys
 from pathlib import Path
-from engine.ingest.ingest import Guard, Ingest
-from engine.ingest.limits import Limits
+from engine.ingest.pipeline import Guard, Ingest
+from engine.ingest.charsets import Limits
 from store.catalog import Root
 from store.documents import Knowledge
 from store.database import open_ledger

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.ingest import Guard, Ingest
-from engine.ingest.limits import Limits
+from engine.ingest.charsets import Limits
+from engine.ingest.pipeline import Guard, Ingest
 from store.catalog import Root
 from store.documents import members
 from store.types import Scope

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ingest import blocks as blocks_module
-from engine.ingest import keep as module
+from engine.ingest import pipeline as blocks_module
+from engine.ingest import pipeline as module
 from tests.engine.ingest.box import Box, mail, naive
 from tests.store.kit import Killed
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.limits import Limits
+from engine.ingest.charsets import Limits
 from engine.ingest.mail import read_mail
 from store.types import Document, Reading
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.limits import Limits
-from engine.ingest.mime import Leaf, Nested, Tree, walk
-from engine.ingest.parts import decode_transfer, read_part
+from engine.ingest.charsets import Limits
+from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, walk
 
 LIMITS = Limits()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.once import bodies, digests, split
+from engine.ingest.pipeline import bodies, passage_digests, split_passages
 from store.types import Passage, Role
 from tests.store.kit import document
 
@@ -16,56 +16,61 @@ def passage(text: str, role: Role = "body") -> Passage:
 
 def test_what_a_mail_says_itself_is_always_kept() -> None:
     said = document("b", passages=(passage("hello"),))
-    assert split(said, digests(said), {digests(said)[0]: "a"}).passages == said.passages
+    assert split_passages(said, passage_digests(said), {passage_digests(said)[0]: "a"}).passages == said.passages
 
 
 def test_a_quote_that_another_mail_has_is_left_out() -> None:
     quoting = document("b", passages=(passage("yes"), passage("> hello", "quote")))
-    found = split(quoting, digests(quoting), {digests(quoting)[1]: "a"})
-    assert (found.passages, found.quoted) == (quoting.passages[:1], tuple(digests(quoting)[1:]))
+    found = split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[1]: "a"})
+    assert (found.passages, found.quoted) == (quoting.passages[:1], tuple(passage_digests(quoting)[1:]))
 
 
 def test_a_quote_that_no_mail_has_is_kept_and_owned() -> None:
     quoting = document("b", passages=(passage("> hello", "quote"),))
-    found = split(quoting, digests(quoting), {})
-    assert (found.passages, found.owned, found.quoted) == (quoting.passages, tuple(digests(quoting)), ())
+    found = split_passages(quoting, passage_digests(quoting), {})
+    assert (found.passages, found.owned, found.quoted) == (quoting.passages, tuple(passage_digests(quoting)), ())
 
 
 def test_a_quote_that_the_mail_itself_owns_is_kept() -> None:
     quoting = document("b", passages=(passage("> hello", "quote"),))
-    assert split(quoting, digests(quoting), {digests(quoting)[0]: "b"}).passages == quoting.passages
+    assert (
+        split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[0]: "b"}).passages
+        == quoting.passages
+    )
 
 
 def test_quote_marks_white_space_and_case_do_not_count() -> None:
     one = document("a", passages=(passage("Hello there,\nmy friend"), passage("> > hello  there,\n>> My\tFriend ")))
-    assert len(set(digests(one))) == 1
+    assert len(set(passage_digests(one))) == 1
 
 
 def test_the_line_that_says_who_is_quoted_does_not_count() -> None:
     said = "On Friday, 3 May 2024, Ann wrote:\n> hello"
     one = document("a", passages=(passage("hello"), passage(said, "quote")))
-    assert len(set(digests(one))) == 1
+    assert len(set(passage_digests(one))) == 1
 
 
 def test_words_above_a_quote_that_are_the_writers_own_count() -> None:
     one = document("a", passages=(passage("hello"), passage("I agree\n> hello", "quote")))
-    assert len(set(digests(one))) == 2
+    assert len(set(passage_digests(one))) == 2
 
 
 def test_a_line_that_lost_its_quote_mark_when_it_was_wrapped_counts() -> None:
     one = document("a", passages=(passage("hello there friend"), passage("> hello\nthere\n> friend", "quote")))
-    assert len(set(digests(one))) == 1
+    assert len(set(passage_digests(one))) == 1
 
 
 def test_other_words_are_another_passage() -> None:
     one = document("a", passages=(passage("hello there"), passage("hello three"), passage("hellothere")))
-    assert len(set(digests(one))) == 3
+    assert len(set(passage_digests(one))) == 3
 
 
 def test_bodies_leave_out_what_may_be_repeated() -> None:
     one = document("a", passages=tuple(passage(role, role) for role in _ROLES))
-    said = [d for d, p in zip(digests(one), one.passages, strict=True) if p.role in ("body", "attachment", "event")]
-    assert bodies(one, digests(one)) == said
+    said = [
+        d for d, p in zip(passage_digests(one), one.passages, strict=True) if p.role in ("body", "attachment", "event")
+    ]
+    assert bodies(one, passage_digests(one)) == said
 
 
 _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_ROLES)), max_size=8)
@@ -74,6 +79,9 @@ _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_R
 @given(_PASSAGES, st.sets(st.integers(0, 7)))
 def test_every_passage_is_either_kept_and_owned_or_quoted(passages: list[Passage], elsewhere: set[int]) -> None:
     one = document("a", passages=tuple(passages))
-    owners = {digest: "b" for i, digest in enumerate(digests(one)) if i in elsewhere}
-    found = split(one, digests(one), owners)
-    assert (sorted([*found.owned, *found.quoted]), len(found.passages)) == (sorted(digests(one)), len(found.owned))
+    owners = {digest: "b" for i, digest in enumerate(passage_digests(one)) if i in elsewhere}
+    found = split_passages(one, passage_digests(one), owners)
+    assert (sorted([*found.owned, *found.quoted]), len(found.passages)) == (
+        sorted(passage_digests(one)),
+        len(found.owned),
+    )

@@ -5,7 +5,7 @@ import quotequail
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.quoting import ANSWERED, NEW, PASSED_ON, Quotes, passages_of
+from engine.ingest.quotes import ANSWERED, NEW, PASSED_ON, Quotes, passages_of
 
 LETTERS = {"body": "b", "quote": "q", "forward": "f", "signature": "s"}
 

@@ -3,7 +3,7 @@
 import os
 import time
 
-from engine.ingest.ingest import Guard, Ingest, Summary
+from engine.ingest.pipeline import Guard, Ingest, Summary
 from store.catalog import Root
 from store.types import FileState
 from tests.engine.ingest.box import LIMITS, Box, mail

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.limits import Limits, Unreadable
+from engine.ingest.charsets import Limits, Unreadable
 from engine.ingest.transcripts import read_transcript, sniff
 from store.types import Document, Reading
 

@@ -5,7 +5,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.unrest import Due, Pace, Unrest
+from engine.ingest.follow import Due, Pace, Unrest
 
 PACE = Pace(quiet=5, patience=60, rescan=1000)
 FOLDERS = st.sampled_from(["/r", "/r/a", "/r/a/b", "/r/a/c", "/r/d", "/r/ab"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ingest.ingest import Guard, Ingest
+from engine.ingest.pipeline import Guard, Ingest
 from store.catalog import Root
 from tests.engine.ingest.box import LIMITS, Box, mail
 

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.follow import Follow, Followed
+from engine.ingest.follow import Due, Follow, Followed, Pace
 from engine.ingest.scan import look, reached
-from engine.ingest.unrest import Due, Pace
 
 QUICK = Pace(quiet=0.2, patience=3, rescan=600, poll=0.2, beat=0.1)
 NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
@@ -271,7 +270,7 @@ logging.getLogger("watchdog").addHandler(logging.NullHandler())  # as `pkb watch
 from pathlib import Path
 Path("/proc/sys/user/{limit}").write_text(sys.argv[2])
 from engine.ingest.follow import Follow
-from engine.ingest.unrest import Pace
+from engine.ingest.follow import Pace
 with Follow(Pace(quiet=0.1, poll=0.1, beat=0.1)) as follow:
     print(follow.add(sys.argv[1]))
     follow.due()
@@ -328,7 +327,7 @@ MOUNTED = """
 import subprocess, sys
 from pathlib import Path
 from engine.ingest.follow import Follow
-from engine.ingest.unrest import Pace
+from engine.ingest.follow import Pace
 root = sys.argv[1]
 subprocess.run(["mount", "-t", "tmpfs", "none", root], check=True)
 Path(root, "a").write_text("x")

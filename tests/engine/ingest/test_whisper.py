@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.limits import Unreadable
+from engine.ingest.charsets import Unreadable
 from engine.ingest.subtitles import Cue
-from engine.ingest.whisper import is_whisper, whisper_cues
+from engine.ingest.transcripts import is_whisper, whisper_cues
 
 SEGMENTS = [
     {"id": 0, "start": 0.0, "end": 1.5, "text": " Hello there.", "speaker": "SPEAKER_00"},

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ask.prefill import Kept, Reading
-from engine.ask.trace import Trace
-from engine.kv.blocks import Read, read
-from engine.kv.rotate import movable
-from engine.models.loading import load
+from engine.llm.blocks import PrefixCache, read
+from engine.llm.prefill import Kept, Reading
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.rope import movable
+from engine.types import Trace
 from tests.demo import NANO
 from tests.engine.ask.oath_box import ROOT, SUB_STEP, Box, Ids
 from tests.engine.models.shapes import KINDS, SMALL, Config, make
@@ -55,7 +55,7 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
     return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=8 if eight else 0)
 
 
-def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Read, Logits]:
+def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; gives the logits behind it."""
     with ExitStack() as held:
         reading = Reading(box.model, Kept(box.store, ROOT, box.model), movable(box.model))

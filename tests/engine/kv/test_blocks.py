@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ask.prefill import Kept, Reading, keep, prefill
-from engine.ask.trace import Trace
-from engine.kv import blocks
-from engine.kv.layers import take
-from engine.kv.rotate import movable
+from engine.llm import blocks
+from engine.llm.blocks import take
+from engine.llm.prefill import Kept, Reading, keep, prefill
 from engine.models.mlx import Mlx
+from engine.models.rope import movable
+from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
 from tests.engine.kv.kit import MOVABLE, loaded, through, without

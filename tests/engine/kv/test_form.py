@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engine.ask.prompt import Prompt
-from engine.ask.segments import Segments
-from engine.kv.pieces import block_of, in_blocks
+from engine.llm.blocks import block_of, in_blocks
+from engine.llm.prompt import Prompt, Segments
 from engine.models.mlx import Mlx
 from tests.demo import NANO
 from tests.engine.kv.kit import loaded

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.ask.prefill import Reading
-from engine.ask.trace import Trace
-from engine.kv import blocks
-from engine.kv.layers import take
-from engine.kv.rotate import movable, turned, why_not
-from engine.models.loading import load
+from engine.llm import blocks
+from engine.llm.blocks import take
+from engine.llm.prefill import Reading
+from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.rope import movable, turned, why_not
+from engine.types import Trace
 from store.errors import PkbError
 from tests.demo import NANO
 from tests.engine.ask.oath_box import Ids, some

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.models.arrays import ROWS, numpy_arrays
+from engine.models.minilm import ROWS, numpy_arrays
 
 XP = numpy_arrays()
 FINITE = st.floats(-100, 100, width=32)

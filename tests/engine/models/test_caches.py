@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.models import caches, tensors
-from engine.models.caches import Form
-from engine.models.loading import form, load
+from engine.models import kv_cache
+from engine.models.kv_cache import Form
+from engine.models.load import form, load
 from engine.models.mlx import Mlx
-from engine.models.protocols import Unreadable
+from engine.models.types import Unreadable
 from store.kv_files import Header, verify, write
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
 from tests.engine.models.shapes import write as write_json
@@ -57,7 +57,7 @@ def filled(seed: int, shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]])
 
 
 def kept(cache: Any, start: int, stop: int, path: Path) -> Path:
-    write(path, Header(KEY, KEY, KEY, KEY, tuple(range(stop - start))), caches.cut(cache, start, stop))
+    write(path, Header(KEY, KEY, KEY, KEY, tuple(range(stop - start))), kv_cache.cut(cache, start, stop))
     verify(path)
     return path
 
@@ -84,8 +84,8 @@ def test_what_is_not_known_to_be_whole_is_not_kept() -> None:
 
     own: Any = type("KVCache", (KVCache,), {})  # a model's own, whatever it is called
     strange = [own(), QuantizedKVCache(), RotatingKVCache(max_size=64, keep=4), CacheList(KVCache(), own())]
-    assert [caches.form([KVCache(), layer]).name for layer in strange] == ["", "", "", ""]
-    assert "QuantizedKVCache" in caches.form([QuantizedKVCache()]).said
+    assert [kv_cache.form([KVCache(), layer]).name for layer in strange] == ["", "", "", ""]
+    assert "QuantizedKVCache" in kv_cache.form([QuantizedKVCache()]).said
 
 
 def test_a_model_that_cannot_be_loaded_has_no_form(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_layers_that_keep_keys_alone_come_back(tmp_path: Path) -> None:
     first, second = filled(1, [((1, 2, 9, 4), (1, 2, 9, 8)), ((1, 1, 9, 4), (1, 1, 9, 0))])
     cache = [CacheList(first, second)]
     paths = [kept(cache, 0, 5, tmp_path / "a.safetensors"), kept(cache, 5, 9, tmp_path / "b.safetensors")]
-    (again,) = caches.restore([CacheList(KVCache(), KVCache())], paths)
+    (again,) = kv_cache.restore([CacheList(KVCache(), KVCache())], paths)
     assert same(again.caches[0], first)
     assert same(again.caches[1], second)
 
@@ -139,24 +139,24 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
-    loaded = caches.restore([KVCache() for _ in cache], [path], spare=caches.Spare())
-    layers = caches.fill([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
+    loaded = kv_cache.restore([KVCache() for _ in cache], [path], spare=kv_cache.Spare())
+    layers = kv_cache.fill([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]
 
 
 def test_the_memory_of_a_released_cache_is_given_to_one_taker() -> None:
-    cache, spare = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), caches.Spare()
-    caches.release(cache, spare)
+    cache, spare = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), kv_cache.Spare()
+    kv_cache.release(cache, spare)
     assert cache == []
     assert sorted(spare.take()) == ["0.k", "0.v", "1.k", "1.v", "2.k", "2.v"]
     assert spare.take() == {}
 
 
 def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
-    cache, spare = other.begin(), caches.Spare()
+    cache, spare = other.begin(), kv_cache.Spare()
     other.prefill(cache, [5] * 10)
-    caches.release(cache, spare)
+    kv_cache.release(cache, spare)
     assert spare.take() == {}
 
 
@@ -174,11 +174,11 @@ def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path:
 
 
 def test_no_memory_is_made_ready_for_another_form_nor_more_than_may_lie_idle(other: Mlx) -> None:
-    cache, spare = other.begin(), caches.Spare()
+    cache, spare = other.begin(), kv_cache.Spare()
     other.prefill(cache, [5] * 10)
-    caches.expect(cache, 40, spare)
-    caches.expect([], 40, spare)
-    caches.expect(filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), 10**9, spare)
+    kv_cache.expect(cache, 40, spare)
+    kv_cache.expect([], 40, spare)
+    kv_cache.expect(filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), 10**9, spare)
     assert spare.arrays == {}
 
 
@@ -229,9 +229,9 @@ def test_eight_bits_are_half_a_step_off_at_most(
 
     heads, count, width = shape
     array = mx.random.normal((1, heads, count, width), key=mx.random.key(seed)).astype(getattr(mx, dtype))
-    found = tensors.unpack(tensors.pack("0.k", array * scale, 8), "0.k")
+    found = kv_cache.unpack(kv_cache.pack("0.k", array * scale, 8), "0.k")
     assert (found.shape, found.dtype) == (array.shape, array.dtype)
-    group = tensors.GROUP if width % tensors.GROUP == 0 else width
+    group = kv_cache.GROUP if width % kv_cache.GROUP == 0 else width
     rows, again = (np.array(x.astype(mx.float32)).reshape(-1, group) for x in (array * scale, found))
     most = np.abs(rows).max(1)
     assert (np.abs(rows - again).max(1) <= most / 254 + most * (2**-7 if dtype == "bfloat16" else 2**-20)).all()
@@ -242,6 +242,6 @@ def test_what_is_kept_of_a_token_in_eight_bits_does_not_depend_on_others(seed: i
     import mlx.core as mx
 
     array = mx.random.normal((1, 2, 9, 32), key=mx.random.key(seed))
-    whole = tensors.unpack(tensors.pack("0.v", array, 8), "0.v")
-    part = tensors.unpack(tensors.pack("0.v", array[..., :first, :], 8), "0.v")
+    whole = kv_cache.unpack(kv_cache.pack("0.v", array, 8), "0.v")
+    part = kv_cache.unpack(kv_cache.pack("0.v", array[..., :first, :], 8), "0.v")
     assert mx.array_equal(whole[..., :first, :], part)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.models.frames import TODAY, Framing, find_template, frame
+from engine.models.load import TODAY, Framing, find_template, frame
 from engine.models.tokens import Tokens, open_tokenizer
 from store.errors import PkbError
 

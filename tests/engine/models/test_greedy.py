@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.drafts import Drafts
-from engine.models.greedy import goes_on
+from engine.models.mlx import goes_on
+from engine.models.types import Drafts
 
 IDS = st.integers(0, 5)
 TEXTS = st.lists(st.lists(IDS, max_size=20), max_size=4)

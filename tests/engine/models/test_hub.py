@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import close_session, constants, try_to_load_from_cache
 
-from engine.models.hub import Hub
-from engine.models.place import Local, find, fingerprint
-from engine.models.plan import Plan
+from engine.models.catalog import Local, find, fingerprint
+from engine.models.hub import Hub, Plan
 from store.errors import Locked, NoModel, PkbError, UsageError
 from tests.engine.models import hubserver
 from tests.engine.models.hubserver import TOKEN, Files, git_digest, serve

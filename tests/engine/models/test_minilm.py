@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.models.batches import pack
 from engine.models.minilm import BATCH, LONGEST, MiniLM, find_weights
-from engine.models.protocols import Embedder
+from engine.models.types import Embedder
 from store.errors import NoModel
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden_embeddings.json"

@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.models import caches, memory
-from engine.models.drafts import Drafts
-from engine.models.loading import load
+from engine.models import kv_cache, memory
+from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.protocols import Frame, LanguageModel
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling
+from engine.models.types import Drafts, Frame, LanguageModel
 from store.errors import NoModel, PkbError
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, make, write
 
@@ -166,7 +165,7 @@ def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(mod
             drafts.learn()
         assert first + "".join(pieces) == plain
         assert len(steps) == 1 + 39 - drafts.right  # one for the last segment
-        if caches.sliceable(cache):
+        if kv_cache.sliceable(cache):
             assert drafts.right > 10
             exact = read(model, [*parts, told[:-1]])
             assert np.array_equal(keys(cache, 0), keys(exact, 0))

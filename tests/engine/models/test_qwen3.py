@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from engine.models import qwen3
-from engine.models.place import find
-from engine.models.protocols import Embedder
+from engine.models.catalog import find
 from engine.models.qwen3 import END, LONGEST, TASK, Qwen3, find_model
 from engine.models.tokens import Tokens
+from engine.models.types import Embedder
 from store.errors import NoModel, PkbError, UsageError
 from tests.engine.models.embedders import SHAPE, end_of, make_qwen3, naive
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, WORDS, bpe, make

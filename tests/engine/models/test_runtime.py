@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.models import runtime
-from engine.models.blas import renamed_copy
+from engine.models.runtime import renamed_copy
 
 START = "import json, sys; from pathlib import Path; from engine.models import runtime; cache = Path(sys.argv[1]);"
 

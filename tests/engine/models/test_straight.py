@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.models.protocols import Unreadable
-from engine.models.straight import read
-from engine.models.tensors import tensor
+from engine.models.kv_cache import read, tensor
+from engine.models.types import Unreadable
 from store.kv_files import Header, write
 
 KEY = b"0" * 16

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
-from engine.models.digests import digest
-from engine.models.weights import open_tensors
+from engine.models.catalog import digest
+from engine.models.minilm import open_tensors
 from store.errors import PkbError
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3)

@@ -1,0 +1,462 @@
+"""The form of an answer that is quoted: a name or address, a span alone, its sentence, or several sentences.
+
+Adds nothing of its own but what a relative date means, and who said it. Knows sentences that were scored, and not why.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import exp
+
+from engine.ask.candidates import (
+    WISH,
+    Candidate,
+    Occasion,
+    SourceText,
+    Weights,
+    candidates,
+    content,
+    coverage,
+    idf_of,
+    is_of_day,
+    named,
+    occasion,
+    share,
+    speaking,
+)
+from engine.ask.candidates import SourceText as Quotable
+from engine.llm.prompt import Segments
+from engine.models.types import LanguageModel
+from engine.text.question import Question
+from engine.text.relative_dates import day_in_words, in_words
+from engine.text.spans import Found, Kind, find, time_of
+from engine.text.words import words
+from engine.types import Evidence, Reply, Trace, Written
+
+_SAID = 0.3  # of the question, that a newer sentence must say
+_SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
+# Signs that a sentence says what holds from now on.
+_CHANGED = re.compile(
+    r"\b(?:now|instead(?! of)|no longer|any ?more|(?:starting|from) (?:now|today|on|\d|(?:the )?[A-Z]\w+day)|cheaper"
+    r"|new (?:date|time|place|price|room)|(?:move|goe|change|come|put)s? (?:\w+ ){0,6}?(?:to|back|by|down)|moved to"
+    r"|(?:is|are) (?:off|cancelled|postponed))\b",
+    re.IGNORECASE,
+)
+# Signs that it says what no longer does, or never did.
+_SUPERSEDED = re.compile(
+    r"\b(?:used to|told you|had (?:planned|said)|would (?:be|cost|have|like)|(?:was|were) (?:going )?to"
+    r"|in \w+ we (?:moved|said)|propose)\b",
+    re.IGNORECASE,
+)
+
+
+def choose(
+    question: Question, reads: Sequence[SourceText], found: Sequence[Candidate], near: float, sign: float
+) -> Candidate:
+    """Give the best sentence; where the question asks how things are, the newest of those less than `near` below it.
+
+    `sign` is what a sign of change adds to a score, of a question about a day too where it does not ask for what was.
+    What has no date, or rivals without one, is left as it is.
+    """
+    if not question.current:
+        return max(found, key=_order(sign if question.dates and not question.past else 0.0))
+    best = max(found, key=_order(sign))
+    least = best.score + sign * _sign(best) - near
+    rivals = [one for one in found if one.score + sign * _sign(one) >= least and _rival_sentence(one, best, reads)]
+    dates = [reads[one.read].date for one in rivals]
+    known = [date for date in dates if date is not None]
+    if len(known) < len(dates):
+        return best
+    return max((one for one in rivals if reads[one.read].date == max(known)), key=_order(sign))
+
+
+def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[SourceText]) -> bool:
+    """Tell whether a sentence says something of the same matter."""
+    close = one.fit >= _SAME * best.fit and reads[one.read].score >= _SOURCE * reads[best.read].score
+    return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
+
+
+def _order(sign: float) -> Callable[[Candidate], tuple[float, int, int]]:
+    return lambda one: (one.score + sign * _sign(one), -one.read, -one.place)
+
+
+def _sign(one: Candidate) -> int:
+    return (_CHANGED.search(one.text) is not None) - (_SUPERSEDED.search(one.text) is not None)
+
+
+_BROAD = re.compile(
+    r"\b(?:summari[sz]e|describe|discuss\w*|explain|opinions?|th(?:ink|ought)s?|views?|attitudes?|conclu\w+|deci\w+"
+    r"|advantages?|disadvantages?|reasons?|suggest\w*|recommend\w*|introduc\w+|talk\w*|propos\w+|agree\w*|disagree\w*"
+    r"|respon\w+|concerns?|what (?:did|do|does|were|was|is|are) (?:the )?(?:group|team|committee|members|meeting))\b",
+    re.IGNORECASE,
+)
+_HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
+_SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
+_HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
+# After these a day is where something begins or ends, not when it is.
+_BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instead of)\s+$", re.IGNORECASE)
+_PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
+_FIRST = re.compile(r"\b(?:I|we)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How a sentence is chosen, and how many an answer has; fitted on public sets, see docs/log.md."""
+
+    most: int = 3  # sentences of an answer to a broad question
+    near: float = 0.6  # of sentences that are so near the best one, the newest holds
+    sign: float = 0.6  # that a sentence says what has changed; less so much where it says what no longer holds
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer from the source at index `source`; `highlight` are offsets in it.
+
+    `quote` is the sentence that it was taken from; None where that is the source's header.
+    """
+
+    answer: str
+    source: int
+    highlight: tuple[int, int] | None = None
+    resolved: str | None = None
+    quote: str | None = None
+
+
+def say(
+    question: Question, reads: Sequence[SourceText], found: Sequence[Candidate], kind: Kind | None, forms: Forms
+) -> Said | None:
+    """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
+    right = [one for one in found if one.day is not False] or found
+    best = choose(_as_it_is(question), reads, right, forms.near, forms.sign)
+    if kind in ("email", "phone") and question.names:
+        return _contact(question, reads, kind)
+    if _SENT.match(question.text) and reads[0].sender:
+        return _alone(reads[0].sender, 0)
+    return replace(_from_sentence(question, reads[best.read], found, best, kind, forms), quote=best.text)
+
+
+def _from_sentence(
+    question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind | None, forms: Forms
+) -> Said:
+    """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
+    if kind and best.spans:
+        return _span(question, read, found, best, kind)
+    if kind is None and _BROAD.search(question.text):
+        return Said(_several(found, best, forms.most), best.read)
+    return _sentence(question, read, found, best, kind)
+
+
+def _as_it_is(question: Question) -> Question:
+    """Give a question without the days that it asks to be confirmed: it asks how things are, and the newest holds."""
+    return replace(question, dates=()) if question.asked == "yes/no" else question
+
+
+def _sentence(
+    question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind | None
+) -> Said:
+    """Give the sentence, after the day it was written where a date was asked for, or who said it where a person was."""
+    if kind == "date" and read.date:
+        return Said(f"{day_in_words(read.date.date())}: {_flat(best.text)}", best.read)
+    if kind == "person" and best.speaker and _FIRST.search(best.text):
+        name = _name(best.speaker)
+        return Said(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
+    goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
+    return Said(_with_next(found, best) if goes_on else _flat(best.text), best.read)
+
+
+def _span(question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind) -> Said:
+    """Give a span alone where it can stand so, else its sentence with the span highlighted."""
+    span = _nearest(question, best)
+    text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
+    resolved = in_words(text, read.date, past) if kind == "date" and read.date else None
+    if not _stands_alone(question, found, best, span, kind):
+        start = len(_flat(best.text[: span.start] + "|")) - 1
+        return Said(_flat(best.text), best.read, (start, start + len(text)))
+    clock = time_of(best.text, span) if kind == "date" and not past else None
+    said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
+    return _alone(said, best.read, resolved)
+
+
+def _alone(answer: str, source: int, resolved: str | None = None) -> Said:
+    return Said(answer, source, (0, len(answer)), resolved)
+
+
+def _nearest(question: Question, best: Candidate) -> Found:
+    """Take the span that stands nearest to the words of the question."""
+    asked = set(question.content)
+    places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
+
+    def apart(one: Found) -> tuple[bool, int, int]:
+        near = sorted(abs(one.start - place) for place in places)[:3]
+        return _BOUND.search(best.text[: one.start]) is not None, sum(near), one.start
+
+    return min(best.spans, key=apart)
+
+
+def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: Found, kind: Kind) -> bool:
+    """Tell whether a span answers without its sentence: a place, person or number may be another than was asked for."""
+    text = best.text[span.start : span.end]
+    if kind == "date":
+        return _PARTIAL.fullmatch(text) is None
+    if kind == "place":
+        return any(letter.isupper() or letter.isdigit() for letter in text)
+    if kind == "person":
+        return " " in text or span.start > 0 or any(set(words(text)) & set(words(one.speaker or "")) for one in found)
+    if kind == "number":
+        counted = _HOW_MANY.search(question.text)
+        return bool(counted and set(words(counted[1])) & set(words(best.text[span.end : span.end + 30])))
+    return True
+
+
+def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
+    """Give a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
+    after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
+    kept = [one for one in after if best.text.endswith("?") or one.span.turn == best.span.turn]
+    return " ".join(_flat(one.text) for one in (best, *kept))
+
+
+def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
+    """Join the best sentences in the order of their sources, each speaker named once in a row."""
+    good = [one for one in found if one.score > best.score / 2 or one is best]
+    chosen = sorted(sorted(good, key=lambda one: -one.score)[:most], key=lambda one: (one.read, one.place))
+    parts, speaker = list[str](), None
+    for one in chosen:
+        named = one.span.speaker
+        parts.append(f"{named}: {_flat(one.text)}" if named and named != speaker else _flat(one.text))
+        speaker = named
+    return " ".join(parts)
+
+
+def _contact(question: Question, reads: Sequence[SourceText], kind: Kind) -> Said | None:
+    """Find the address or number of whom the question names; that of anybody else is no answer."""
+    names = [set(words(name)) for name in question.names]
+    best, fit = None, 0.4
+    for index, read in enumerate(reads):
+        for part in (read.sender, *read.recipients, read.header, read.text):
+            for one in find(part, kind):
+                own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
+                value = max((len(name & near) + len(name & own)) / max(1, len(name)) for name in names)
+                if value > fit:
+                    best, fit = _alone(part[one.start : one.end], index), value
+    return best
+
+
+def _name(speaker: str) -> str:
+    """Give a name without its address."""
+    return _flat(speaker.partition("<")[0].strip(' "')) or speaker.strip("<> ")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+_EXACT = ("place", "person", "number", "amount")
+
+
+@dataclass(frozen=True, slots=True)
+class SupportWeights:
+    """What each sign of an answer adds to the log odds that there is one; fitted on public sets, see docs/log.md."""
+
+    start: float = -8.6
+    source: float = 8.0  # share of the question's words in the source that holds most
+    together: float = 1.0  # each of the question's words in the sentence that holds most, up to six
+    names: float = 3.2  # share of the question's names in the source that holds most, 1 where it names none
+    absent: float = -5.0  # share of the question's words that its source lacks, where a name or a number is asked for
+    rival: float = -8.0  # that more of it is said about another person than about whom it names, in full from 0.3 more
+    elsewhen: float = -4.0  # that the best sentence speaks of other days than the question
+
+
+def support(
+    question: Question,
+    reads: Sequence[SourceText],
+    found: Sequence[Candidate],
+    when: Occasion,
+    evidence: SupportWeights,
+) -> float:
+    """Estimate, from 0 to 1, how likely the sources hold an answer."""
+    if not found:
+        return 0.0
+    wanted, names = content(question), named(question)
+    held = [
+        _held(question, read, [one for one in found if one.read == index], when) for index, read in enumerate(reads)
+    ]
+    best = max(found, key=lambda one: one.score)
+    signs = (
+        (evidence.source, max(share(wanted, each) for each in held)),
+        (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
+        (evidence.names, max(share(tuple(names), each) for each in held) if names else 1.0),
+        (evidence.absent, 1 - share(wanted, held[best.read]) if question.asked in _EXACT else 0.0),
+        (evidence.rival, min(1.0, _rival_answer(question, found) / 0.3)),
+        (evidence.elsewhen, best.day is False and question.asked != "yes/no"),
+    )
+    return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
+
+
+def _held(question: Question, read: SourceText, found: Sequence[Candidate], when: Occasion) -> frozenset[str]:
+    """Give the words of a source; those that name the days of the question only where it is or speaks of them."""
+    said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
+    if not when.words or is_of_day(question, read):
+        return said
+    spoken = when.words if any(one.day for one in found) else frozenset[str]()
+    return (said - when.words).union(spoken, *(one.words for one in found))
+
+
+def _rival_answer(question: Question, found: Sequence[Candidate]) -> float:
+    """Tell how much more of the question is said about somebody else, where whom it names is one of the speakers."""
+    if WISH.search(question.text):
+        return 0.0  # "Could you bring" says what its speaker wants
+    persons = speaking(named(question), found)
+    wanted = [word for word in content(question) if word not in persons] if persons else []
+    idf = idf_of(wanted, [one.words for one in found])
+    own, other = (
+        max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)
+    )
+    return max(0.0, other - own)
+
+
+_WORDING: tuple[tuple[Kind, str], ...] = (
+    ("email", r"e-?mail address(?:es)?|address\w* .*\be-?mail"),
+    (
+        "phone",
+        r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
+        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)",
+    ),
+    ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
+    ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
+    ("link", r"url|web ?site|web page|web address|hyperlink"),
+)
+_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
+_DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
+# Mail is not counted in mail.
+_MAILS = re.compile(
+    r"\bhow many (?:\w+ ){0,2}(?:(?:e-?)?mails?|messages?)\b.{0,100}\b(?:send|sends|sent|wr[io]te|written"
+    r"|forward(?:ed)?|get|got|receive[ds]?|exchanged?|have|there|from|mention)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteSettings:
+    """How the quote writer chooses; fitted on public sets, see docs/log.md."""
+
+    weights: Weights = field(default_factory=Weights)
+    evidence: SupportWeights = field(default_factory=SupportWeights)
+    forms: Forms = field(default_factory=Forms)
+    least: float = 0.5  # support below which it declines
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """An answer in the words of its sources, or None where they hold none.
+
+    `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
+    each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
+    says what a relative date means.
+    """
+
+    answer: str | None
+    highlight: tuple[int, int] | None
+    source: int | None
+    quotes: tuple[str, ...]
+    support: float
+    resolved: str | None = None
+
+
+def quote(question: Question, reads: Sequence[SourceText], settings: QuoteSettings | None = None) -> Quote:
+    """Answer a question from what was read for it, or decline."""
+    settings, kind = settings or QuoteSettings(), wanted(question)
+    when = occasion(question, kind)
+    found = candidates(question, reads, kind, when, settings.weights)
+    if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
+        when = occasion(question, kind, max((read.date.date() for read in reads if read.date), default=None))
+        found = candidates(question, reads, kind, when, settings.weights)
+    supported = support(question, reads, found, when, settings.evidence)
+    quotes = _quotes(found, len(reads))
+    answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
+    said = say(question, reads, found, kind, settings.forms) if answers else None
+    if said is None:
+        return Quote(None, None, None, quotes, supported)
+    own = said.quote or quotes[said.source]
+    quotes = (*quotes[: said.source], own, *quotes[said.source + 1 :])
+    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved)
+
+
+def wanted(question: Question) -> Kind | None:
+    """Tell which kind of span a question asks for, if any."""
+    for kind, pattern in _KINDS:
+        if pattern.search(question.text):
+            return kind
+    asked = question.asked
+    if asked == "yes/no" or asked == "other" or (asked == "person" and _DEFINITION.match(question.text)):
+        return None
+    return asked
+
+
+def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
+    best: list[Candidate | None] = [None] * count
+    for one in found:
+        held = best[one.read]
+        if held is None or one.score > held.score:
+            best[one.read] = one
+    return tuple(one.text if one else "" for one in best)
+
+
+def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> Written:
+    """Answer from the evidence, or say that nothing supports an answer by at least so much."""
+    with trace.step("write") as step:
+        quoted = quote(question, quotable(evidence), QuoteSettings(least=least))
+        step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+        lead = quoted.source or 0
+        sources = evidence.sources(_checked(evidence, quoted), lead)
+    ms = trace.ms()
+    reply = Reply(
+        question=question.text,
+        answer=quoted.answer,
+        tier="full",
+        writer="quote",
+        model=None,
+        sources=sources,
+        ms=ms | {"first_token": ms["total"]},
+        highlight=quoted.highlight,
+        lead=lead,
+    )
+    return Written(reply)
+
+
+def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
+    """Hold the promise that a quote stands in its source."""
+    pairs = list(zip(evidence.reads, quoted.quotes, strict=True))
+    assert all(said in read.text for read, said in pairs), "a quote is not in its source"
+    return [said for _, said in pairs]
+
+
+def quotable(evidence: Evidence) -> list[Quotable]:
+    """Give the sources as the quote writer reads them."""
+    return [
+        Quotable(read.header, read.text, read.date, read.sender, read.score, number, read.recipients)
+        for number, read in enumerate(evidence.reads)
+    ]
+
+
+def likely(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
+    """Give texts that an answer may repeat, as token ids, the likeliest last."""
+    said = quote(question, quotable(evidence), QuoteSettings(least=-math.inf))
+    lead = "" if model.frame.closing else " "  # a template's answer begins its line
+    answers = [model.tokens(lead + one) for one in _answers(said, segments)]
+    return [list(chain(*segments.ids[1:])), *answers]
+
+
+def _answers(said: Quote, segments: Segments) -> Iterator[str]:
+    """Give a quote as prompts want an answer, with its chunk's number: the sentence, the answer, what was asked for."""
+    if said.answer is None or said.source is None:
+        return
+    shown, sentence = segments.prompt, said.quotes[said.source]
+    numbers = [number for number, source in enumerate(shown.sources, 1) if source == said.source]
+    number = next((number for number in numbers if sentence in shown.chunks[number - 1]), None)
+    start, stop = said.highlight or (0, None)
+    for one in dict.fromkeys((sentence, said.answer, said.answer[start:stop])):
+        if one and number:
+            yield f"{one} [{number}]"

@@ -1,0 +1,201 @@
+"""The ask path: question -> exact? -> embed -> retrieve -> same evidence? -> similar? -> write -> keep -> answer.
+
+Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from engine.ask.question import Ask, BankBudget, QueryContext, begin, enter, look
+from engine.types import Answered, Manner, Means, Reply, Say, relocate, thaw
+from store.answers import Bank, Kept, Notice, Notices, Wrong
+from store.database import Ledger
+from store.history import History, HistoryEntry, Retrieved
+
+if TYPE_CHECKING:
+    from engine.ask.semantic import Rules
+    from engine.types import Evidence
+    from store.question_index import Near
+
+
+_LENGTH = 160  # of an answer that is told once more
+
+
+def tell(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
+    """Give what the asker of a question should be told beside its answer; each is told once."""
+    found = [_sentence(notice)] if (notice := Notices(ledger).take(key)) else []
+    doubted = Wrong(ledger).find(key)
+    if doubted and doubted[0] == (answer or ""):
+        found.append("you marked this answer as wrong")
+    return found
+
+
+def _sentence(notice: Notice) -> str:
+    before, after = _short(notice.before), _short(notice.after)
+    if notice.kind == "wrong":
+        return f"the earlier answer, {before}, came from a similar question; this one's own is {after}"
+    return f"the answer was {before}, now it is {after}{_because(notice.because)}"
+
+
+def _because(source: str) -> str:
+    """Name the message that changed an answer."""
+    if not source:
+        return ""
+    named = json.loads(source)
+    return f" ({named['title'] or 'no subject'}{', ' + named['date'][:10] if named['date'] else ''})"
+
+
+def _short(answer: str | None) -> str:
+    if not answer:
+        return "no answer"
+    flat = " ".join(answer.split())
+    return f"“{flat if len(flat) <= _LENGTH else flat[: _LENGTH - 1] + '…'}”"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The key of a question, the key of the kept answer that it was given, if any, and whether that may be outdated.
+
+    Without a key of its own it was asked past the bank.
+    """
+
+    key: bytes | None
+    kept: bytes | None = None
+    stale: bool = False
+
+
+def remember(
+    ledger: Ledger,
+    text: str,
+    at: "datetime",
+    reply: "Reply",
+    served: Served,
+    saved_ms: float,
+    evidence: "Evidence | None",
+) -> None:
+    """Keep a question with its reply's figures; `evidence` is None where nothing was retrieved."""
+    tokens = reply.tokens or {}
+    about = (at.timestamp(), text, reply.tier, reply.answer is not None, reply.ms["total"], saved_ms)
+    read = (tokens.get("prompt"), tokens.get("reused"))
+    asked = HistoryEntry(*about, *read, served.key, served.kept, served.stale)
+    chunks = in_prompt(evidence) if evidence else ()
+    with ledger.transaction():
+        Retrieved(ledger).add(History(ledger).add(asked), chunks)
+
+
+def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
+    """Give the ids of all chunks that were found, in document order, whether or not a model had room for them."""
+    # As `prompt.in_document_order` has it, which takes longer to import than quotes should wait for.
+    placed = [
+        (read.date.timestamp() if read.date else 0.0, chunk.document, chunk.position, chunk.id)
+        for read in evidence.reads
+        for chunk in read.chunks
+    ]
+    return tuple(chunk for *_, chunk in sorted(placed))
+
+
+class Asker:
+    """Answers questions over one home; `rules` say when a question is given another one's answer, None never."""
+
+    def __init__(
+        self, ledger: Ledger, means: Means, room: BankBudget, rules: "Callable[[], Rules | None]" = lambda: None
+    ) -> None:
+        self._ledger, self._means, self._room, self._rules = ledger, means, room, rules
+        self._bank = Bank(ledger)
+
+    def ask(self, text: str, manner: Manner, now: datetime, say: Say | None = None) -> Answered:
+        """Follow the path for one question; UsageError where it is empty.
+
+        What is made anew is given to `say` while it is written; what is kept is there at once.
+        """
+        ask = begin(self._means, self._ledger, text, manner, now)
+        kept = self._match(ask)
+        if kept and kept.generation == ask.generation:
+            return self._serve(ask, kept, ask.generation)
+        asked = look(self._means, ask)
+        if kept and kept.evidence == asked.evidence.chunks:
+            return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
+        if kept and manner.stale_ok:
+            return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
+        near = self._similar(ask, asked) if kept is None else None
+        return self._lend(ask, asked, near) if near else self._make(ask, asked, say)
+
+    def _match(self, ask: Ask) -> Kept | None:
+        """Find the answer that was given to this question; one that is owed or only read ahead is none."""
+        with ask.trace.step("match") as step:
+            kept = self._bank.find(ask.key.digest) if ask.manner.read_bank else None
+            step.note = _match_note(ask, kept)
+        return kept if kept and kept.state == "answered" else None
+
+    def _follow(self, ask: Ask, kept: Kept, evidence: "Evidence") -> Kept:
+        """Give a kept answer with its sources where they stand now, for files are moved."""
+        moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
+        if moved != kept and ask.manner.write_bank:
+            self._bank.keep(ask.key.digest, moved, self._room.bytes)
+        return moved
+
+    def _serve(
+        self, ask: Ask, kept: Kept, generation: int, evidence: "Evidence | None" = None, *, stale: bool = False
+    ) -> Answered:
+        """Give a kept answer, counting its use and the generation that it was found right in."""
+        if ask.manner.write_bank:
+            with ask.trace.step("count"):
+                self._bank.used(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
+        reply, served = _thawed(ask, kept, stale=stale), Served(ask.key.digest, ask.key.digest, stale=stale)
+        return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
+
+    def _similar(self, ask: Ask, asked: QueryContext) -> "Near | None":
+        """Find another question whose answer is this one's too."""
+        if not ask.manner.read_bank or asked.vector is None or (rules := self._rules()) is None:
+            return None
+        from engine.ask.semantic import Similar
+
+        return Similar(self._means, self._ledger, rules).find(ask, asked)
+
+    def _lend(self, ask: Ask, asked: QueryContext, near: "Near") -> Answered:
+        """Give another question's answer, and owe this one its own."""
+        reply = _thawed(ask, near.kept, stale=False)
+        reply = replace(reply, tier="semantic", matched_question=near.kept.question, similarity=near.similarity)
+        if ask.manner.write_bank:
+            from engine.ask.semantic import owe
+
+            owe(self._ledger, self._room, ask, asked, near)
+        saved = near.kept.made_ms - reply.ms["total"]
+        return self._answered(ask, reply, Served(ask.key.digest, near.key), saved, asked.evidence)
+
+    def _make(self, ask: Ask, asked: QueryContext, say: Say | None) -> Answered:
+        """Have the answer written."""
+        written = self._means.write(asked.question, asked.evidence, ask.trace, say)
+        if ask.manner.write_bank:
+            enter(self._bank, self._room, ask, asked, written.reply)
+        answered = self._answered(ask, written.reply, Served(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
+        return replace(answered, keep=written.keep)
+
+    def _answered(
+        self, ask: Ask, reply: Reply, served: Served, saved_ms: float, evidence: "Evidence | None"
+    ) -> Answered:
+        """Count a reply, and say what has become known of an earlier one."""
+        if not ask.manner.write_bank:
+            served = replace(served, key=None)
+        remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
+        if ask.manner.write_bank:
+            ask.trace.notices.extend(tell(self._ledger, ask.key.digest, reply.answer))
+        return Answered(reply, ask.trace, evidence.covered if evidence else None)
+
+
+def _thawed(ask: Ask, kept: Kept, *, stale: bool) -> Reply:
+    age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
+    return thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
+
+
+def _match_note(ask: Ask, kept: Kept | None) -> str:
+    if not ask.manner.read_bank:
+        return "skipped"
+    if kept is None:
+        return "not cached" + (f" on {ask.key.day}" if ask.key.day else "")
+    if kept.state != "answered":
+        return {"owed": "semantic hit, not verified yet", "undecoded": "prefilled, not answered"}[kept.state]
+    return f"cached in generation {kept.generation}, now {ask.generation}"

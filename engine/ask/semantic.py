@@ -1,0 +1,297 @@
+"""The semantic tier: another question's answer, where cosine, words, evidence and answer all speak for it.
+
+near? -> guard -> still fresh? -> borne by what was retrieved for this question -> lent, and the own answer owed.
+Any doubt is a miss.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from engine.ask.candidates import SourceText
+from engine.ask.extract import QuoteSettings, quote
+from engine.ask.paraphrase import loose, sense
+from engine.ask.question import Ask, BankBudget, QueryContext, floor_of, look, owing, vector_of
+from engine.llm.generate import read, segments_of
+from engine.llm.prefill import Reading
+from engine.llm.prompt import Ids, Order, in_document_order
+from engine.text.question import Question, understand
+from engine.text.words import words
+from engine.types import Evidence, Means, Trace, answer_of, is_quote, relocate
+from prompts import prompt
+from store.answers import Bank, Debt, Owed, Wrong
+from store.database import Ledger
+from store.history import History, HistoryEntry
+from store.kv_index import path_keys
+
+if TYPE_CHECKING:
+    from store.question_index import Near
+
+
+_WORD = 4  # tokens that "yes" may take, with what stands before it
+
+
+def bears(
+    load: Callable[[], Reading],
+    question: Question,
+    evidence: Evidence,
+    answer: str,
+    trace: Trace,
+    now: datetime,
+    most: int,
+    order: Order = in_document_order,
+) -> bool:
+    """Tell whether the model says yes to an answer; False where it would have to read more than the question first."""
+    with trace.step("check") as step, ExitStack() as held:
+        reading = load()
+        before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
+        if not _is_kept(reading, before):
+            step.note = "KV cache missing"
+            return False
+        cache = read(reading, before, Trace(), held).cache
+        asked = prompt("check").format(question=" ".join(question.text.split()), answer=" ".join(answer.split()))
+        ids = (*reading.model.tokens(asked), *reading.model.frame.closing)
+        said = "".join(reading.model.decode(cache, ids, _WORD)).strip()
+        step.note = "yes" if _is_yes(said) else "no"
+        return _is_yes(said)
+
+
+def _is_kept(reading: Reading, before: Sequence[Ids]) -> bool:
+    """Tell whether all that stands in front of the question need not be computed."""
+    if reading.kept is None:
+        return False
+    peek, root = reading.kept.store.peek, reading.kept.root
+    paths = [(before[0], block) for block in before[1:]] if reading.ropes else [tuple(before)]
+    return all(peek.uses(path_keys(root, path)[-1]) is not None for path in paths)
+
+
+def _is_yes(said: str) -> bool:
+    return re.match(r"yes\b", said, re.IGNORECASE) is not None  # "yesterday" is no yes
+
+
+def doubt(ledger: Ledger, now: datetime) -> HistoryEntry | None:
+    """Take back the last answer and give the question; None where nothing is kept of it.
+
+    The question gets an answer of its own when it is asked again. One that was made for it is never lent; one that was
+    lent to it is lent to no question that is as far from its own.
+    """
+    last = History(ledger).last()
+    kept = Bank(ledger).find(last.key) if last and last.key else None
+    if last is None or last.key is None or kept is None:
+        return None
+    with ledger.transaction():
+        answer = answer_of(kept.reply) if kept.state == "answered" else _return(ledger, last.key, now)
+        Wrong(ledger).add(last.key, answer or "", now.timestamp())
+        Bank(ledger).drop(last.key)
+    return last
+
+
+def _return(ledger: Ledger, key: bytes, now: datetime) -> str | None:
+    """Hold a lent answer against the entry that lent it, and give it."""
+    debt = Owed(ledger).find(key)
+    if debt is None:
+        return None
+    Bank(ledger).raise_tau(debt.matched, above(debt.similarity))
+    Owed(ledger).settle(key, right=False, at=now.timestamp())
+    return debt.served
+
+
+def above(similarity: float) -> float:
+    """Give the least threshold that a similarity does not reach."""
+    return similarity + 1e-6
+
+
+_LOOKED_AT = 8  # of the nearest questions
+_VERIFIED = 2  # of those that the guard lets through
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The least cosine of two questions, and what may speak against a hit; each part can be left out.
+
+    `least` is the support under which a quote is no answer.
+    """
+
+    tau: float
+    least: float
+    guard: bool = True
+    evidence: bool = True
+    verify: bool = True
+    check: bool = True
+
+
+class Similar:
+    """Looks for an answer to lend."""
+
+    def __init__(self, means: Means, ledger: Ledger, rules: Rules) -> None:
+        self._means, self._rules, self._wrong = means, rules, Wrong(ledger)
+
+    def find(self, ask: Ask, asked: QueryContext) -> "Near | None":
+        """Give the nearest question whose answer holds for this one too."""
+        questions = self._means.questions()
+        if questions is None or asked.vector is None:
+            return None
+        with ask.trace.step("similar") as step:
+            if self._wrong.find(ask.key.digest):
+                step.note = "an answer to it was marked wrong"
+                return None
+            key, notes, verified = ask.key, list[str](), 0
+            near = questions.near(
+                asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
+            )
+            for one in near:
+                kept = understand(one.kept.question, ask.now)
+                reason = self._unlike(asked, kept, one)
+                if reason is None:
+                    fresh = self._fresh(ask, one)
+                    reason = self._unborne(ask, asked, kept, fresh) if fresh else "its evidence has changed"
+                    verified += 1
+                if reason is None and fresh:
+                    step.note = f"{fresh.similarity:.3f}"
+                    return fresh
+                notes.append(f"{one.similarity:.3f} {reason}")
+                if verified == _VERIFIED:
+                    break
+            step.note = "; ".join(notes) or f"none above {self._rules.tau:g}"
+        return None
+
+    def _unlike(self, asked: QueryContext, kept: Question, near: "Near") -> str | None:
+        """Say why two questions may not share an answer."""
+        if near.kept.tau is not None and near.similarity < near.kept.tau:
+            return f"below its own threshold of {near.kept.tau:.3f}"
+        answer = answer_of(near.kept.reply)
+        if answer is None:
+            return "has no answer"
+        if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
+            return "its answer was marked wrong"
+        if not self._rules.guard:
+            return None
+        from engine.ask.paraphrase import refuse
+
+        return refuse(asked.question, kept)
+
+    def _fresh(self, ask: Ask, near: "Near") -> "Near | None":
+        """Give what is kept, with its sources where they stand now; None where new mail may change it."""
+        if near.kept.generation == ask.generation:
+            return near
+        again = look(self._means, replace(ask, text=near.kept.question, trace=Trace()))
+        if again.evidence.chunks != near.kept.evidence:
+            return None
+        return replace(near, kept=replace(near.kept, reply=relocate(near.kept.reply, again.evidence.sources)))
+
+    def _unborne(self, ask: Ask, asked: QueryContext, kept: Question, near: "Near") -> str | None:
+        """Say why what was retrieved for this question does not bear the answer."""
+        from engine.ask.extract import quotable
+
+        rules, answer = self._rules, answer_of(near.kept.reply) or ""
+        parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
+        off = frozenset(name for name, on in parts.items() if not on)
+        found = (quotable(asked.evidence), asked.evidence.chunks, near.kept.evidence)
+        quoted = answer if is_quote(near.kept.reply) else None
+        reason = unsupported(asked.question, kept, *found, quoted, rules.least, off)
+        if reason is None and rules.check and not self._means.bears(asked.question, asked.evidence, answer, ask.trace):
+            reason = "the model rejects it"
+        return reason
+
+
+def owe(ledger: Ledger, room: BankBudget, ask: Ask, asked: QueryContext, near: "Near") -> None:
+    """Count the use of the answer that was lent, and note that this question is owed its own."""
+    bank, at, served = Bank(ledger), ask.now.timestamp(), answer_of(near.kept.reply) or ""
+    with ask.trace.step("count"):
+        _follow(bank, room, near)
+        bank.used(near.key, ask.generation, at, near.kept.evidence)
+        bank.keep(
+            ask.key.digest, owing(ask, asked), room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder
+        )
+        Owed(ledger).add(Debt(ask.key.digest, near.key, near.similarity, served, at))
+
+
+def _follow(bank: Bank, room: BankBudget, near: "Near") -> None:
+    """Keep the lender's sources where they stand now: it is stamped as found right."""
+    kept = bank.find(near.key)
+    if kept and kept.evidence == near.kept.evidence and kept.reply != near.kept.reply:
+        bank.keep(near.key, near.kept, room.bytes)
+
+
+CONFIDENCE_Z = 1.645  # one-sided 95 %
+
+
+def learnt(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
+    """Give the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
+
+    `labels` are the similarities of judged hits and whether they were right. As in vCache (arXiv 2502.03771) the bound
+    is on an upper estimate of the error, not on the error itself. Unlike there, where nothing above a threshold was
+    wrong that is enough: with a few questions a day the estimate alone would never let the first hit be served.
+    """
+    judged = list(labels)
+    wrong = sorted({similarity for similarity, right in judged if not right and similarity >= floor})
+    thresholds = (floor, *(math.nextafter(similarity, math.inf) for similarity in wrong))
+    return next(tau for tau in thresholds if _safe([right for at, right in judged if at >= tau], max_error))
+
+
+def upper(wrong: int, judged: int, z: float = CONFIDENCE_Z) -> float:
+    """Give the upper end of the Wilson score interval of a share: wrong of judged (Wilson 1927)."""
+    if not judged:
+        return 1.0
+    share, spread = wrong / judged, z * z / judged
+    root = z * math.sqrt(share * (1 - share) / judged + spread / (4 * judged))
+    return min(1.0, (share + spread / 2 + root) / (1 + spread))
+
+
+def _safe(judged: Sequence[bool], max_error: float) -> bool:
+    wrong = judged.count(False)
+    return not wrong or upper(wrong, len(judged)) <= max_error
+
+
+PARTS = ("evidence", "answer", "loose")
+LITTLE = 0.25  # of a question's words that say what it is about: so many may be missing where its answer stands
+
+
+def unsupported(
+    asked: Question,
+    kept: Question,
+    reads: Sequence[SourceText],
+    chunks: Sequence[str],
+    held: Sequence[str],
+    answer: str | None,
+    least: float,
+    off: frozenset[str] = frozenset(),
+) -> str | None:
+    """Give the reason why what was read for a question does not bear the answer kept for another; None where it does.
+
+    `chunks` were found now, `held` when the answer was made, best first. `answer` is the kept one where the quote
+    writer made it; None where a model did: then both questions must be quoted the same. `least` is the support that the
+    quote writer needs. `off` names parts left out, for measurement.
+    """
+    if "evidence" not in off and list(chunks[:1]) != list(held[:1]):
+        return "other evidence"
+    if off.issuperset(("answer", "loose")):
+        return None  # quoting takes longer than all else here
+    settings = QuoteSettings(least=least)
+    said = quote(asked, reads, settings)
+    wanted = quote(kept, reads, settings).answer if answer is None else answer
+    if "answer" not in off and (said.answer is None or said.answer != wanted):
+        return "another answer"
+    if "loose" not in off and said.source is not None and not _borne(asked, kept, reads[said.source]):
+        return "a word that the evidence does not support"
+    return None
+
+
+def _borne(asked: Question, kept: Question, source: SourceText) -> bool:
+    """Tell whether a word that only one question has stands in the source of the answer, or is one of many."""
+    left, there = loose(asked, kept), set(words(f"{source.header} {source.text}"))
+    return all(
+        len(_missing(question, more, there)) <= LITTLE * len(sense(question).content)
+        for question, more in ((asked, left.asked), (kept, left.kept))
+    )
+
+
+def _missing(question: Question, more: Sequence[str], there: set[str]) -> list[str]:
+    """Give those of some base forms of a question that do not stand there."""
+    own = sense(question)
+    written = zip(own.content, own.written, strict=True)
+    return [token for form, token in written if form in more and not there.issuperset(words(token))]

@@ -1,0 +1,349 @@
+"""Calendar invitations (iCalendar) as readable lines: what, when, where, who; knows nothing of the mail around them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from engine.ingest.charsets import tidy
+from engine.ingest.headers import clean
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+WEEKDAYS = {"MO": 0, "TU": 1, "WE": 2, "TH": 3, "FR": 4, "SA": 5, "SU": 6}
+_MOMENT = re.compile(r"\s*(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?\s*$")
+_OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
+_NTH_DAY = re.compile(r"(-?\d)([A-Z]{2})$")
+_IANA = re.compile(r"(?:/[^/]+/)?([A-Za-z_]{2,20}(?:/[A-Za-z0-9_+-]{1,30}){1,2})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A day or a moment, and the zone in words ("" for a floating one)."""
+
+    at: date | datetime
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One half of a zone's year: the offset from UTC that holds from a month's nth weekday on."""
+
+    offset: timedelta
+    month: int  # 0 where the offset holds all year
+    nth: int
+    weekday: int
+
+    def begins(self, year: int) -> date:
+        """Give the day of a year on which this half begins."""
+        if not self.month:
+            return date(year, 1, 1)
+        if self.nth < 0:
+            last = date(year + self.month // 12, self.month % 12 + 1, 1) - timedelta(days=1)
+            return last - timedelta(days=(last.weekday() - self.weekday) % 7)
+        first = date(year, self.month, 1)
+        return first + timedelta(days=(self.weekday - first.weekday()) % 7 + 7 * (max(self.nth, 1) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The zones that a calendar defines for itself, by name."""
+
+    rules: dict[str, tuple[Rule, ...]]
+
+    @classmethod
+    def of(cls, lines: Iterable[tuple[str, str]]) -> "Zones":
+        """Read the property lines of VTIMEZONE components: pairs of name and value."""
+        rules: dict[str, tuple[Rule, ...]] = {}
+        name, half = "", dict[str, str]()
+        for field, value in lines:
+            if field == "TZID":
+                name = value
+            elif field == "BEGIN":
+                half = {}
+            elif field == "END" and half:
+                rule = _rule(half)
+                rules[name] = (*rules.get(name, ()), rule) if rule else rules.get(name, ())
+                half = {}
+            else:
+                half.setdefault(field, value)
+        return cls(rules)
+
+    def find(self, name: str, at: datetime) -> tzinfo | None:
+        """Give the zone of a name at a local moment: a public one, else the calendar's own."""
+        public = _IANA.match(name)
+        if public:
+            try:
+                return ZoneInfo(public[1])
+            except (OSError, ValueError, KeyError):  # none of that name here
+                pass
+        halves = sorted((rule.begins(at.year), rule.offset) for rule in self.rules.get(name, ())[:10])
+        if not halves:
+            return None
+        begun = [offset for begin, offset in halves if begin <= at.date()]
+        return timezone(begun[-1] if begun else halves[-1][1])
+
+
+def moment(value: str, zone: str, zones: Zones) -> Moment | None:
+    """Read a DATE or DATE-TIME value; None if it is neither."""
+    found = _MOMENT.match(value[:40])
+    if found is None:
+        return None
+    year, month, day = int(found[1]), int(found[2]), int(found[3])
+    try:
+        if found[4] is None:
+            return Moment(date(year, month, day), "")
+        at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
+        if found[7]:
+            return Moment(at.replace(tzinfo=UTC), "UTC")
+        known = zones.find(zone, at) if zone else None
+        if known is None:
+            return Moment(at, zone[:80])
+        aware = at.replace(tzinfo=known)
+        return Moment(aware, f"{zone[:80]}, {_offset_words(aware)}")
+    except (ValueError, OverflowError):  # the 31st of February, or a year at the calendar's end
+        return None
+
+
+def day_in_words(day: date) -> str:
+    """Write a date so that every part can be searched for."""
+    return f"{DAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def clock(at: datetime) -> str:
+    """Write the time of day."""
+    return f"{at.hour:02}:{at.minute:02}"
+
+
+def _offset_words(at: datetime) -> str:
+    minutes = int((at.utcoffset() or timedelta()).total_seconds()) // 60
+    return f"UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+def _rule(half: dict[str, str]) -> Rule | None:
+    offset = _OFFSET.match(half.get("TZOFFSETTO", ""))
+    if offset is None or int(offset[2]) > 23:
+        return None
+    span = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+    parts = dict(part.split("=", 1) for part in half.get("RRULE", "").upper().split(";") if "=" in part)
+    nth = _NTH_DAY.match(parts.get("BYDAY", ""))
+    month = parts.get("BYMONTH", "")
+    if nth is None or nth[2] not in WEEKDAYS or not month.isdecimal() or not 1 <= int(month) <= 12 or int(nth[1]) > 4:
+        return Rule(-span if offset[1] == "-" else span, 0, 0, 0)
+    return Rule(-span if offset[1] == "-" else span, int(month), int(nth[1]), WEEKDAYS[nth[2]])
+
+
+_UNITS = {
+    "DAILY": "day",
+    "WEEKLY": "week",
+    "MONTHLY": "month",
+    "YEARLY": "year",
+    "HOURLY": "hour",
+    "MINUTELY": "minute",
+}
+_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
+_ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last", -2: "second to last"}
+
+
+def in_words(rule: str) -> str:
+    """Say how often an event repeats; a rule that cannot be said is given as it is."""
+    parts = dict(part.split("=", 1) for part in rule[:500].upper().split(";") if "=" in part)
+    unit = _UNITS.get(parts.get("FREQ", "").strip())
+    if unit is None:
+        return " ".join(rule[:500].split())
+    interval = parts.get("INTERVAL", "1").strip()
+    words = f"every {unit}" if interval == "1" else f"every {interval} {unit}s"
+    days = _listed([_day(day) for day in parts.get("BYDAY", "").split(",") if day.strip()])
+    dates = _listed([day.strip() for day in parts.get("BYMONTHDAY", "").split(",") if day.strip()])
+    months = _listed([_month(month.strip()) for month in parts.get("BYMONTH", "").split(",") if month.strip()])
+    words += f" on {days}" if days else ""
+    words += f" on day {dates}" if dates else ""
+    words += f" in {months}" if months else ""
+    if count := parts.get("COUNT", "").strip():
+        words += f", {count} times"
+    if until := moment(parts.get("UNTIL", ""), "", Zones({})):
+        words += f", until {day_in_words(until.at)}"
+    return words
+
+
+def _day(code: str) -> str:
+    found = _DAY.match(code.strip())
+    if found is None:
+        return code.strip()
+    name = DAYS[WEEKDAYS[found[2]]]
+    return f"the {_ORDINALS.get(int(found[1]), found[1])} {name}" if found[1] else name
+
+
+def _month(number: str) -> str:
+    return MONTHS[int(number) - 1] if number.isdecimal() and 1 <= int(number) <= 12 else number
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+MOST_EVENTS = 100
+MOST_PEOPLE = 100
+MOST_LINES = 50_000
+_FOLD = re.compile(r"\n[ \t]")
+_PARAMETER = re.compile(r';([A-Za-z-]{1,40})=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+)')
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+_ESCAPE = re.compile(r"\\([nN\\;,])")
+_DURATION = re.compile(r"([+-]?)P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,6})S)?)?$")
+_HEADINGS = {
+    "CANCEL": "Cancelled",
+    "REPLY": "Reply to invitation",
+    "REQUEST": "Invitation",
+    "COUNTER": "New time proposed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One line of a calendar: its name and parameters in upper case, its value."""
+
+    name: str
+    parameters: dict[str, str]
+    value: str
+
+    @property
+    def text(self) -> str:
+        """Give the value with its escapes undone."""
+        return _ESCAPE.sub(lambda found: "\n" if found[1] in "nN" else found[1], self.value)
+
+
+Component = dict[str, list[Property]]
+
+
+def event_texts(calendar: str) -> list[str]:
+    """Give one readable paragraph for each event of a calendar, at most `MOST_EVENTS`; none if it holds none."""
+    method, events, zones = _components(calendar)
+    return [_describe(event, method, zones) for event in events[:MOST_EVENTS]]
+
+
+def _components(calendar: str) -> tuple[str, list[Component], Zones]:
+    """Sort the lines of a calendar by the component they are in; alarms inside events are left out."""
+    method, events = "", list[Component]()
+    zone_lines: list[tuple[str, str]] = []
+    stack: list[str] = []
+    for line in _FOLD.sub("", tidy(calendar)).split("\n")[:MOST_LINES]:
+        found = _parse(line)
+        if found is None:
+            continue
+        if found.name == "BEGIN":
+            stack = [*stack[-4:], found.value.strip().upper()]
+            if stack[-1] == "VEVENT":
+                events.append({})
+        elif "VTIMEZONE" in stack:
+            zone_lines.append((found.name, found.value.strip()))
+        elif stack and stack[-1] == "VEVENT" and found.name != "END":
+            events[-1].setdefault(found.name, []).append(found)
+        elif found.name == "METHOD":
+            method = found.value.strip().upper()
+        if found.name == "BEGIN" and "VTIMEZONE" in stack:
+            zone_lines.append(("BEGIN", stack[-1]))
+        if found.name == "END" and stack:
+            stack = stack[:-1]
+    return method, [event for event in events if event], Zones.of(zone_lines)
+
+
+def _parse(line: str) -> Property | None:
+    name = _NAME.match(line)
+    if name is None:
+        return None
+    parameters: dict[str, str] = {}
+    end = name.end()
+    while parameter := _PARAMETER.match(line, end):
+        parameters[parameter[1].upper()] = parameter[2].strip('"')
+        end = parameter.end()
+    return Property(name[0].upper(), parameters, line[end + 1 :]) if line[end : end + 1] == ":" else None
+
+
+def _describe(event: Component, method: str, zones: Zones) -> str:
+    cancelled = _text(event, "STATUS").upper() == "CANCELLED"
+    heading = _HEADINGS["CANCEL"] if cancelled else _HEADINGS.get(method, "Event")
+    start = event.get("DTSTART", [])
+    rule = _text(event, "RRULE")
+    lines = [
+        f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
+        f"When: {_when(event, zones)}" if start else "",
+        f"Repeats: {in_words(rule)}" if rule else "",
+        f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
+        *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
+        _attendees(event.get("ATTENDEE", [])),
+        *_notes(_text(event, "DESCRIPTION")),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _text(event: Component, name: str) -> str:
+    found = event.get(name)
+    return found[0].text.strip() if found else ""
+
+
+def _when(event: Component, zones: Zones) -> str:
+    """Write begin and end with absolute dates; the end of an all-day event is exclusive in the format."""
+    first = event["DTSTART"][0]
+    start = moment(first.value, first.parameters.get("TZID", ""), zones)
+    if start is None:
+        return clean(first.value)
+    end = _end(event, start.at, zones)
+    if isinstance(start.at, datetime):
+        return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)
+    if isinstance(end, datetime) or end is None or (end - start.at).days <= 1:
+        return f"{day_in_words(start.at)} (all day)"
+    return f"{day_in_words(start.at)} to {day_in_words(end - timedelta(days=1))}"
+
+
+def _span(start: datetime, end: datetime, zone: str) -> str:
+    text = f"{day_in_words(start)}, {clock(start)}"
+    if end != start:
+        same = end.date() == start.date()
+        text += f" to {clock(end)}" if same else f" to {day_in_words(end)}, {clock(end)}"
+    return f"{text} ({zone})" if zone else text
+
+
+def _end(event: Component, start: date | datetime, zones: Zones) -> date | datetime | None:
+    duration = _DURATION.match(_text(event, "DURATION"))
+    try:
+        if last := event.get("DTEND"):
+            found = moment(last[0].value, last[0].parameters.get("TZID", ""), zones)
+            return _beside(found.at, start) if found is not None else None
+        return start + _duration(duration) if duration is not None else None
+    except OverflowError:  # at the calendar's end
+        return None
+
+
+def _duration(found: re.Match[str]) -> timedelta:
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return -span if found[1] == "-" else span
+
+
+def _beside(end: date | datetime, start: date | datetime) -> date | datetime | None:
+    """Give an end in the zone of its start; None if one is a day and the other a moment."""
+    if isinstance(end, datetime) and isinstance(start, datetime):
+        return end.astimezone(start.tzinfo) if end.tzinfo and start.tzinfo else end
+    return None if isinstance(end, datetime) or isinstance(start, datetime) else end
+
+
+def _person(found: Property) -> str:
+    address = clean(found.value).removeprefix("mailto:").removeprefix("MAILTO:").removeprefix("Mailto:")
+    name = clean(found.parameters.get("CN", ""))
+    return f"{name} <{address}>" if name and name != address else address
+
+
+def _attendees(found: list[Property]) -> str:
+    answers = {"ACCEPTED": " (accepted)", "DECLINED": " (declined)", "TENTATIVE": " (tentative)"}
+    people = [_person(one) + answers.get(one.parameters.get("PARTSTAT", "").upper(), "") for one in found[:MOST_PEOPLE]]
+    more = f" and {len(found) - MOST_PEOPLE} more" if len(found) > MOST_PEOPLE else ""
+    return f"Attendees: {', '.join(people)}{more}" if people else ""
+
+
+def _notes(description: str) -> list[str]:
+    lines = [line.rstrip() for line in tidy(description).split("\n") if line.strip()]
+    return [f"Notes: {lines[0]}", *lines[1:]] if lines else []

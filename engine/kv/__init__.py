@@ -1,1 +1,0 @@
-"""What can be made of kept keys and values beyond the prefix that they were computed behind."""

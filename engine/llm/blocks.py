@@ -1,0 +1,184 @@
+"""Reads a prompt in blocks: each behind the system segment alone, then moved to its place; only the question sees all.
+
+What a block holds depends on its own tokens and nothing else: not on its place, its neighbours or what was kept. Loaded
+or computed, it is moved from the same form by the same function: both ways give the same cache to the last bit. It is
+kept as what it was computed as, a child of the system segment: whoever reads those two has prepared it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from engine.llm.prefill import Kept, Reading
+from engine.llm.prompt import Ids, Segments, chunk_segment, halved
+from engine.models.kv_cache import Arrays, Cache, files, fill, joined, tensor, unpack
+from engine.models.rope import Ropes
+from engine.models.types import LanguageModel, Unreadable
+from engine.types import Trace
+from store.kv_files import Tensor
+from store.kv_index import Match
+from store.kv_tree import Node
+from store.types import Chunk
+
+Layers = list[tuple[Any, Any]]  # keys and values of each layer, each (1, heads, tokens, width)
+
+
+def take(cache: Cache, start: int, stop: int) -> Arrays:
+    """Copy the keys and values of some tokens out of a cache that is nothing else."""
+    import mlx.core as mx
+
+    found = {
+        f"{number}.{kv}": mx.contiguous(array[..., start:stop, :])
+        for number, layer in enumerate(cache)
+        for kv, array in zip("kv", layer.keys_and_values(), strict=True)
+    }
+    mx.eval(list(found.values()))
+    return found
+
+
+def load(paths: Sequence[Path], count: int) -> list[Arrays]:
+    """Read what files hold of so many layers, in the thread that asks; Unreadable where that is not there."""
+    import mlx.core as mx
+
+    opened, wanted = files(paths), {f"{number}.{kv}" for number in range(count) for kv in "kv"}
+    if any(not wanted <= one.keys() for one in opened):
+        raise Unreadable("LookupError")
+    try:
+        mx.eval([list(one.values()) for one in opened])
+    except RuntimeError as error:
+        raise Unreadable(type(error).__name__) from error
+    return opened
+
+
+def tensors(arrays: Arrays) -> list[Tensor]:
+    """Give what a file is made of."""
+    return [tensor(name, array) for name, array in arrays.items()]
+
+
+def assemble(parts: Sequence[Arrays], moves: Sequence[int], ropes: Ropes) -> Layers:
+    """Join parts one behind the other, the keys of each moved on by so many places."""
+    keys = list[list[Any]]()
+    for part, by in zip(parts, moves, strict=True):
+        keys.append(ropes.move([unpack(part, f"{number}.k") for number in range(len(ropes.layers))], by))
+    return [
+        (joined(one[number] for one in keys), joined(unpack(part, f"{number}.v") for part in parts))
+        for number in range(len(ropes.layers))
+    ]
+
+
+Prefix = tuple[Ids, ...]  # the system segment, or that and a block behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The end of a path in the form that it is kept in: of a node, or computed just now in so many seconds."""
+
+    arrays: Arrays
+    node: Node | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """A cache that has read all segments but the last; `reused` tokens by segment.
+
+    `keep` keeps what was computed, `release` lets go of the cache when nobody reads it any more.
+    """
+
+    cache: Any
+    reused: tuple[int, ...]
+    keep: Callable[[], int]
+    release: Callable[[], None] = lambda: None
+
+
+def read(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
+    """Read the system segment and the blocks behind it; what is matched stays in the store until `held` is closed."""
+    assert reading.ropes, "this model's keys cannot be moved"
+    system, *blocks = segments
+    paths: list[Prefix] = [(system,), *((system, ids) for ids in blocks)]
+    found = _find(reading.kept, paths, len(reading.ropes.layers), trace, held) if reading.kept else {}
+    with trace.step("prefill") as step:
+        parts = _compute(reading.model, reading.ropes, paths, found)
+        moves = [0, *(place - len(system) for place in accumulate(map(len, segments[:-1])))]
+        cache = fill(reading.model.begin(), assemble([parts[path].arrays for path in paths], moves, reading.ropes))
+        reused = tuple(len(path[-1]) if path in found else 0 for path in paths)
+        step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
+    return PrefixCache(cache, reused, partial(_keep, reading.kept, parts, evict=trace.asked))
+
+
+def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack) -> dict[Prefix, Part]:
+    """Load what is kept of the paths, of so many layers; nothing where a file is gone or damaged."""
+    with trace.step("match") as step:
+        nodes = _match(kept, paths, held, asked=trace.asked)
+        step.note = f"{sum(path in nodes for path in paths)} of {len(paths)} segments"
+    begun = time.perf_counter()
+    with trace.step("load") as step:
+        try:
+            opened = load([kept.store.path_of(node) for node in nodes.values()], count)
+        except Unreadable:
+            for node in nodes.values():
+                kept.store.check(node, read_data=True)
+            nodes, opened = {}, []
+        step.note = f"{sum(len(node.ids) for node in nodes.values())} tokens" if nodes else "nothing"
+    if nodes and trace.asked:
+        worth = sum(node.seconds for node in nodes.values())
+        whole = Match(tuple(nodes.values()), None, lambda: None)
+        trace.saved_s = max(0.0, worth - (time.perf_counter() - begun))
+        kept.store.used(whole, trace.saved_s)
+    return {path: Part(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
+
+
+def _match(kept: Kept, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
+    """Give the nodes at the ends of paths, held on to."""
+    found = dict[Prefix, Node]()
+    for path in dict.fromkeys(paths):
+        match = held.enter_context(kept.store.match(kept.root, path, asked=asked))
+        if len(match.nodes) == len(path):
+            found[path] = match.nodes[-1]
+        elif not match.nodes:
+            return {}  # the system segment is not there, and nothing without it
+    return found
+
+
+def _compute(
+    model: LanguageModel, ropes: Ropes, paths: Sequence[Prefix], found: Mapping[Prefix, Part]
+) -> dict[Prefix, Part]:
+    """Add the parts that were not found, each computed behind the system segment alone."""
+    parts = dict(found)
+    for path in dict.fromkeys(paths):
+        if path not in parts:
+            above = parts.get(path[:-1])
+            cache = fill(model.begin(), assemble([above.arrays], [0], ropes)) if above else model.begin()
+            start, begun = sum(map(len, path[:-1])), time.perf_counter()
+            arrays = model.prefill(cache, path[-1]) or take(cache, start, start + len(path[-1]))
+            parts[path] = Part(arrays, None, time.perf_counter() - begun)
+    return parts
+
+
+def _keep(kept: Kept | None, parts: Mapping[Prefix, Part], *, evict: bool) -> int:
+    """Keep what was computed, if anywhere, and give the number of nodes kept: the system segment comes first."""
+    nodes, count = {path: part.node for path, part in parts.items() if part.node}, 0
+    for path, part in parts.items() if kept else ():
+        above = nodes.get(path[:-1])
+        if part.node or (len(path) > 1 and above is None):
+            continue  # it is kept, or nothing that it could stand below
+        assert kept
+        if node := kept.store.keep(kept.root, above, path[-1], part.seconds, tensors(part.arrays), evict=evict):
+            nodes[path], count = node, count + 1
+    return count
+
+
+def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
+    """Give the segments of a prompt with each chunk in two."""
+    cut = [tuple(model.tokens(half)) for chunk in segments.prompt.chunks for half in halved(chunk)]
+    return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
+
+
+def block_of(chunk: Chunk) -> str:
+    """Give the block of a chunk, whatever its number."""
+    return halved(chunk_segment(1, chunk))[1]

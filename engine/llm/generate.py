@@ -1,0 +1,343 @@
+"""Evidence becomes a reply in words: prompt -> prefill -> draft -> decode -> parse -> citations checked.
+
+What was read is kept when nobody waits any more. Knows the model by its protocol. A question whose evidence does not
+fit the model's context is asked of the best of it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from engine.llm import blocks
+from engine.llm.blocks import PrefixCache, in_blocks
+from engine.llm.prefill import Reading, keep, prefill
+from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
+from engine.models.types import Drafts, LanguageModel
+from engine.text.question import Question
+from engine.text.sentences import sentences
+from engine.text.words import FUNCTION_WORDS, words
+from engine.types import Evidence, Passage, Reply, Say, Tier, Trace, Written
+
+_THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+_LEAD = re.compile(r"\A\W*answer\s*:[\s*]*", re.IGNORECASE)
+_NOUN = r"(?:source|message|note|chunk|document|number|reference)s?"
+_LIST = r"\d{1,3}(?:\s*(?:[,;&–-]|and)\s*\d{1,3})*"
+# Brackets alone make a number a citation, parentheses only with a word: "(42)" may be the answer.
+_MARK = re.compile(
+    rf"\s*(?:\[+\s*(?:{_NOUN}\s*)?#?({_LIST})\s*\]+|\(\s*(?:see )?{_NOUN}\s*#?({_LIST})\s*\))", re.IGNORECASE
+)
+_LAST = re.compile(rf"\s*\n\s*\W{{0,2}}{_NOUN}\W{{0,3}}\s*({_LIST})\W*\Z", re.IGNORECASE)
+_RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
+_OPEN = re.compile(r"[\[(][^\])\n]{0,40}\Z|<[a-z]{0,5}\Z")
+_LAST_OPEN = re.compile(r"\n\W{0,2}[a-z]*[\s\d\W]*\Z", re.IGNORECASE)
+_NOTHING = re.compile(r"(?:\A|[.!?]\s+)\W*not[ -]found\W*(?:\Z|(?<=[.:,;–—-])\s)", re.IGNORECASE)
+_MOST = 1000  # a list such as 1-999999 is no list of sources
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer, None where the model found none, and the numbers of what it is from, in the order they are named."""
+
+    answer: str | None
+    cited: tuple[int, ...]
+
+
+def parse(written: str) -> Said:
+    """Read all that a model wrote."""
+    text = _THOUGHT.sub("", written)
+    answer = visible(written, done=True)
+    if not answer or _NOTHING.search(answer):
+        return Said(None, ())
+    return Said(answer, tuple(dict.fromkeys(n for found in _lists(text) for n in _numbers(found))))
+
+
+def visible(written: str, *, done: bool = False) -> str:
+    """Give what may be shown of an unfinished text: each is the beginning of all later ones."""
+    text = _THOUGHT.sub("", written).lstrip()
+    if not done:
+        text = _OPEN.sub("", text)
+        text = _LAST_OPEN.sub("", text)
+        if _undecided(text):
+            return ""
+    text = _MARK.sub("", _LAST.sub("", _LEAD.sub("", text)))
+    return text.strip()
+
+
+def _undecided(text: str) -> bool:
+    """Tell whether a beginning may still become "Answer:" or "not found"."""
+    letters = re.sub(r"[\W_]+", " ", _LEAD.sub("", text).casefold()).strip()
+    return any(whole.startswith(letters) for whole in ("answer", "not found"))
+
+
+def _lists(text: str) -> list[str]:
+    found = [mark[1] or mark[2] for mark in _MARK.finditer(text)]
+    last = _LAST.search(_MARK.sub("", text))
+    return found + ([last[1]] if last else [])
+
+
+def _numbers(found: str) -> list[int]:
+    """Give the numbers of a list, those inside a range too."""
+    numbers: list[int] = []
+    for part in re.split(r"\s*(?:[,;&]|and)\s*", found):
+        span = _RANGE.fullmatch(part)
+        numbers += range(int(span[1]), min(int(span[2]), _MOST) + 1) if span else [int(part)]
+    return numbers
+
+
+_VERDICTS = frozenset(words("yes no"))  # stand in no source that bears them
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """One quote a source, empty where it bears nothing of the answer; and whether the answer may stand."""
+
+    quotes: tuple[str, ...]
+    stands: bool
+    first: int | None = None  # the index of the first source that bears it
+
+
+def cite(
+    said: Said, question: str, reads: Sequence[Passage], shown: Sequence[int], *, words_first: bool = False
+) -> Cited:
+    """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
+
+    A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
+    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where the
+    sources hold no word of the question either, as when they are in another language, words cannot judge: then the
+    answer stands on the sources that the model names, without a quote. Where there is no answer, each source shown is
+    quoted with what comes nearest to the question. With `words_first` a source that the model names counts only if none
+    holds more of the answer: for models that do not see which number a source has.
+    """
+    if said.answer is None:
+        return Cited(_quotes(reads, shown, frozenset(), question), stands=False)
+    telling = _telling(said.answer, question)
+    named = list(dict.fromkeys(shown[number - 1] for number in said.cited if 0 < number <= len(shown)))
+    if not telling:  # "Yes"
+        bearing = named or list(shown[:1])
+        return Cited(_quotes(reads, bearing, telling, question), bool(bearing), next(iter(bearing), None))
+    asked = frozenset(words(question)) - FUNCTION_WORDS
+    in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
+    held = {index: len(telling & found) for index, found in in_sources.items()}
+    least = max([1, *held.values()]) if words_first else 1
+    bearing = [index for index in named if held[index] >= least]
+    if not bearing and any(held.values()):
+        bearing = [max(held, key=lambda index: (held[index], -index))]
+    judged = any(asked & found for found in in_sources.values())
+    stands = bool(bearing) or (bool(named) and not judged)
+    return Cited(_quotes(reads, bearing, telling, question), stands, next(iter(bearing or named), None))
+
+
+def _telling(answer: str, question: str) -> frozenset[str]:
+    """Give the words of an answer that the question does not have already; all of them where it has them all."""
+    said = frozenset(words(answer)) - FUNCTION_WORDS - _VERDICTS
+    return (said - frozenset(words(question))) or said
+
+
+def _words(read: Passage) -> frozenset[str]:
+    return frozenset(words(f"{read.header}\n{read.text}"))
+
+
+def _quotes(
+    reads: Sequence[Passage], bearing: Sequence[int], telling: frozenset[str], question: str
+) -> tuple[str, ...]:
+    asked = frozenset(words(question)) - FUNCTION_WORDS
+    return tuple(_sentence(read, telling, asked) if i in bearing else "" for i, read in enumerate(reads))
+
+
+def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> str:
+    """Give the sentence of a source that has most of the answer, then of the question."""
+    found = [read.text[span.start : span.end] for span in sentences(read.text)]
+
+    def fit(sentence: str) -> tuple[int, int]:
+        held = frozenset(words(sentence))
+        return len(held & telling), len(held & asked)
+
+    return max(found, key=fit, default="")
+
+
+_SEAMS = 64  # tokens that chunks may have more when they are cut in two
+
+
+# Returns what an answer may repeat, as token ids, the likeliest last; called once the first token is there.
+Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What the model has read, what it has written so far, how many tokens that took, and how many were guessed."""
+
+    read: PrefixCache
+    text: str = ""
+    tokens: int = 0
+    guessed: int = 0
+    first_ms: float = 0.0
+
+
+def generate(
+    name: str,
+    load: Callable[[], Reading],
+    question: Question,
+    evidence: Evidence,
+    trace: Trace,
+    now: datetime,
+    most: int,
+    say: Say | None = None,
+    order: Order = in_document_order,
+    drafts: int = 0,
+    draft: Draft | None = None,
+) -> Written:
+    """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
+
+    Of them `drafts` are guessed at a time, at most, from the texts that `draft` returns as token ids. Where nothing
+    was retrieved the model is not asked, and not even loaded.
+    """
+    if not evidence.reads:
+        ms = trace.ms()
+        return Written(Reply(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]}))
+    with trace.step("model"):
+        reading = load()
+    with trace.step("prompt") as step:
+        segments = segments_of(reading, question, evidence, now, most, order)
+        step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
+        if segments.left_out:
+            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
+    held = ExitStack()
+    guesses = None
+    if drafts and draft:
+        guesses = Drafts(partial(draft, reading.model, question, evidence, segments), drafts)
+    written = _write(reading, segments, trace, most, guesses, say, held)
+    with trace.step("cite") as step:
+        said = parse(written.text)
+        unseen = reading.ropes is not None  # where no token of a chunk sees its number
+        cited = cite(said, question.text, evidence.reads, segments.prompt.sources, words_first=unseen)
+        step.note = _note(said, cited.stands)
+        if said.answer and cited.stands and not any(cited.quotes):
+            trace.notices.append("the answer shares no word with its sources; check it")
+    reused, count = sum(written.read.reused), segments.count
+    lead = (cited.first or 0) if cited.stands else 0
+    reply = Reply(
+        question=question.text,
+        answer=said.answer if cited.stands else None,
+        tier=_tier(reading) if reused else "full",
+        writer="model",
+        model=name,
+        sources=evidence.sources(cited.quotes, lead),
+        ms=trace.ms() | {"first_token": written.first_ms},
+        tokens={
+            "prompt": count,
+            "reused": reused,
+            "computed": count - reused,
+            "generated": written.tokens,
+            "guessed": written.guessed,
+        },
+        lead=lead,
+    )
+    return Written(reply, partial(_keep, written.read, held))
+
+
+def read_ahead(
+    load: Callable[[], Reading],
+    question: Question,
+    evidence: Evidence,
+    trace: Trace,
+    now: datetime,
+    most: int,
+    order: Order = in_document_order,
+) -> None:
+    """Read all that a question's prompt begins with, and keep it; nothing is answered."""
+    if not evidence.reads:
+        return
+    reading = load()
+    segments = segments_of(reading, question, evidence, now, most, order)
+    with ExitStack() as held:
+        _done(read(reading, segments.ids[:-1], trace, held))
+
+
+def segments_of(
+    reading: Reading,
+    question: Question,
+    evidence: Evidence,
+    now: datetime,
+    most: int,
+    order: Order = in_document_order,
+) -> Segments:
+    """Write the prompt in the form that the settings name."""
+    spare = max(most, _SEAMS) if reading.ropes else most
+    segments = fit(reading.model, question.text, now, evidence, spare, order)
+    return in_blocks(reading.model, segments) if reading.ropes else segments
+
+
+def _tier(reading: Reading) -> Tier:
+    return "blocks" if reading.ropes else "prefix"
+
+
+def _write(
+    reading: Reading,
+    segments: Segments,
+    trace: Trace,
+    most: int,
+    guesses: Drafts | None,
+    say: Say | None,
+    held: ExitStack,
+) -> _Answer:
+    """Read the prompt and write the answer; what may be shown of it is said at once."""
+    *before, last = segments.ids
+    written, said = _Answer(read(reading, before, trace, held)), ""
+    with trace.step("prefill"):
+        pieces = reading.model.decode(written.read.cache, last, most, guesses)
+        piece = next(pieces, None)
+    written.first_ms = trace.ms()["total"]
+    if piece is not None and guesses and guesses.end is not None:
+        said = _tell(visible(piece), said, say)
+        with trace.step("draft"):
+            guesses.learn()
+    with trace.step("decode") as step:
+        while piece is not None:
+            written.text, written.tokens = written.text + piece, written.tokens + 1
+            said = _tell(visible(written.text), said, say)
+            piece = next(pieces, None)
+        _tell(parse(written.text).answer or "", said, say)
+        written.guessed = guesses.right if guesses else 0
+        step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
+    if written.tokens == most:
+        trace.notices.append(f"the answer was cut at {most} tokens")
+    return written
+
+
+def read(reading: Reading, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
+    """Read all segments but the last, in the form that the settings name."""
+    if reading.ropes:
+        return blocks.read(reading, before, trace, held)
+    found, kept = prefill(reading, before, trace, held), reading.kept
+    if kept is None:
+        return PrefixCache(found.cache, found.reused, lambda: 0)
+    release = partial(kept.model.release, found.cache)
+    return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.asked), release)
+
+
+def _keep(read: PrefixCache, held: ExitStack) -> None:
+    """Keep what was computed, and let go of what was used; nobody waits for an answer any more."""
+    with held:
+        _done(read)
+
+
+def _done(read: PrefixCache) -> None:
+    read.keep()
+    read.release()
+
+
+def _tell(shown: str, said: str, say: Say | None) -> str:
+    """Say what of the shown was not said yet; gives all that was said."""
+    if say and len(shown) > len(said):
+        say(shown[len(said) :])
+    return max(said, shown, key=len)
+
+
+def _note(said: Said, stands: bool) -> str:
+    if said.answer is None:
+        return "not found"
+    numbers = ", ".join(map(str, said.cited)) or "none"
+    return f"names {numbers}" + ("" if stands else "; no source bears the answer")

@@ -1,0 +1,148 @@
+"""The prompt of an answer, in segments: system, one for each chunk, question. Pure text; knows no tokenizer.
+
+Chunks stand in document order: it is a function of the retrieved set alone, so that prompts about
+the same messages share their beginning. The date stands in the last segment, where it spoils nothing that could be
+reused.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.models.types import LanguageModel
+from engine.text.label import day
+from engine.types import Evidence
+from prompts import prompt
+from store.errors import PkbError
+from store.types import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One chunk as the model may be shown it: the source it belongs to, best first from 0, and that source's date."""
+
+    chunk: Chunk
+    source: int
+    date: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The text of each segment; all but the last end in one newline. `sources` has the source of each chunk."""
+
+    system: str
+    chunks: tuple[str, ...]
+    question: str
+    sources: tuple[int, ...]
+
+
+Order = Callable[[Sequence[Shown]], list[Shown]]  # puts chunks that come best first into the order of a prompt
+
+
+def in_document_order(shown: Sequence[Shown]) -> list[Shown]:
+    """Sort by date, then document, then position; what has no date comes first."""
+    return sorted(
+        shown, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.chunk.document, one.chunk.position)
+    )
+
+
+def answer_prompt(question: str, now: datetime, shown: Sequence[Shown], order: Order = in_document_order) -> Prompt:
+    """Write the prompt for a question asked now."""
+    ordered = order(shown)
+    chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
+    return Prompt(system_segment(), chunks, question_segment(question, now), tuple(one.source for one in ordered))
+
+
+def system_segment() -> str:
+    """Give the segment that every prompt begins with."""
+    return prompt("answer") + "\n"
+
+
+def chunk_segment(number: int, chunk: Chunk) -> str:
+    """Give the segment of one chunk, under the number that the answer names it by."""
+    return f"[{number}]\n{chunk.header}\n{chunk.text.strip()}\n"
+
+
+def halved(segment: str) -> tuple[str, str]:
+    """Cut the segment of a chunk in two: the line with its number, and the rest."""
+    line, end, rest = segment.partition("\n")
+    return line + end, rest
+
+
+def question_segment(question: str, now: datetime) -> str:
+    """Give the last segment: the day, the question on one line, and where the answer begins."""
+    return prompt("question").format(today=day(now), question=" ".join(question.split()))
+
+
+Ids = tuple[int, ...]
+
+_ANSWER_SHARE = 4  # of the context, one in so many tokens is kept for the answer if the answer may be that long
+_ANY_NUMBER = 99  # takes as many tokens as any that a chunk will have
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """A prompt as token ids: system, chunks, question; and how many chunks there was no room for."""
+
+    prompt: Prompt
+    ids: tuple[Ids, ...]
+    left_out: int
+
+    @property
+    def wanted(self) -> int:
+        """Give the number of chunks that were retrieved."""
+        return len(self.prompt.chunks) + self.left_out
+
+    @property
+    def count(self) -> int:
+        """Give the number of tokens."""
+        return sum(len(ids) for ids in self.ids)
+
+
+def fit(
+    model: LanguageModel,
+    question: str,
+    now: datetime,
+    evidence: Evidence,
+    most: int,
+    order: Order = in_document_order,
+) -> Segments:
+    """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError where not one does."""
+    left = model.context - min(most, model.context // _ANSWER_SHARE)
+    left -= len(system_ids(model)) + len(_question_ids(model, question_segment(question, now)))
+    shown, fitting = candidates(evidence), list[Shown]()
+    for one in shown:
+        size = len(chunk_ids(model, _ANY_NUMBER, one.chunk))
+        if size <= left:
+            fitting.append(one)
+            left -= size
+    if not fitting:
+        raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
+    prompt = answer_prompt(question, now, fitting, order)
+    return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - len(fitting))
+
+
+def candidates(evidence: Evidence) -> list[Shown]:
+    """Give the chunks that may be shown, those first that come first where there is not room for all."""
+    return [Shown(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
+
+
+def system_ids(model: LanguageModel) -> Ids:
+    """Give the first segment of every prompt."""
+    return (*model.frame.opening, *model.tokens(system_segment()), *model.frame.turning)
+
+
+def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:
+    """Give the segment of a chunk under a number."""
+    return tuple(model.tokens(chunk_segment(number, chunk)))
+
+
+def _question_ids(model: LanguageModel, question: str) -> Ids:
+    return (*model.tokens(question), *model.frame.closing)
+
+
+def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[Ids]:
+    yield system_ids(model)
+    for chunk in prompt.chunks:
+        yield tuple(model.tokens(chunk))
+    yield _question_ids(model, prompt.question)

@@ -1,0 +1,140 @@
+"""Moves keys to another place of a prompt: the layer's own rope turns them on, in fp32. Knows no prompts and no nodes.
+
+A plain rope turns a key by its position times one angle for each pair of numbers, so what is turned can be turned on.
+Which models have one, and nothing else that knows positions, is tried out on the model and not read from its name.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.models.kv_cache import begin, sliceable
+from store.errors import PkbError
+
+if TYPE_CHECKING:
+    from engine.models.mlx import Mlx
+
+
+_NAMES = ("rope", "rotary_emb")  # of the rope in an attention, as mlx-lm's models call it
+_OFFSETS = (1, 7, 130, 1900)  # positions at which ropes are tried
+_OFF = 2e-3  # the most that two ways to the same position may differ: fp32 angles round at large ones
+
+
+Rope = Callable[..., Any]  # turns keys by their positions from an `offset` on
+
+
+class Fixed(Exception):
+    """A model whose keys cannot be moved, and why, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ropes:
+    """The rope of each layer, and which layers have equal ones: their keys are turned all at once, which is faster."""
+
+    layers: tuple[Rope, ...]
+    equal: tuple[tuple[int, ...], ...]
+
+    def move(self, keys: Sequence[Any], by: int) -> list[Any]:
+        """Give the keys of all layers, (1, heads, tokens, width), as they were at positions that much higher."""
+        import mlx.core as mx
+
+        found = list(keys)
+        for same in self.equal if by else ():
+            heads = [keys[number].shape[1] for number in same]
+            moved = turned(self.layers[same[0]], mx.concatenate([keys[number] for number in same], axis=1), by)
+            for number, one in zip(same, mx.split(moved, list(accumulate(heads))[:-1], axis=1), strict=True):
+                found[number] = one
+        return found
+
+
+def turned(rope: Rope, keys: Any, by: int) -> Any:
+    """Turn keys on by some positions, each as a text of one token, for a rope counts the tokens of a text."""
+    import mlx.core as mx
+
+    wide = keys.transpose(2, 1, 0, 3).astype(mx.float32)
+    return rope(wide, offset=by).transpose(2, 1, 0, 3).astype(keys.dtype)
+
+
+def movable(model: "Mlx") -> Ropes:
+    """Find the ropes of a model; PkbError where its prompts cannot be read in blocks."""
+    try:
+        return ropes(model.model, model.begin(), model.context)
+    except Fixed as why:
+        raise PkbError(f"{model.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix") from None
+
+
+def why_not(folder: Path) -> str:
+    """Say why the prompts of the model in a folder cannot be read in blocks, as the end of a sentence; empty if so."""
+    from engine.models.load import BROKEN
+    from engine.models.mlx import unread
+
+    try:
+        model = unread(folder)
+        ropes(model, begin(model), _OFFSETS[-1])
+    except Fixed as why:
+        return str(why)
+    except BROKEN:
+        return "cannot be loaded"
+    return ""
+
+
+def ropes(model: Any, cache: Sequence[Any], context: int) -> Ropes:
+    """Find the ropes of a model whose cache is keys and values of every token; Fixed where keys cannot be moved.
+
+    `cache` is an empty one. Of the weights it needs those of the first layer.
+    """
+    if not sliceable(list(cache)):
+        raise Fixed("it does not keep the keys and values of every token")
+    if len(model.layers) != len(cache):
+        raise Fixed("its layers share their keys")
+    import mlx.core as mx
+
+    found, same = tuple(map(_rope, model.layers)), dict[bytes, list[int]]()
+    model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times; nothing is computed before it is looked at
+    for number, (rope, layer) in enumerate(zip(found, cache, strict=True)):
+        width = layer.keys_and_values()[0].shape[-1]
+        same.setdefault(_try(rope, width, [at for at in _OFFSETS if at < context]), []).append(number)
+    _try_keys(cache[0], found[0])
+    return Ropes(found, tuple(map(tuple, same.values())))
+
+
+def _rope(layer: Any) -> Rope:
+    named = [module for name, module in layer.named_modules() if name.rpartition(".")[2].endswith(_NAMES)]
+    if len(named) != 1 or not callable(named[0]):
+        raise Fixed("it has more than one rope" if named else "it does not tell positions by a rope of each layer")
+    rope: Rope = named[0]
+    return rope
+
+
+def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
+    """Turn something as wide as a key in two steps and at once; gives what equal ropes have in common."""
+    import mlx.core as mx
+
+    keys = mx.random.normal((1, 1, 1, width), key=mx.random.key(0))
+    if not _alike(rope(keys, offset=0), keys):
+        raise Fixed("its rope scales what it turns")
+    at_once = [rope(keys, offset=by + 3) for by in offsets]
+    for by, other in zip(offsets, at_once, strict=True):
+        if not _alike(turned(rope, rope(keys, offset=3), by), other):
+            raise Fixed("its rope turns by other angles at other places")
+    return b"".join(bytes(memoryview(other)) for other in at_once)
+
+
+def _try_keys(layer: Any, rope: Rope) -> None:
+    """Look at what the first layer keeps of one token at three places: it must differ by its turning alone."""
+    import mlx.core as mx
+
+    keys, values = layer.keys_and_values()
+    moved = mx.concatenate([turned(rope, keys[..., :1, :], by) for by in range(3)], axis=2)
+    if not _alike(moved, keys) or not _alike(mx.broadcast_to(values[..., :1, :], values.shape), values):
+        raise Fixed("its keys are more than turned by their place")
+
+
+def _alike(one: Any, other: Any) -> bool:
+    import mlx.core as mx
+
+    off = _OFF + 2 * float(mx.finfo(other.dtype).eps)  # one more rounding to the width of the keys
+    apart = mx.abs(one.astype(mx.float32) - other.astype(mx.float32)).max()
+    return bool((apart <= off * mx.maximum(mx.abs(other).max(), 1e-6)).item())

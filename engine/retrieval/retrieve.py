@@ -1,0 +1,239 @@
+"""Retrieval: candidates from the whole bank by words and by vector, scored together, as sources best first.
+
+Knows the bank by the protocol below, and neither LanceDB nor files; the only importer of rank_bm25.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import date
+from math import log
+from typing import Protocol
+
+from rank_bm25 import BM25Okapi
+
+from engine.retrieval.rank import QueryFeatures, Row, Weights, scores
+from engine.text.question import ASKING_WORDS, Question
+from engine.text.words import FUNCTION_WORDS, words
+from store.hits import Hit, Totals, Vectors
+from store.types import Chunk, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One chunk and its score."""
+
+    chunk: Chunk
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """Neighbouring chunks of one document, in order; `score` is the best one's, `copies` have equal text."""
+
+    chunks: tuple[Chunk, ...]
+    score: float
+    copies: tuple[Chunk, ...] = ()
+
+    @property
+    def document(self) -> str:
+        """Give the document all of its chunks are from."""
+        return self.chunks[0].document
+
+    @property
+    def first(self) -> int:
+        """Give the first line, 1-based."""
+        return min(chunk.first for chunk in self.chunks)
+
+    @property
+    def last(self) -> int:
+        """Give the last line, 1-based, inclusive."""
+        return max(chunk.last for chunk in self.chunks)
+
+
+def fold(ranked: Sequence[Scored]) -> list[tuple[Scored, list[Chunk]]]:
+    """Keep the best of chunks with the same text, white space apart, each with what was folded into it."""
+    kept: dict[str, tuple[Scored, list[Chunk]]] = {}
+    for scored in ranked:
+        text = " ".join(scored.chunk.text.split())
+        if text in kept:
+            kept[text][1].append(scored.chunk)
+        else:
+            kept[text] = (scored, [])
+    return list(kept.values())
+
+
+def join(ranked: Sequence[Scored], k: int, most: int) -> list[SourceSpan]:
+    """Make the first k sources, best first, each of at most `most` neighbouring chunks.
+
+    A chunk beside one already taken joins its source, which keeps its rank, so that later chunks can still come in.
+    """
+    groups: list[list[Scored]] = []
+    copies: dict[str, list[Chunk]] = {}
+    for scored, same in fold(ranked):
+        group = next((group for group in groups if len(group) < most and _beside(group, scored.chunk)), None)
+        if group is None and len(groups) == k:
+            break
+        if group is None:
+            groups.append([scored])
+        else:
+            group.append(scored)
+        copies[scored.chunk.id] = same
+    return [_source(group, copies) for group in groups]
+
+
+def _beside(group: Sequence[Scored], chunk: Chunk) -> bool:
+    return any(s.chunk.document == chunk.document and abs(s.chunk.position - chunk.position) == 1 for s in group)
+
+
+def _source(group: Sequence[Scored], copies: dict[str, list[Chunk]]) -> SourceSpan:
+    chunks = sorted((scored.chunk for scored in group), key=lambda chunk: chunk.position)
+    same = tuple(copy for chunk in chunks for copy in copies[chunk.id])
+    return SourceSpan(tuple(chunks), group[0].score, same)
+
+
+class Bank(Protocol):
+    """What retrieval asks of a knowledge bank; every method may find nothing, none raises for odd words."""
+
+    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
+        """Find the chunks within the scope that hold any of the words, best by full-text score first."""
+        ...
+
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
+        """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
+        ...
+
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Count the chunks of the whole bank, whatever the scope, that hold each word; unknown words may miss."""
+        ...
+
+    def totals(self) -> Totals:
+        """Count the whole bank."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """How much is looked at: candidates by words and by vector, and chunks that may join into one source."""
+
+    by_words: int = 100
+    by_vector: int = 50
+    joined: int = 3
+    dated: int = 30  # best chunks that are looked at for days to come
+    floor: float = 0.2  # cosine below which a chunk without a word of the question is not of its matter
+    weights: Weights = field(default_factory=Weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The sources, best first, the chunks ranked (joined or not), and the share of the bank that has vectors."""
+
+    sources: tuple[SourceSpan, ...]
+    ranked: tuple[Scored, ...]
+    hits: dict[str, Hit]  # of the ranked chunks, by chunk id
+    covered: float
+
+
+def retrieve(
+    bank: Bank, vector: Vectors | None, question: Question, scope: Scope, k: int, settings: Retrieval
+) -> Retrieved:
+    """Find the k sources that fit a question and its unit vector best; fewer, or none, where the bank holds no more."""
+    totals = bank.totals()
+    hits = candidates(bank, vector, question, scope, settings)
+    if not hits:
+        return Retrieved((), (), {}, _covered(totals))
+    counted = (*question.words, *question.day_words)
+    idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
+    by_id = {hit.chunk.id: hit for hit, _ in hits}
+    ranked = _ranked(hits, question, idf, totals, settings.weights)
+    if question.coming:
+        ranked = _awaited(ranked, by_id, question.day, settings)
+    return Retrieved(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
+
+
+def candidates(
+    bank: Bank, vector: Vectors | None, question: Question, scope: Scope, settings: Retrieval
+) -> list[tuple[Hit, float | None]]:
+    """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
+    searched = (*question.content, *question.day_words)
+    if vector is None:
+        return [(hit, None) for hit in bank.by_words(searched, scope, settings.by_words)]
+    with ThreadPoolExecutor(1) as aside:  # both mostly wait for the disk and for code that runs without the interpreter
+        near = aside.submit(bank.by_vector, vector, scope, settings.by_vector)
+        hits = bank.by_words(searched, scope, settings.by_words)
+    held = {hit.chunk.id for hit in hits}
+    pool = {hit.chunk.id: hit for hit in (*hits, *near.result())}
+    known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
+    return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
+
+
+def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequence[str]) -> dict[str, float]:
+    """Give each word's inverse chunk frequency over the whole bank, never negative."""
+    counts = {word: min(frequencies.get(word, 0), chunks) for word in words}
+    return {word: log(1 + (chunks - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def bm25(tokens: Sequence[Sequence[str]], idf: Mapping[str, float], mean_words: float) -> list[float]:
+    """Score token lists with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool."""
+    held = [[token for token in each if token in idf] if idf.keys() & set(each) else [] for each in tokens]
+    if not any(held):
+        return [0.0] * len(held)
+    model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
+    model.doc_len, model.avgdl, model.idf = [len(each) for each in tokens], max(1.0, mean_words), dict(idf)
+    return [float(score) for score in model.get_scores(list(idf))]
+
+
+def _ranked(
+    hits: Sequence[tuple[Hit, float | None]],
+    question: Question,
+    idf: Mapping[str, float],
+    totals: Totals,
+    weights: Weights,
+) -> list[Scored]:
+    """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
+    tokens = [hit.tokens.split(" ") for hit, _ in hits]
+    quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
+    rows = [_row(hit, each, cosine, idf, quoted) for (hit, cosine), each in zip(hits, tokens, strict=True)]
+    asked = QueryFeatures(question.content, question.dates, question.current, question.words)
+    by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
+    values = scores(rows, by_words, asked, idf, weights)
+    ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
+    return sorted(ranked, key=_first)
+
+
+def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: Retrieval) -> list[Scored]:
+    """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
+    from engine.text.relative_dates import comes  # patterns that few questions need, and compiling them takes a while
+
+    best, rest = ranked[: settings.dated], ranked[settings.dated :]
+    named = [comes(one.chunk.text, hits[one.chunk.id].date, today) for one in best]
+    lifted = [
+        replace(one, score=one.score + settings.weights.coming * is_named)
+        for one, is_named in zip(best, named, strict=True)
+    ]
+    return sorted([*lifted, *rest], key=_first)
+
+
+def _first(scored: Scored) -> tuple[float, str]:
+    return -scored.score, scored.chunk.id
+
+
+def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) -> dict[str, float]:
+    """Multiply the idf of function words, words of asking and days, and of names, which may hold a word of asking."""
+    names = {word for name in question.names for word in words(name)}
+    factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
+    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
+    return {word: value * factors.get(word, 1.0) for word, value in idf.items()}
+
+
+def _row(
+    hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float], quoted: Sequence[list[str]]
+) -> Row:
+    present = idf.keys() & set(tokens)
+    where = {word: [place for place, token in enumerate(tokens) if token == word] for word in idf if word in present}
+    titled = bool(quoted) and words(hit.title) in quoted
+    return Row(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None, titled)
+
+
+def _covered(totals: Totals) -> float:
+    return totals.embedded / totals.chunks if totals.chunks else 1.0
