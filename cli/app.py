@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from contextlib import suppress
@@ -14,19 +15,18 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from cli import out
+from cli import output
 from cli.ask import ask
 from cli.bench import bench
-from cli.care import check, doctor
 from cli.chat import chat
 from cli.config import config
 from cli.idle import idle
 from cli.ingest import ingest
-from cli.look import search, show, stats
+from cli.inspect import check, doctor, search, show, wrong
 from cli.model import model
 from cli.serve import serve
+from cli.stats import stats
 from cli.watch import watch
-from cli.wrong import wrong
 from store.errors import PkbError
 
 app = typer.Typer(
@@ -114,11 +114,11 @@ def run(args: list[str]) -> int:
         code = _run(args, as_json="--json" in args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
-        out.let_go(sys.stdout)
+        output.let_go(sys.stdout)
         return 0
     except OSError as error:
-        out.let_go(sys.stdout)
-        out.error(1, f"cannot write to standard output: {(error.strerror or '').lower()}", None, as_json=False)
+        output.let_go(sys.stdout)
+        output.error(1, f"cannot write to standard output: {(error.strerror or '').lower()}", None, as_json=False)
         return 1
     return code
 
@@ -127,11 +127,11 @@ def _run(args: list[str], *, as_json: bool) -> int:
     try:
         return _invoke(args or ["--help"])
     except PkbError as error:
-        out.error(error.code, error.message, error.next_step, as_json=as_json)
+        output.error(error.code, error.message, error.next_step, as_json=as_json)
         return error.code
     except TyperException as error:
         message = " ".join(error.format_message().rstrip(".").split())
-        out.error(2, message[:1].lower() + message[1:], f"{_command(error, args)} --help", as_json=as_json)
+        output.error(2, message[:1].lower() + message[1:], f"{_command(error, args)} --help", as_json=as_json)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -143,7 +143,7 @@ def _run(args: list[str], *, as_json: bool) -> int:
         sys.stdout.flush()  # where this fails too, it is what failed
         if (known := explain(error)) is None:
             raise
-        out.error(1, *known, as_json=as_json)
+        output.error(1, *known, as_json=as_json)
         return 1
 
 
@@ -177,10 +177,27 @@ def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType |
     last = traceback.extract_tb(trace)[-1:]
     where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
     with suppress(BrokenPipeError):
-        out.error(1, f"this is a bug in pkb: {kind.__name__}{where}", "pkb doctor", as_json="--json" in sys.argv)
+        output.error(1, f"this is a bug in pkb: {kind.__name__}{where}", "pkb doctor", as_json="--json" in sys.argv)
     if os.environ.get("PKB_DEBUG"):
         traceback.print_exception(kind, error, trace)
 
 
 if __name__ == "__main__":
     main()
+
+
+_SOON_S = 0.05
+_ENDING = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}
+
+
+def heed() -> None:
+    """Have a signal sent again that comes while Python removes an object: it passes over all that is raised then."""
+    usual = sys.unraisablehook
+
+    def again(lost: "sys.UnraisableHookArgs") -> None:
+        if number := next((number for kind, number in _ENDING.items() if issubclass(lost.exc_type, kind)), None):
+            threading.Timer(_SOON_S, os.kill, (os.getpid(), number)).start()
+        else:
+            usual(lost)
+
+    sys.unraisablehook = again

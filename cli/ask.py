@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import deeds, out
-from cli.flags import Collection, Recipient, Sender, Since, Until
-from cli.given import limits, text
-from cli.out import session
-from cli.session import Session
+from cli import output
+from cli.options import Collection, Recipient, Sender, Since, Until, limits, text
+from cli.output import session
+from engine import operations
+from engine.session import Session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def ask(
         else:
             if ask_one(text(" ".join(question))):
                 return
-            if lost := deeds.nobody(opened, scope):
-                out.say(f"pkb: {lost}; try: part of a name or address")
+            if lost := operations.nobody(opened, scope):
+                output.say(f"pkb: {lost}; try: part of a name or address")
             raise typer.Exit(4)
 
 
@@ -89,14 +89,14 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
         except (NoStore, NoModel):
             raise  # for every question alike
         except PkbError as error:
-            out.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
+            output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
 def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, explain: bool) -> bool:
     """Ask one question and print what comes of it; tells whether it was answered."""
-    from cli.daemon.client import answer
+    from engine.serve.client import answer
 
-    streamed = out.Stream()
+    streamed = output.Stream()
     with streamed:
         answered = answer(opened, question, manner, None if as_json else streamed.say)
     try:
@@ -109,8 +109,8 @@ def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, exp
 def _show(answered: "Answered", *, streamed: bool, as_json: bool, explain: bool) -> None:
     if as_json:
         row = answered.reply.to_json()
-        out.data(row | {"explain": answered.trace.to_json()} if explain else row)
+        output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        from cli.answers import show_answer  # and with it rich
+        from cli.render import show_answer  # and with it rich
 
         show_answer(answered, streamed=streamed, explain=explain)

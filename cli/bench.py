@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import deeds, out
-from cli.out import session
-from cli.plain import count, line, size
-from cli.progress import bars
-from cli.session import Session
+from cli import output
+from cli.output import bars, session
+from engine import operations
+from engine.session import Session
+from engine.text.terminal import count, line, size
 from store.errors import PkbError
 
 if TYPE_CHECKING:
     from engine.bench import Figures, Machine, Spread, Timed
+
 
 _LONG_S = 60.0  # from which on the command says how long it will take
 _LONG_MS, _FEW = 1000, 10  # from which on seconds are shown, under which a tenth counts
@@ -51,8 +52,8 @@ def bench(
     if not as_json:
         _show(found, here, name, start_s)
         return
-    about = {"schema": out.SCHEMA, "machine": asdict(here), "model": name, "start_s": start_s}
-    out.data({**about, **asdict(found), "seconds": seconds})
+    about = {"schema": output.SCHEMA, "machine": asdict(here), "model": name, "start_s": start_s}
+    output.data({**about, **asdict(found), "seconds": seconds})
 
 
 @contextmanager
@@ -76,7 +77,7 @@ def _open(own: Session, question: str) -> tuple[str | None, float]:
     from store.types import Scope
 
     began = time.perf_counter()
-    deeds.search(own, question, Scope(), own.settings.ask.k)
+    operations.search(own, question, Scope(), own.settings.ask.k)
     name = own.writer.load().model.name if own.writer.load else None
     return name, time.perf_counter() - began
 
@@ -95,7 +96,7 @@ def _measure(own: Session, asked: "list[str]", *, quiet: bool) -> "list[Timed]":
             left = len(asked) - 1
             if len(timed) == 1 and (more := (time.perf_counter() - began) * left) > _LONG_S:
                 minutes = count(round(more / 60 + 0.5), "minute")
-                out.say(f"pkb: about {minutes} for {left} more questions; fewer: pkb bench --questions 3")
+                output.say(f"pkb: about {minutes} for {left} more questions; fewer: pkb bench --questions 3")
     return timed
 
 

@@ -1,18 +1,28 @@
 """`pkb chat`: a conversation, at a terminal or over a pipe; its questions are asked as `pkb ask` asks them."""
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from typing import Annotated
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import deeds, out
-from cli.flags import Collection, Recipient, Sender, Since, Until
-from cli.given import limits
-from cli.out import session
-from cli.session import Session
-from store.errors import NoModel, NoStore, PkbError
+from cli import output
+from cli.options import Collection, Recipient, Sender, Since, Until, limits
+from cli.output import session
+from engine import operations
+from engine.session import Session
+from engine.text.terminal import line, one_line
+from store.errors import NoModel, NoStore, PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.ask.followup import Condensed, Turn, Write
+    from engine.types import Answered, Manner, Reply, Source
+
 
 _STOPPED = 130
 _Hear = Callable[[str, Session], bool]
@@ -44,7 +54,6 @@ def chat(
 
     Example: pkb chat --since 2024-06-01
     """
-    from cli.talk import Talk
     from engine.types import Manner
 
     chosen = {"model.max_tokens": max_tokens, "serve.daemon": "off" if no_daemon else None}
@@ -62,8 +71,8 @@ def chat(
         scope = limits(configure(opened), sender, recipient, since, until, collection)
         manner = Manner(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
-        if lost := deeds.nobody(opened, scope):
-            out.say(f"pkb: {lost}; try: part of a name or address")
+        if lost := operations.nobody(opened, scope):
+            output.say(f"pkb: {lost}; try: part of a name or address")
     _converse(Talk(manner, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 
@@ -79,15 +88,15 @@ def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: 
             except (NoStore, NoModel):
                 raise  # for every question alike
             except PkbError as error:
-                out.error(error.code, error.message, error.next_step, as_json=as_json, question=line.strip())
+                output.error(error.code, error.message, error.next_step, as_json=as_json, question=line.strip())
             except KeyboardInterrupt:
-                out.error(_STOPPED, "stopped", None, as_json=as_json, question=line.strip())
+                output.error(_STOPPED, "stopped", None, as_json=as_json, question=line.strip())
 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
     """Give a session for the next line: what a model is told of the day, and which process has it, may have changed."""
-    from cli.daemon.client import wants
-    from engine.clock import now
+    from engine.serve.client import wants
+    from engine.session import now
 
     today = now(opened.environ)
     if wants(opened) or opened.now.date() != today.date():
@@ -117,3 +126,213 @@ def _typed(*, as_json: bool) -> Iterator[str]:
             return
         except KeyboardInterrupt:
             print()
+
+
+_HELP = {
+    "/sources": "list the sources of the last answer",
+    "/open N": "print the document of source N",
+    "/wrong": "mark the last answer as wrong and drop it",
+    "/history": "list the questions and answers so far",
+    "/help": "show this help",
+    "/quit": "quit (or Ctrl-D)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A question as it was typed, the same as it stands alone (None where it does not), and its reply."""
+
+    typed: str
+    asked: str | None
+    reply: "Reply"
+
+
+def sources(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> None:
+    """Print the sources of the last answer; copies have the number of their original."""
+    numbered = enumerate(_groups(said), 1)
+    if as_json:
+        rows = [{"number": number, **source.to_json()} for number, places in numbered for source in places]
+        output.data({"schema": output.SCHEMA, "sources": rows})
+        return
+    from cli.render import show_source
+
+    for number, places in numbered:
+        show_source(number, places)
+    print(flush=True)
+
+
+def open_source(said: Sequence[Said], number: str, opened: Session, as_json: bool) -> None:
+    """Print the document of a source of the last answer, as `pkb show` does."""
+    from cli.inspect import print_document
+    from engine import operations
+
+    groups = _groups(said)
+    if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
+        raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/sources")
+    source = groups[int(number) - 1][0]
+    rows = operations.documents(opened, Path(source.path), source.message_id)
+    if not rows:
+        raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
+    for row in rows:
+        output.data(row) if as_json else print_document(row)
+
+
+def history(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> None:
+    """Print what was asked in this conversation, and what was answered."""
+    if as_json:
+        rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.answer} for one in said]
+        output.data({"schema": output.SCHEMA, "history": rows})
+        return
+    for number, one in enumerate(said, 1):
+        print(f"{number:>3}  {one_line(one.typed, 200)}")
+        if one.asked not in (None, one.typed):
+            print(f"     → {one_line(one.asked or '', 200)}")
+        print(f"     {one_line(one.reply.answer or 'no answer', 200)}")
+    print(flush=True)
+
+
+def show_help(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> None:
+    """Print the commands."""
+    if as_json:
+        output.data({"schema": output.SCHEMA, "commands": _HELP})
+        return
+    lines = [f"{name:<10} {does}" for name, does in _HELP.items()]
+    more = "Anything else is a question. Follow-ups are completed from the questions before them."
+    print("\n".join([*lines, more]), end="\n\n", flush=True)
+
+
+def take_back(said: Sequence[Said], opened: Session, *, as_json: bool) -> None:
+    """Drop the last answer of this conversation, unless something else was asked elsewhere since."""
+    from engine.ask.semantic import doubt
+    from store.history import History
+
+    last, asked = _last(said), History(opened.ledger).last()
+    mine = asked is not None and asked.question == (last.asked or last.typed)
+    taken = doubt(opened.ledger, opened.now) if mine else None
+    if taken is None:
+        raise PkbError("the last question has no cached answer", "/history")
+    if as_json:
+        output.data({"schema": output.SCHEMA, "question": taken.question, "tier": taken.tier})
+    else:
+        print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
+
+
+COMMANDS: dict[str, Callable[[Sequence[Said], str, Session, bool], None]] = {
+    "/sources": sources,
+    "/open": open_source,
+    "/history": history,
+    "/help": show_help,
+}
+
+
+def _last(said: Sequence[Said]) -> Said:
+    if not said:
+        raise UsageError("no question asked yet", "/help")
+    return said[-1]
+
+
+def _groups(said: Sequence[Said]) -> "list[list[Source]]":
+    from cli.render import grouped
+
+    return grouped(_last(said).reply.sources)
+
+
+class Talk:
+    """A conversation; mutable: it grows."""
+
+    def __init__(self, manner: "Manner", *, as_json: bool, explain: bool) -> None:
+        self._manner, self._as_json, self._explain = manner, as_json, explain
+        self._said: list[Said] = []
+        self._turns: list[Turn] = []  # the questions that stand alone
+
+    def hear(self, typed: str, opened: Session) -> bool:
+        """Do what a line says; False where it ends the conversation, PkbError where it cannot be done."""
+        name, _, rest = typed.strip().partition(" ")
+        if name == "/quit":
+            return False
+        if name == "/wrong":
+            self._wrong(opened)
+        elif name.startswith("/"):
+            if name not in COMMANDS:
+                raise UsageError(f"no command {one_line(name, 40)}", "/help")
+            COMMANDS[name](self._said, rest.strip(), opened, self._as_json)
+        elif name:
+            self._ask(typed.strip(), opened)
+        return True
+
+    def _ask(self, typed: str, opened: Session) -> None:
+        from engine.serve.client import answer
+
+        condensed, took = self._condense(typed, opened)
+        manner, asked = self._manner, condensed.asked or typed
+        if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
+            manner = replace(manner, read_bank=False, write_bank=False)
+        if not self._as_json:
+            self._show_condensed(condensed)
+        streamed = output.Stream()
+        with streamed:
+            answered = answer(opened, asked, manner, None if self._as_json else streamed.say)
+        self._note(answered, condensed, took)
+        self._show(answered, typed, condensed, streamed=streamed.started)
+        self._remember(Said(typed, condensed.asked, answered.reply))
+        answered.keep()
+
+    def _remember(self, said: Said) -> None:
+        self._said.append(said)
+        if said.asked is not None:
+            from engine.ask.followup import turn_of
+
+            self._turns.append(turn_of(said.reply))
+
+    def _wrong(self, opened: Session) -> None:
+        """Take back the last answer, which is then no ground for what is asked next either."""
+        take_back(self._said, opened, as_json=self._as_json)
+        if self._said[-1].asked is not None:
+            self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
+
+    def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
+        """Make a question stand alone; gives the milliseconds that it took, too."""
+        from engine.ask.followup import condense
+
+        begun = time.perf_counter()
+        condensed = condense(typed, self._turns, _writer(opened))
+        return condensed, (time.perf_counter() - begun) * 1000
+
+    def _note(self, answered: "Answered", condensed: "Condensed", took: float) -> None:
+        from engine.types import Step
+
+        note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
+        answered.trace.steps.insert(0, Step("condense", took, note))
+
+    def _show_condensed(self, condensed: "Condensed") -> None:
+        from rich.text import Text
+
+        if self._explain or condensed.asked is None or condensed.by != "itself":
+            about = one_line(condensed.asked, 400) if condensed.asked else "asked as typed: unclear what it refers to"
+            output.console(stderr=True).print(Text(f"→ {about}", style="dim"))
+
+    def _show(self, answered: "Answered", typed: str, condensed: "Condensed", *, streamed: bool) -> None:
+        if self._as_json:
+            row = answered.reply.to_json() | {"question": typed, "asked": condensed.asked}
+            output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
+            return
+        from cli.render import show_answer
+
+        show_answer(answered, streamed=streamed, explain=self._explain)
+        print(flush=True)
+
+
+def _writer(opened: Session) -> "Write | None":
+    """Give what has the model make a question stand alone: the process that has it in memory; None where pkb quotes."""
+    from engine.serve.client import wants
+
+    load = opened.writer.load
+    if load is None:
+        return None
+    if wants(opened):
+        from engine.serve.client import complete
+
+        return partial(complete, opened)
+    from engine.ask.followup import with_model
+
+    return with_model(load)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from cli import out
-from cli.out import session
-from cli.session import Session
+from cli import output
+from cli.output import session
+from engine.session import Session
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
@@ -24,7 +24,7 @@ def get(
         from engine.settings import find
 
         value = find(opened.settings, key)
-    out.data({"schema": out.SCHEMA, "key": key, "value": value}) if as_json else print(value)
+    output.data({"schema": output.SCHEMA, "key": key, "value": value}) if as_json else print(value)
 
 
 @config.command("set")
@@ -41,7 +41,7 @@ def put(
         from engine.settings import save
 
         kept = save(opened.home.config, key, value)
-        out.data({"schema": out.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
+        output.data({"schema": output.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
         _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "kv.bytes":
             _keep_within(opened)
@@ -55,7 +55,7 @@ def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.
     """
     with session() as opened:
         where = str(opened.home.config)
-    out.data({"schema": out.SCHEMA, "path": where}) if as_json else print(where)
+    output.data({"schema": output.SCHEMA, "path": where}) if as_json else print(where)
 
 
 @config.command("show")
@@ -75,7 +75,7 @@ def show(
         where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:
         rows = [{"key": key, "value": value, "origin": where[key]} for key, value in values.items()]
-        out.data({"schema": out.SCHEMA, "settings": rows})
+        output.data({"schema": output.SCHEMA, "settings": rows})
         return
     for key, value in values.items():
         print(f"{key} = {value}" + (f"  ({where[key]})" if origin else ""))
@@ -83,17 +83,17 @@ def show(
 
 def _keep_within(opened: Session) -> None:
     """Remove what a lowered budget has no room for, at once; say so where nothing has."""
-    from cli.plain import size
     from engine.settings import KvSettings
+    from engine.text.terminal import size
 
     if opened.settings.kv.bytes <= (others := opened.home.beside_tensors()):
-        out.say(
+        output.say(
             f"pkb: other cache files already take {size(others)}, so no KV cache can be stored;"
             f" try: pkb config set kv.bytes {KvSettings().bytes}"
         )
     if not opened.there:
         return
-    from cli.tensors import open_store
+    from engine.session import open_store
 
     store = open_store(opened.home, opened.ledger, opened.settings.kv)
     before = store.stats().bytes
@@ -101,4 +101,4 @@ def _keep_within(opened: Session) -> None:
     gone = before - store.stats().bytes
     store.close()
     if gone:
-        out.say(f"pkb: evicted {size(gone)} of KV cache")
+        output.say(f"pkb: evicted {size(gone)} of KV cache")

@@ -2,17 +2,122 @@
 
 import sys
 import time
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli import ahead, out
-from cli.given import duration
-from cli.idle_run import Asked, Report, work
-from cli.out import session
-from cli.progress import bars
-from cli.session import Session
+from cli import output
+from cli.options import duration
+from cli.output import bars, session
+from engine.idle.plan import IdleReport, IdleRequest, work
+from engine.session import Session
+from engine.text.terminal import one_line, size
 from store.errors import NoModel, NoStore
+
+if TYPE_CHECKING:
+    from engine.idle.scheduler import Done
+    from store.jobs import Paid
+
+
+_LEFT = {
+    "there": "cached",
+    "time": "no time",
+    "units": "--max",
+    "room": "no space",
+    "changed": "new mail",
+    "failed": "failed",
+    "given up": "gave up",
+    "stopped": "stopped",
+    "planned": "planned",
+}
+_WANTED = ("time", "units", "room", "changed", "stopped")
+# What a kind of work is called when it was done once, and more often.
+_NAMES = {
+    "refresh": ("answer refreshed", "answers refreshed"),
+    "owed": ("answer verified", "answers verified"),
+    "abstract": ("summary written", "summaries written"),
+    "predict": ("prediction run", "prediction runs"),
+    "populate": ("predicted question precomputed", "predicted questions precomputed"),
+    "convert": ("prefilled question answered", "prefilled questions answered"),
+    "first": ("segment prefetched", "segments prefetched"),
+    "blocks": ("block prefetched", "blocks prefetched"),
+    "refill": ("segment restored", "segments restored"),
+}
+
+
+def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
+    """Give what was done as plain values."""
+    done = report.done
+    return {
+        "schema": output.SCHEMA,
+        "dry_run": dry_run,
+        "reason": report.reason,
+        "units": [_unit(one) for one in done],
+        "done": sum(one.state == "done" for one in done),
+        "bytes": sum(one.spent.bytes for one in done),
+        "seconds": round(seconds, 3),
+        "flops": round(sum(spent.flops for spent in report.spent.values())),
+        "kinds": [
+            {"job": kind, "units": spent.units, "seconds": round(spent.seconds, 4)}
+            for kind, spent in report.spent.items()
+        ],
+        "so_far": so_far(report.so_far),
+    }
+
+
+def so_far(paid: "Mapping[str, Paid]") -> list[dict[str, Any]]:
+    """Give what each kind of work took in all nights, and what it brought, as plain values."""
+    return [
+        {
+            "job": kind,
+            "units": one.units,
+            "seconds": round(one.seconds, 4),
+            "hits": one.hits,
+            "saved_s": round(one.saved_s, 3),
+        }
+        for kind, one in paid.items()
+    ]
+
+
+def show(done: "Sequence[Done]") -> None:
+    """Print a line for each unit."""
+    for one in done:
+        unit = one.unit
+        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _LEFT[one.state]
+        about = [f"{unit.tokens} tokens"] if unit.tokens else []
+        about += [f"saves {unit.gain:.2f} s"] if unit.gain else []
+        about += [one.reason] if one.reason else []
+        print(f"{unit.kind:<8}  {took:>8}  {' · '.join([one_line(unit.what, 70), unit.why, *about])}")
+
+
+def sum_up(done: "Sequence[Done]", seconds: float) -> None:
+    """Say in a line what was done, and nothing where nothing was."""
+    kinds = [one.unit.kind for one in done if one.state == "done" and one.unit.kind != "upkeep"]
+    left = sorted({_LEFT[one.state] for one in done if one.state in _WANTED})
+    if not kinds:
+        return
+    counts = ", ".join(f"{kinds.count(kind):,} {_NAMES[kind][kinds.count(kind) != 1]}" for kind in dict.fromkeys(kinds))
+    kept = f", {size(stored)}" if (stored := sum(one.spent.bytes for one in done)) else ""
+    more = sum(one.state in _WANTED for one in done)
+    print(f"{counts} in {seconds:.1f} s{kept}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
+
+
+def _unit(one: "Done") -> dict[str, Any]:
+    unit = one.unit
+    return {
+        "job": unit.kind,
+        "what": unit.what,
+        "why": unit.why,
+        "tokens": unit.tokens,
+        "expected": round(unit.expected, 3),
+        "gain_s": round(unit.gain, 4),
+        "cost_s": round(unit.seconds, 4),
+        "state": one.state,
+        "seconds": round(one.spent.seconds, 4),
+        "bytes": one.spent.bytes,
+    }
+
 
 _MANY = 1_000_000
 
@@ -47,40 +152,40 @@ def idle(
     Example: pkb idle --budget 10m
     """
     if install or uninstall or status:
-        from cli.install import arrange
+        from cli.schedule import arrange
 
         arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
         return
-    asked = Asked(_began(), duration("--budget", budget), most, predictions, dry_run, force)
+    asked = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:
-        from cli.daemon import shift
+        from engine.serve import client
 
         try:
-            report = shift.work(opened, asked, lambda: _work(opened, asked, quiet=as_json))
+            report = client.work(opened, asked, lambda: _work(opened, asked, quiet=as_json))
         except (NoStore, NoModel) as error:
             if dry_run or sys.stderr.isatty():
                 raise
-            report = Report(reason=error.message)  # cron would send a message of it every hour
+            report = IdleReport(reason=error.message)  # cron would send a message of it every hour
         seconds = time.monotonic() - asked.began  # but for the closing of files
     if as_json:
-        out.data(ahead.row(report, seconds, dry_run=dry_run))
+        output.data(row(report, seconds, dry_run=dry_run))
         return
     if verbose or dry_run:
-        ahead.show(report.done)
+        show(report.done)
     if report.reason and (verbose or (dry_run and not report.done)):
-        out.say(f"pkb: {'stopped early' if report.done else 'nothing done'}: {report.reason}")
-    ahead.sum_up(report.done, seconds)
+        output.say(f"pkb: {'stopped early' if report.done else 'nothing done'}: {report.reason}")
+    sum_up(report.done, seconds)
 
 
 def _began() -> float:
     """Give when this command began, on the monotonic clock: where it is the process's own, with the process."""
     if sys.argv[1:2] != ["idle"]:
         return time.monotonic()
-    from engine.idle.machine import running_s
+    from engine.idle.conditions import running_s
 
     return time.monotonic() - running_s()
 
 
-def _work(opened: Session, asked: Asked, *, quiet: bool) -> Report:
+def _work(opened: Session, asked: IdleRequest, *, quiet: bool) -> IdleReport:
     with bars(quiet=quiet) as tick:
         return work(opened, asked, tick)

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli import deeds, out
-from cli.given import place
-from cli.out import session
-from cli.plain import count, line
-from cli.progress import bars
-from cli.session import Session
+from cli import output
+from cli.output import bars, session
+from engine import operations
+from engine.operations import choose_roots
+from engine.session import Session
+from engine.text.terminal import count, line
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ingest.pipeline import Summary
     from store.catalog import Root
+
 
 _LISTED = 10
 When = Literal["now", "background", "later"]
@@ -46,56 +47,30 @@ def ingest(
     Example: pkb ingest ~/Mail ~/Meetings
     """
     if watch:
-        from cli.queue import queue
         from cli.watch import start
+        from engine.idle.plan import queue
 
         if prune:
             raise UsageError("--prune cannot be combined with --watch", "pkb ingest --prune, then: pkb watch")
         start(paths or [], kind, collection, embeds=vectors != "later", queue=queue, as_json=as_json)
     began = time.perf_counter()
     with session() as opened:
-        roots, missing = choose(opened, paths or [], kind, collection)
+        roots, missing = choose_roots(opened, paths or [], kind, collection)
         opened.make()
         with bars(quiet=as_json) as tick:
-            summary, missing = deeds.ingest(opened, roots, missing, prune=prune, on_progress=tick)
+            summary, missing = operations.ingest(opened, roots, missing, prune=prune, on_progress=tick)
         if not as_json:
             _show(opened, summary)
         left = _embed(opened, vectors, quiet=as_json)
         if as_json:
-            out.data(_row(opened, summary, left, time.perf_counter() - began))
+            output.data(_row(opened, summary, left, time.perf_counter() - began))
     _complain(summary, missing)
     raise typer.Exit(3 if summary.problems else 0)
 
 
-def choose(
-    opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
-) -> "tuple[list[Root], list[Root]]":
-    """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
-    known = opened.catalogue.roots() if opened.there else []
-    if not paths and not known:
-        raise UsageError("no folder given", "pkb ingest ~/Mail")
-    asked = list(dict.fromkeys(place(path) for path in paths))
-    if gone := [str(path) for path in asked if not path.exists()]:
-        raise UsageError(f"{gone[0]} does not exist; nothing was changed", "pkb ingest FOLDER")
-    before = {root.path: root for root in known}
-    there = asked or [Path(path) for path in before if Path(path).exists()]
-    missing = [] if asked else [root for path, root in before.items() if not Path(path).exists()]
-    outermost = [path for path in there if not any(other in path.parents for other in there)]
-    return [root_at(str(path), before, kind, collection) for path in outermost], missing
-
-
-def root_at(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
-    """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
-    from store.catalog import Root
-
-    above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
-    usual = Root(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
-    return Root(path, collection or usual.collection, kind or usual.kind)
-
-
 def _embed(opened: Session, when: When, *, quiet: bool) -> int:
     """Embed what has no vector yet, or leave it; gives how many chunks are left without."""
-    missing = deeds.missing_vectors(opened)
+    missing = operations.missing_vectors(opened)
     if not missing or when == "later":
         return missing
     if when == "background":
@@ -106,18 +81,18 @@ def _embed(opened: Session, when: When, *, quiet: bool) -> int:
         return missing
     try:
         with bars(quiet=quiet) as tick:
-            for step in deeds.embed(opened):
+            for step in operations.embed(opened):
                 tick("embed", step.done, step.done + step.missing)
                 missing = step.missing
     except NoModel as error:
-        out.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
+        output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
     return missing
 
 
 def _row(opened: Session, summary: "Summary", left: int, seconds: float) -> dict[str, Any]:
     counters = ("read", "kept", "duplicates", "removed", "refused")
     return {
-        "schema": out.SCHEMA,
+        "schema": output.SCHEMA,
         "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
         "documents": {name: getattr(summary, name) for name in counters},
         "chunks": opened.ledger.count("chunks"),

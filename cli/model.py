@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import out
-from cli.given import place
-from cli.out import session
+from cli import output
+from cli.output import session
+from engine.operations import absolute_path
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -49,19 +49,19 @@ def show(as_json: Json = False) -> None:
 
     Example: pkb model list
     """
-    from cli.inventory import take
+    from engine.inventory import take
 
     with session() as opened:
         found = take(opened)
     if as_json:
         problem = found.problem.message if found.problem else None
-        out.data({"schema": out.SCHEMA, "models": [asdict(row) for row in found.rows], "problem": problem})
+        output.data({"schema": output.SCHEMA, "models": [asdict(row) for row in found.rows], "problem": problem})
         return
     width = max(len(row.name) for row in found.rows) + len("@01234567")
     for row in found.rows:
         print(row.line(width))
     if found.problem:
-        out.say(f"pkb: {found.problem.message}; try: {found.problem.next_step}")
+        output.say(f"pkb: {found.problem.message}; try: {found.problem.next_step}")
 
 
 @model.command("use")
@@ -70,16 +70,16 @@ def use(name: Name, as_json: Json = False) -> None:
 
     Example: pkb model use quote
     """
-    from cli.choice import choose, room_of
+    from engine.inventory import choose, room_of
 
     with session() as opened:
         found = None if name == _QUOTE else _usable(name)
         choose(opened, found.name if found else "", (found and found.revision) or "")
         if found and not (room := room_of(opened, found)).fits:
-            out.say(f"pkb: {found.name} does not fit: it needs {room}; try: pkb config set model.memory_share 1")
+            output.say(f"pkb: {found.name} does not fit: it needs {room}; try: pkb config set model.memory_share 1")
     shown, revision = (found.name, found.revision) if found else (_QUOTE, None)
     if as_json:
-        out.data({"schema": out.SCHEMA, "name": shown, "revision": revision})
+        output.data({"schema": output.SCHEMA, "name": shown, "revision": revision})
     else:
         print(f"now answering with {shown}")
 
@@ -90,10 +90,10 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 
     Example: pkb model rm mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
-    from cli.choice import choose
-    from cli.consent import agreed
-    from cli.plain import size
+    from cli.pull import agreed
+    from engine.inventory import choose
     from engine.models.hub import Shelf
+    from engine.text.terminal import size
 
     with session() as opened:
         folder = _removable(name)
@@ -106,7 +106,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         if chosen := opened.settings.model.name == name:
             choose(opened, "", "")
     if as_json:
-        out.data({"schema": out.SCHEMA, "name": name, "bytes": freed, "was_in_use": chosen})
+        output.data({"schema": output.SCHEMA, "name": name, "bytes": freed, "was_in_use": chosen})
     else:
         print(f"removed {name}, {size(freed)}" + ("; now answering with quotes" if chosen else ""))
 
@@ -120,7 +120,7 @@ def _named(name: str) -> str:
 
 def _usable(name: str) -> "Local":
     """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
-    from cli.choice import why_not
+    from engine.inventory import why_not
     from engine.models.catalog import EMBEDDER, find, role
 
     found = find(_named(name), None, os.environ)
@@ -143,8 +143,8 @@ def _removable(name: str) -> Path:
         return folder
     if name == _QUOTE:
         raise UsageError("quote is built in and cannot be removed", "pkb model list")
-    if place(Path(name)).is_dir():
-        raise UsageError(f"{place(Path(name))} is your own folder; pkb does not remove it", "pkb model list")
+    if absolute_path(Path(name)).is_dir():
+        raise UsageError(f"{absolute_path(Path(name))} is your own folder; pkb does not remove it", "pkb model list")
     if named and named[1]:
         raise UsageError(f"cannot remove a single revision of {named[0]}", f"pkb model rm {named[0]}")
     raise NoModel(f"model {name} is not installed", "pkb model list")

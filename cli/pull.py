@@ -1,18 +1,31 @@
 """`pkb model pull`: what a model would take, consent, the download, the choice of it. The one way to the network."""
 
 import os
+import sys
 
-from cli import out
-from cli.choice import Room, choose, needs, room_for, why_not
-from cli.consent import agreed
-from cli.plain import size
-from cli.progress import bars
-from cli.session import Session
+from cli import output
+from cli.output import bars
+from engine.inventory import MemoryBudget, choose, needs, room_for, why_not
 from engine.models import catalog, memory
 from engine.models.catalog import Local, split
 from engine.models.hub import Hub, Plan
 from engine.models.runtime import device
+from engine.session import Session
+from engine.text.terminal import line, size
 from store.errors import PkbError, UsageError
+
+
+def agreed(question: str, *, yes: bool, usual: bool, step: str) -> bool:
+    """Tell whether the person agrees, `usual` being the answer of an empty line; UsageError where nobody is there."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: not a terminal", step)
+    sys.stderr.write(f"{line(question)} [{'Y/n' if usual else 'y/N'}] ")
+    sys.stderr.flush()
+    said = sys.stdin.readline()  # empty where what is typed has ended: that is no consent
+    return usual if said == "\n" else said.strip().casefold() in ("y", "yes")
+
 
 _NAMED = "pkb model pull ORG/NAME"
 
@@ -55,13 +68,13 @@ def _role(plan: Plan) -> catalog.Role:
     return role
 
 
-def _show(plan: Plan, missing: int, free: int, room: Room) -> None:
-    out.say(f"{plan.name}, commit {plan.commit}")
-    out.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
-    out.say(f"{'fits' if room.fits else 'does not fit'}: it needs {room}")
+def _show(plan: Plan, missing: int, free: int, room: MemoryBudget) -> None:
+    output.say(f"{plan.name}, commit {plan.commit}")
+    output.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
+    output.say(f"{'fits' if room.fits else 'does not fit'}: it needs {room}")
 
 
-def _demand(plan: Plan, missing: int, free: int, room: Room, *, force: bool) -> None:
+def _demand(plan: Plan, missing: int, free: int, room: MemoryBudget, *, force: bool) -> None:
     """Raise PkbError where a model fits neither on the disk nor, unless forced, in memory."""
     if not room.fits and not force:
         raise PkbError(f"{plan.name} does not fit: it needs {room}", f"pkb model pull {plan.name} --force")
@@ -75,14 +88,14 @@ def _fetch(hub: Hub, plan: Plan, again: str, *, quiet: bool) -> Local:
         with bars(quiet=quiet) as tick:
             return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
     except KeyboardInterrupt:
-        out.say(f"pkb: interrupted; the partial download is kept; try: {again}")
+        output.say(f"pkb: interrupted; the partial download is kept; try: {again}")
         raise
 
 
-def _tell(local: Local, role: catalog.Role, fetched: int, room: Room, *, chosen: bool, as_json: bool) -> None:
+def _tell(local: Local, role: catalog.Role, fetched: int, room: MemoryBudget, *, chosen: bool, as_json: bool) -> None:
     if as_json:
-        out.data({
-            "schema": out.SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
+        output.data({
+            "schema": output.SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
             "role": role, "bytes": local.bytes, "fetched": fetched, "needs": room.needs, "room": room.most,
             "fits": room.fits, "in_use": chosen,
         })  # fmt: skip

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from cli import out
-from cli.out import session
-from cli.session import Session
+from cli import output
+from cli.output import session
+from engine.session import Session
 from store.errors import Locked, NoStore, PkbError
 
 if TYPE_CHECKING:
     from store.locks import Lease
+
 
 _PATIENCE_S = 30.0  # for a process to come up, or to answer its last questions
 _NAP_S = 0.05
@@ -45,7 +46,7 @@ def serve(
             _start(opened)
         row = _state(opened) | {"stopped": stopped}
     if as_json:
-        out.data(row)
+        output.data(row)
     else:
         _show(row)
 
@@ -54,7 +55,7 @@ def _stop(opened: Session) -> int | None:
     """Have it end; gives its process id, None where there was none to be asked."""
     if not opened.there:
         return None
-    from cli.daemon.starting import stop
+    from engine.serve.process import stop
 
     pid: int | None = _state(opened)["pid"]
     if not stop(opened.home, _PATIENCE_S):
@@ -66,9 +67,8 @@ def _start(opened: Session) -> None:
     """Start it, where it does not run yet, and wait until it can be asked."""
     if not opened.there:
         raise NoStore
-    from cli.daemon.client import reach
-    from cli.daemon.link import lock_of
-    from cli.daemon.starting import TRIES, start
+    from engine.serve.client import reach
+    from engine.serve.process import TRIES, lock_of, start
     from store.locks import Lease
 
     until, started, lock = time.monotonic() + _PATIENCE_S, 0, Lease(lock_of(opened.home))
@@ -83,9 +83,7 @@ def _start(opened: Session) -> None:
 
 def _state(opened: Session) -> dict[str, Any]:
     """Ask it what it is; all null where it does not run."""
-    from cli.daemon.address import announced
-    from cli.daemon.identity import identity
-    from cli.daemon.link import Lost, connect, record_of
+    from engine.serve.process import Lost, announced, connect, identity, record_of
 
     said: dict[str, Any] = {}
     current = False
@@ -99,7 +97,7 @@ def _state(opened: Session) -> dict[str, Any]:
     about = {name: said.get(name) for name in ("pid", "version")}
     held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
     where = {"current": current, "since": since, "socket": str(path) if path else None}
-    return {"schema": out.SCHEMA, "running": bool(said), **about, **where, **held}
+    return {"schema": output.SCHEMA, "running": bool(said), **about, **where, **held}
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -109,7 +107,7 @@ def _show(row: dict[str, Any]) -> None:
         print("the background server is not running")
     if not row["running"]:
         return
-    from cli.plain import count, line, size
+    from engine.text.terminal import count, line, size
 
     print(f"server     process {row['pid']} since {row['since'][:16].replace('T', ' ')}, {size(row['memory'])}")
     print(f"answered   {count(row['answered'], 'question')}, {row['jobs']} in progress")
@@ -120,7 +118,7 @@ def _show(row: dict[str, Any]) -> None:
 
 def _detach(opened: Session, descriptor: int) -> NoReturn:
     """Serve as a process of its own, that nothing of the one which started it hangs on."""
-    from cli.daemon.link import lock_of
+    from engine.serve.process import lock_of
     from store.locks import Lease
 
     os.setsid()
@@ -132,7 +130,7 @@ def _detach(opened: Session, descriptor: int) -> NoReturn:
 def _here(opened: Session) -> NoReturn:
     if not opened.there:
         raise NoStore
-    from cli.daemon.link import lock_of
+    from engine.serve.process import lock_of
     from store.locks import Lease
 
     lease = Lease(lock_of(opened.home))
@@ -145,10 +143,8 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     """Serve until there is no more reason to."""
     from importlib.metadata import version
 
-    from cli.daemon.address import announce, listen, withdraw
-    from cli.daemon.identity import identity
-    from cli.daemon.link import record_of
-    from cli.daemon.resident import About, Resident
+    from engine.serve.process import announce, identity, listen, record_of, withdraw
+    from engine.serve.server import About, Resident
 
     os.chdir("/")
     # A bug ends the process, whoever waits answers for himself, and the message could hold mail.

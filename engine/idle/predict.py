@@ -3,17 +3,266 @@
 A function of what is known at that time alone; asks a model through a function, and keeps nothing.
 """
 
+import json
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import partial
+from itertools import count, zip_longest
+from math import sqrt
+from typing import Any
 
 from engine.ask.keys import normalise
-from engine.idle.abstracts import Write
-from engine.idle.questions import parse
+from engine.ask.question import begin, key_of, prepare
+from engine.idle.refresh import Asking
+from engine.idle.summarize import Write
+from engine.idle.types import Kind, Outcome, Unit
 from engine.text.label import one_line
+from engine.types import Manner
 from prompts import prompt
+from store.answers import Bank, typical_s
+from store.jobs import Foreseen, Foresights, Job, Jobs
 from store.summaries import Abstract
+
+KIND: Kind = "populate"
+MOST_WAITING = 1000  # foreseen questions
+_POPULATION_S = 1.0  # an answer, until one was made
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How foreseen questions are readied: in which manner, whether they are answered, which are one to the bank."""
+
+    manner: Manner
+    decode: bool
+    tau: float
+
+
+def decodes(tau: float, cutoff: float) -> bool:
+    """Tell whether foreseen questions are answered, or only read: where few hits are let through, few pay.
+
+    PerCache 4.3.2.
+    """
+    return tau <= cutoff
+
+
+def quota(most: int) -> Callable[[], bool]:
+    """Give what tells, each time that it is asked, whether `most` questions were let through before."""
+    left = count(most, -1)
+    return lambda: next(left) <= 0
+
+
+def offer(asking: Asking, found: "Iterable[Prediction]") -> int:
+    """Keep foreseen questions until they are readied; gives how many are waiting."""
+    jobs, seconds, at = Jobs(asking.ledger), _seconds(asking), asking.now.timestamp()
+    jobs.offer([Job(KIND, one.question, seconds, one.promise * seconds, at, one.source) for one in found])
+    waiting = jobs.waiting(KIND)
+    for job in waiting[MOST_WAITING:]:
+        jobs.end(KIND, job.subject)
+    return min(len(waiting), MOST_WAITING)
+
+
+def plan_population(asking: Asking, strategy: Strategy, taken: Callable[[], bool]) -> list[Unit]:
+    """Give a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
+
+    Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
+    """
+    jobs = [job for job in Jobs(asking.ledger).every(KIND) if not _in_bank(asking, strategy, job.subject)]
+    return [_unit(asking, strategy, job, taken) for job in jobs]
+
+
+def _seconds(asking: Asking) -> float:
+    return typical_s(asking.ledger, asking.means.writer) or _POPULATION_S
+
+
+def _unit(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Unit:
+    why = f"predicted by {job.source}" if job.source else "predicted"
+    return Unit(
+        kind=KIND,
+        subject=job.subject,
+        what=job.subject,
+        why=why + ("" if strategy.decode else "; prefill only"),
+        expected=job.benefit_s / job.cost_s if job.cost_s else 0.0,
+        saves=job.cost_s,
+        seconds=job.cost_s,
+        do=partial(_populate, asking, strategy, job, taken),
+        source=job.source,
+    )
+
+
+def _in_bank(asking: Asking, strategy: Strategy, question: str) -> bool:
+    key = key_of(asking.means, question, strategy.manner, asking.now)
+    return Bank(asking.ledger).find(key.digest) is not None
+
+
+def _populate(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
+    """Ready a question, unless the bank has learnt it meanwhile or knows one like it."""
+    question = job.subject
+    if _in_bank(asking, strategy, question) or is_near(asking, strategy, question):
+        return Outcome("there")
+    if taken():
+        return Outcome("units")
+    parts = (asking.ledger, asking.means, asking.room, question, strategy.manner, asking.now)
+    return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
+
+
+def is_near(asking: Asking, strategy: Strategy, question: str) -> bool:
+    """Tell whether a question of the bank is so near that it would be lent its answer."""
+    ask = begin(asking.means, asking.ledger, question, strategy.manner, asking.now)
+    vector, questions = asking.means.embed(question, ask.trace), asking.means.questions()
+    if vector is None or questions is None:
+        return False
+    from engine.ask.paraphrase import refuse
+    from engine.text.question import understand
+
+    key, asked = ask.key, understand(question, asking.now)
+    near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
+    return any(refuse(asked, understand(one.kept.question, asking.now)) is None for one in near)
+
+
+WEEK_S = 7 * 86_400.0
+WEEKS = 3.0  # without a question that was asked later, after which a predictor rests
+_ASKED, _NOT = 2.0, 18.0  # what is thought of a source before it was tried: one in ten pays
+_JUDGED = 60  # predictions before a source can be said not to pay
+SPARED = 0.25  # of a question that paid, one that only spared all the reading
+_LISTED = 3  # sources that a sentence names
+
+
+def shares(
+    sources: Sequence[str], yields: Mapping[str, Foreseen], budget: int, now: float, weeks: float, floor: int = 1
+) -> dict[str, int]:
+    """Part a budget of predictions among sources by what each may be worth; one that does not rest has `floor` of it.
+
+    Where the budget has not `floor` for each, those that promise most come first.
+    """
+    awake = [source for source in sources if not rests(yields.get(source), now, weeks)]
+    hopes = {source: _hope(yields.get(source)) for source in awake}
+    ordered = sorted(awake, key=lambda source: -hopes[source])
+    given = dict.fromkeys(sources, 0)
+    for source in ordered:
+        given[source] = min(floor, max(0, budget - sum(given.values())))
+    left, total = budget - sum(given.values()), sum(hopes.values())
+    exact = {source: left * hopes[source] / total for source in ordered}
+    for source in ordered:
+        given[source] += int(exact[source])
+    rest = budget - sum(given.values()) if ordered else 0
+    for source in sorted(ordered, key=lambda one: int(exact[one]) - exact[one])[:rest]:
+        given[source] += 1
+    return given
+
+
+def rests(one: Foreseen | None, now: float, weeks: float) -> bool:
+    """Tell whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
+    if one is None or one.predicted < _JUDGED:
+        return False
+    paid = one.first if one.last_paid is None else one.last_paid
+    silent = one.last - paid >= weeks * WEEK_S
+    return silent and now - one.last < weeks * WEEK_S
+
+
+def resting(yields: Sequence[Foreseen], now: float, weeks: float) -> str | None:
+    """Say which sources rest, in one sentence for a person; None where none does."""
+    found = sorted(one.source for one in yields if rests(one, now, weeks))
+    if not found:
+        return None
+    names = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
+    return f"paused predictors (none of their questions asked in {weeks:g} weeks): {names}"
+
+
+def _hope(one: Foreseen | None) -> float:
+    """Return the share that may pay at best: the mean of a beta distribution and a standard deviation more."""
+    paid, predicted = (one.paid, one.predicted) if one else (0.0, 0)
+    count = predicted + _ASKED + _NOT
+    worth = (paid + _ASKED) / count
+    return min(1.0, worth + sqrt(worth * (1 - worth) / (count + 1)))
+
+
+LONGEST = 200  # characters of a question
+_READ = 20_000  # characters that are looked at
+_DEPTH = 20  # brackets within brackets, beyond which a text is no list of questions
+_BULLET = re.compile(r"^(?:[-*•+–—>#|]+\s*|\(?(?:\d{1,3}|[a-zA-Z])[.):\]]\s+|\[\d{1,3}\]\s*)+")
+_LABEL = re.compile(r"^\**(?:questions?|q|prediction)\s*\d{0,3}\**\s*[:.)]\**\s*", re.IGNORECASE)
+_MARKS = "\"'“”„«»‘’`*_ \t"
+_END = re.compile(r"[?？]+[\"'”’»)*_]*(?=\s+[^\Wa-z]|\s*$)|？")
+_SPECIAL = re.compile(r"<\|[^|>]{0,40}\|>|</?s>")
+_ASKS = re.compile(
+    r"(?:wh(?:at|en|ere|ich|o|om|ose|y)|how|is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may"
+    r"|in which|at what|on which|to whom|by when)(?:['’]s)?\s",
+    re.IGNORECASE,
+)
+_BLANK = re.compile(r"\[[^\]\d]*\]|<[^>]*>|\{[^}]*\}|_{2,}|\.{3}|…")  # what was to be filled in
+_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def parse(written: str, most: int) -> list[str]:
+    """Give the first `most` questions of a text, each once, on one line."""
+    found = dict[str, str]()
+    for piece in _pieces(_SPECIAL.sub("\n", written[:_READ])):
+        question = _question(piece)
+        if question:
+            found.setdefault(normalise(question), question)
+    return list(found.values())[: max(0, most)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Give the strings of a JSON list or object where one was written, else the lines."""
+    for opening, closing in ("[]", "{}"):
+        start, end = text.find(opening), text.rfind(closing)
+        if 0 <= start < end and '"' in text[start:end]:
+            strings = list(_strings(_decoded(text[start : end + 1])))
+            if strings:
+                yield from strings
+                return
+    for line in text.splitlines():
+        yield from _apart(line)
+
+
+def _decoded(text: str) -> Any:
+    if max(text.count("["), text.count("{")) > _READ // 100:
+        return None  # deep enough to exhaust the decoder
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _strings(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from value.splitlines()
+    elif isinstance(value, (list, dict)) and depth < _DEPTH:
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _strings(one, depth + 1)
+
+
+def _apart(line: str) -> Iterator[str]:
+    """Part a line that asks more than once."""
+    start = 0
+    for end in _END.finditer(line):
+        yield line[start : end.end()]
+        start = end.end()
+    if line[start:].strip():
+        yield line[start:]
+
+
+def _question(piece: str) -> str | None:
+    """Clean one line; None where it asks nothing, asks too long, or leaves a blank to be filled in."""
+    text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in piece)
+    text = " ".join(text.split())
+    before = ""
+    while text != before:
+        before, text = text, _LABEL.sub("", _BULLET.sub("", text.strip(_MARKS))).strip(_MARKS)
+    text = text.rstrip(",;" + _MARKS)
+    asks = text.endswith(("?", "？")) or _ASKS.match(text) is not None
+    if not asks or not 5 <= len(text) <= LONGEST or _BLANK.search(text) or not _has_words(text):
+        return None
+    return text if text.endswith(("?", "？")) else text.rstrip(".:! ") + "?"
+
+
+def _has_words(text: str) -> bool:
+    return len(re.findall(r"[^\W\d_]+", text)) > 1 or len(_WIDE.findall(text)) > 2
+
 
 _LINE = 300  # characters of a question that is shown to a model
 
@@ -103,3 +352,52 @@ def _is_fresh(question: str, seen: set[str], near: Callable[[str], bool] | None)
         return False
     seen.add(compared)
     return not (near and near(question))
+
+
+_PREFIX = "predicted."  # of the small values that say what a view saw last
+_PREDICTION_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way to look ahead: `predict` gives about so many questions, `seen` names what it would look at now."""
+
+    name: str
+    why: str
+    seen: str
+    sources: Sequence[str]
+    predict: Callable[[int], Sequence[Prediction]]
+
+
+def plan_predictions(
+    asking: Asking, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
+) -> list[Unit]:
+    """Give a unit for each view that has something new to look at.
+
+    `usual` is the number of questions to predict, `near` tells of one that the bank knows one like.
+    """
+    new = [view for view in views if view.seen and asking.ledger.get(_PREFIX + view.name) != view.seen]
+    return [
+        Unit("predict", view.name, f"predict questions from {view.name}", view.why, 0.0, 0.0, _PREDICTION_S,
+             partial(_predict, asking, view, usual, near))
+        for view in new
+    ]  # fmt: skip
+
+
+def _predict(asking: Asking, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
+    foresights, now = Foresights(asking.ledger), asking.now.timestamp()
+    yields = {one.source: one for one in foresights.all()}
+    given = shares(view.sources, yields, usual, now, WEEKS)
+    found = view.predict(usual) if sum(given.values()) else ()
+    chosen = pick(found, given, _known_questions(asking), near)
+    offer(asking, chosen)
+    foresights.predicted(Counter(one.source for one in chosen), now)
+    asking.ledger.set(_PREFIX + view.name, view.seen)
+    return Outcome()
+
+
+def _known_questions(asking: Asking) -> list[str]:
+    """Give the questions of the bank, of the history, and those that wait to be readied or were given up."""
+    rows = asking.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
+    waiting = [job.subject for job in Jobs(asking.ledger).every(KIND)]
+    return [*waiting, *(question for (question,) in rows)]

@@ -5,30 +5,228 @@ has seen another one, the next one who asks is told. Freshness itself is decided
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.idle.asking import Asking, worth
-from engine.idle.same import same
-from engine.idle.units import DONE, Outcome, Unit, by_rate
-from engine.types import Reply, relocate
-from store.answers import Bank, Hints, Kept, Notice, Notices, older, stamp
+from engine.ask.keys import normalise, scope_of
+from engine.ask.question import BankBudget, Prepared, begin, key_of, look, prepare
+from engine.ask.semantic import learnt
+from engine.idle.types import DONE, Outcome, Unit, by_rate
+from engine.text.words import FUNCTION_WORDS, words
+from engine.types import Manner, Means, Reply, relocate
+from store.answers import Bank, Debt, Hints, Kept, Mine, Notice, Notices, Owed, older, stamp, typical_s, undecoded
+from store.database import Ledger
 
 if TYPE_CHECKING:
     from engine.types import Evidence
 
-MOST = 500  # answers looked at in a night
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """By what means questions are asked anew, at what time."""
+
+    ledger: Ledger
+    means: Means
+    room: BankBudget
+    now: datetime
+
+    @property
+    def mine(self) -> Mine:
+        """Give what the entries have in common that would be made the same way today."""
+        return Mine(f"{self.means.writer}/", self.now.date().isoformat())
+
+    def makes(self, kept: Kept) -> bool:
+        """Tell whether an entry would be made the same way today: by this writer, for this day."""
+        mine = kept.writer.startswith(f"{self.means.writer}/")
+        return mine and key_of(self.means, kept.question, manner_of(kept), self.now).day == kept.day
+
+    def evidence(self, kept: Kept) -> "Evidence":
+        """Retrieve for a kept question as things are now."""
+        return look(self.means, begin(self.means, self.ledger, kept.question, manner_of(kept), self.now)).evidence
+
+    def anew(self, kept: Kept, *, decode: bool = True) -> Prepared:
+        """Make a kept entry anew; with `decode` its answer too."""
+        parts = (self.ledger, self.means, self.room, kept.question, manner_of(kept), self.now)
+        return prepare(*parts, decode=decode, origin=kept.origin, source=kept.source)
+
+
+def manner_of(kept: Kept) -> Manner:
+    """Give the manner in which an entry was asked for: the last part of its writer is the number of sources."""
+    return Manner(scope_of(kept.scope), int(kept.writer.rpartition("/")[2]))
+
+
+def worth(kept: Kept) -> float:
+    """Give how often an entry was wanted: it was asked for when a person had it made, and at each use since."""
+    return kept.uses + (1.0 if kept.origin == "user" else 0.1)
+
+
+MOST_CONVERSIONS = 500  # entries looked at in a night
+_CONVERSION_S = 1.0  # an answer, until one was made
+
+
+def plan_conversions(asking: Asking, *, decode: bool) -> list[Unit]:
+    """Give a unit for each entry that was read and not answered, where answers are wanted."""
+    if not decode:
+        return []
+    bank, seconds = Bank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _CONVERSION_S
+    found = ((key, bank.find(key)) for key in undecoded(asking.ledger, asking.mine, MOST_CONVERSIONS))
+    return by_rate(
+        Unit(
+            kind="convert",
+            subject=key.hex(),
+            what=kept.question,
+            why="prefilled, not answered yet",
+            expected=worth(kept),
+            saves=seconds,
+            seconds=seconds,
+            do=partial(_convert, asking, key, kept),
+            source=kept.source,
+        )
+        for key, kept in found
+        if kept and asking.makes(kept)
+    )
+
+
+def _convert(asking: Asking, key: bytes, kept: Kept) -> Outcome:
+    now = Bank(asking.ledger).find(key)
+    if now is None or now.state != "undecoded":
+        return Outcome("there")
+    return Outcome("done", (asking.anew(kept).key,))
+
+
+NEARLY = 0.8  # F1 of content words from which an answer only says a little more than the other
+_DENYING = re.compile(
+    r"no|not|never|none|without|cannot|cant|dont|(?:did|does|is|was|were|are|could|would|should|wo)nt"
+)
+
+
+def same(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
+    """Tell whether two answers say the same; None and "" are the finding that there is no answer.
+
+    `span` is what an answer highlights, where it highlights anything: the date, name or number that was asked for.
+    """
+    if not one or not other:
+        return not one and not other
+    if normalise(one) == normalise(other):
+        return True
+    if span and other_span:
+        return normalise(span) == normalise(other_span)
+    if span and _stands(words(span), words(other)):
+        return True
+    shorter, longer = sorted((_content(one), _content(other)), key=len)
+    return _within(shorter, longer) and not any(_weighs(word) for word in _more(shorter, longer))
+
+
+def _content(text: str) -> list[str]:
+    return [word for word in words(text) if word not in FUNCTION_WORDS or _DENYING.fullmatch(word)]
+
+
+def _within(shorter: list[str], longer: list[str]) -> bool:
+    """Tell whether one list stands in the other in order, and is nearly as long."""
+    left = iter(longer)
+    in_order = all(word in left for word in shorter)
+    return bool(shorter) and in_order and 2 * len(shorter) >= NEARLY * (len(shorter) + len(longer))
+
+
+def _more(shorter: list[str], longer: list[str]) -> list[str]:
+    """Give the words of the longer list that the shorter one lacks."""
+    left = list(longer)
+    for word in shorter:
+        left.remove(word)
+    return left
+
+
+def _weighs(word: str) -> bool:
+    """Tell whether a word more can turn an answer around."""
+    return bool(_DENYING.fullmatch(word)) or any(sign.isdigit() for sign in word)
+
+
+def _stands(wanted: list[str], found: list[str]) -> bool:
+    """Tell whether words stand among others, one behind the other."""
+    starts = range(len(found) - len(wanted) + 1) if wanted else range(0)
+    return any(found[start : start + len(wanted)] == wanted for start in starts)
+
+
+MOST_VERIFICATIONS = 500  # debts paid in a night
+TAU = "tau"  # the small value of the ledger that holds the learnt threshold
+_VERIFICATION_S = 1.0  # an answer, until one was made
+
+
+def plan_verifications(asking: Asking, tau: float, max_error: float) -> list[Unit]:
+    """Give a unit for each question that is owed its answer."""
+    seconds = typical_s(asking.ledger, asking.means.writer) or _VERIFICATION_S
+    return by_rate(
+        Unit(
+            kind="owed",
+            subject=debt.key.hex(),
+            what=kept.question,
+            why=f"semantic hit to verify, similarity {debt.similarity:.2f}",
+            expected=kept.uses + 1.0,
+            saves=seconds,
+            seconds=seconds,
+            do=partial(_verify, asking, debt, kept, tau, max_error),
+        )
+        for debt, kept in islice(_open(asking), MOST_VERIFICATIONS)
+    )
+
+
+def _open(asking: Asking) -> Iterator[tuple[Debt, Kept]]:
+    """Yield the debts that can be paid now, oldest first; nothing is learnt where a question had its answer since."""
+    bank, owed = Bank(asking.ledger), Owed(asking.ledger)
+    for debt in owed.all():
+        kept = bank.find(debt.key)
+        if kept and kept.state != "owed":
+            owed.drop(debt.key)
+        elif kept and asking.makes(kept):
+            yield debt, kept
+
+
+def _verify(asking: Asking, debt: Debt, kept: Kept, tau: float, max_error: float) -> Outcome:
+    prepared = asking.anew(kept)
+    reply = prepared.reply
+    assert reply, "it was to be answered"
+    span = reply.answer[slice(*reply.highlight)] if reply.answer and reply.highlight else ""
+    right = same(reply.answer, debt.served, span)
+    judged = right or prepared.kept.evidence == kept.evidence  # else mail came since, and says nothing of likeness
+    _settle(asking, debt, right=right, judged=judged)
+    if not right:
+        about = (debt.served, reply.answer, "", asking.now.timestamp())
+        Notices(asking.ledger).put(Notice(debt.key, "wrong" if judged else "changed", *about))
+    if judged:
+        tau = learnt(Owed(asking.ledger).labels(None), max_error, tau)
+        asking.ledger.set(TAU, str(tau))
+    return Outcome("done", (prepared.key,))
+
+
+def _settle(asking: Asking, debt: Debt, *, right: bool, judged: bool) -> None:
+    owed, at = Owed(asking.ledger), asking.now.timestamp()
+    if not judged:
+        owed.drop(debt.key)
+        return
+    owed.settle(debt.key, right, at)
+    if not right:
+        Bank(asking.ledger).raise_tau(debt.matched, math.nextafter(debt.similarity, math.inf))
+
+
+MOST_REFRESHES = 500  # answers looked at in a night
 _LEAST_S = 0.01  # that looking takes, whatever the answer took
 
 
-def plan(asking: Asking) -> list[Unit]:
+def plan_refreshes(asking: Asking) -> list[Unit]:
     """Give a unit for each entry that may be out of date: those first that new chunks came near to."""
     hinted = {key: None for key, *_ in Hints(asking.ledger).all()}
-    old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST)
+    old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST_REFRESHES)
     near = _units(asking, list(hinted), "new mail is close to it")
-    return [*near[:MOST], *_units(asking, [key for key in old if key not in hinted], "new mail since it was answered")]
+    return [
+        *near[:MOST_REFRESHES],
+        *_units(asking, [key for key in old if key not in hinted], "new mail since it was answered"),
+    ]
 
 
 def _units(asking: Asking, keys: Sequence[bytes], why: str) -> list[Unit]:
@@ -42,10 +240,10 @@ def _fits(asking: Asking, kept: Kept) -> bool:
 
 def _unit(asking: Asking, key: bytes, kept: Kept, why: str) -> Unit:
     seconds = max(_LEAST_S, kept.made_ms / 1000)
-    return Unit("refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_do, asking, key))
+    return Unit("refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_refresh, asking, key))
 
 
-def _do(asking: Asking, key: bytes) -> Outcome:
+def _refresh(asking: Asking, key: bytes) -> Outcome:
     """Look at an entry again, as it is now."""
     kept, generation = Bank(asking.ledger).find(key), asking.ledger.generation
     if kept is None or not _fits(asking, kept):

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cli.deeds import search
-from cli.session import Session, session
 from engine.bench import copied, questions
 from engine.llm.blocks import in_blocks
 from engine.llm.generate import parse, read
 from engine.llm.prefill import Reading
 from engine.llm.prompt import Ids, fit
+from engine.operations import search
+from engine.session import Session, session
 from engine.types import Trace
 from store.kv_tree import root_of
 from store.types import Scope

@@ -22,10 +22,10 @@ from typing import Any, cast
 
 import pytest
 
-from cli.session import Session
-from engine.idle.units import Kind
+from engine.idle.types import Kind
 from engine.models.mlx import Mlx
 from engine.models.types import Meter, flops
+from engine.session import Session
 from engine.types import Answered
 from store.jobs import Spent
 from store.kv_index import KvCounts

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from cli.session import Session
 from engine.ask.extract import QuoteSettings, quotable, quote
 from engine.ask.keys import normalise
 from engine.llm.prompt import candidates
@@ -26,6 +25,7 @@ from engine.llm.resident import Models
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
 from engine.models.types import Drafts, Meter
+from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Evidence, Say, Trace, Written

@@ -22,10 +22,10 @@ from typing import Any, TextIO, cast
 
 from filelock import FileLock
 
-from cli.session import Session
 from engine.ask.keys import normalise
 from engine.ask.question import begin, look
 from engine.models.mlx import Mlx
+from engine.session import Session
 from engine.types import Manner, Trace
 from tests.bench.corpora import CORPORA, users
 from tests.bench.corpus import User
@@ -157,7 +157,7 @@ def warm(session: Session) -> None:
     """Embed, retrieve and quote once, so that nothing is opened or imported while the first question waits."""
     asked = look(session.means, begin(session.means, session.ledger, "Where is it?", Manner(), NOW))
     if session.writer.load:
-        for name in ("engine.ask.bears", "engine.ask.generate"):
+        for name in ("engine.ask.semantic", "engine.llm.generate"):
             import_module(name)
     else:
         session.means.write(asked.question, asked.evidence, Trace(), None)

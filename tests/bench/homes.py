@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cli.session import Session
+from engine.session import Session
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from cli.session import Session
 from engine.ask.keys import normalise
 from engine.ask.question import key_of
+from engine.session import Session
 from engine.types import STAGES, Answered, Manner, Trace
 from store.answers import Bank
 from store.kv_index import KvCounts

@@ -13,17 +13,15 @@ from types import TracebackType
 from typing import Any, Self
 from zlib import crc32
 
-from cli.foresight import little_asked
-from cli.night import Nightly
-from cli.session import Session
 from engine.ask.keys import normalise
-from engine.idle.asking import Asking
-from engine.idle.night import Limits, Night, World
-from engine.idle.populate import offer
-from engine.idle.predict import pick
-from engine.idle.predict_quote import from_forms
-from engine.idle.units import Kind
+from engine.idle.plan import Nightly, little_asked
+from engine.idle.predict import offer, pick
+from engine.idle.refresh import Asking
+from engine.idle.scheduler import Limits, Night, World
+from engine.idle.templates import from_forms
+from engine.idle.types import Kind
 from engine.llm.prompt import Order, in_document_order
+from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import Answered, Manner
 from store.jobs import Account, Jobs, Spent

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.idle.units import Kind
+from engine.idle.types import Kind
 from engine.llm.prompt import Order, in_document_order
 from tests.bench.orders import by_relevance
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from engine.idle.units import KINDS
+from engine.idle.types import KINDS
 from engine.llm.prompt import in_document_order
 from engine.settings import Settings, keys, put
 from tests.bench.living import experiment, of_file

@@ -16,7 +16,7 @@ import pytest
 from typer.main import get_command
 
 from cli.app import app, run
-from cli.session import Session
+from engine.session import Session
 from engine.settings import Experiment
 from tests.cli.serving import Served, served
 from tests.demo import DATA, environment
@@ -61,7 +61,7 @@ class Pkb:
 
     def experiment(self, **values: Any) -> None:
         """Run later commands under an experiment."""
-        self._patch.setattr("cli.session.Session", partial(Session, experiment=Experiment(**values)))
+        self._patch.setattr("engine.session.Session", partial(Session, experiment=Experiment(**values)))
 
     def answers(self) -> int:
         """Count the answers that are kept."""

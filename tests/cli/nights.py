@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.session import Session
+from engine.session import Session
 from store.database import open_ledger
 from store.jobs import Job, Jobs
 from store.summaries import Abstracts

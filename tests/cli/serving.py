@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.daemon.identity import identity
-from cli.daemon.link import Link, connect, lock_of
-from cli.daemon.request import request
-from cli.session import Session
+from engine.serve.process import Link, connect, identity, lock_of
+from engine.serve.protocol import request
+from engine.session import Session
 from engine.types import Manner
 from store.home import Home, locate
 from store.locks import Lease

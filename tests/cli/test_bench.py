@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from cli.session import session
 from engine.bench import FOLDER, Spread, copied, measure, questions, spread
+from engine.session import session
 from store.database import open_ledger
 from store.history import History, HistoryEntry
 from tests.cli.conftest import Pkb

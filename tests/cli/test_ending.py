@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.ending import Planning, ending
-from cli.night import Nightly
-from cli.session import Session
-from engine.idle.night import Limits, Night, World
-from engine.idle.units import NoTime
+from engine.idle.plan import Nightly
+from engine.idle.scheduler import Limits, Night, Planning, World, ending
+from engine.idle.types import NoTime
 from engine.llm.resident import Models
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.session import Session
 from store.answers import Bank
 from store.database import Ledger
 from store.jobs import Account, Job, Jobs

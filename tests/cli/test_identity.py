@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.daemon.identity import code
+from engine.serve.process import code
 
 
 @pytest.fixture

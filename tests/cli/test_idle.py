@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from cli.app import run
-from cli.foresight import embedded, little_asked, quiet
-from cli.session import Session
+from engine.idle.plan import embedded, little_asked, quiet
+from engine.session import Session
 from store.database import open_ledger
 from store.jobs import Job, Jobs
 from store.locks import Locks

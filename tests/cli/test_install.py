@@ -15,8 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.install import Deed, arrange, choose
-from cli.timetable import MARK, Command, cron, launchd, ours, service, timer, with_line
+from cli.schedule import (
+    MARK,
+    Command,
+    Deed,
+    arrange,
+    choose,
+    cron,
+    launchd,
+    ours,
+    systemd_service,
+    systemd_timer,
+    with_line,
+)
 from store.errors import PkbError
 
 HERE = Command(
@@ -83,24 +94,24 @@ def test_launchd_is_told_any_path_as_it_is(command: Command) -> None:
 
 
 def test_systemd_is_told_words_and_places_in_its_own_quotes() -> None:
-    lines = service(HERE).splitlines()
+    lines = systemd_service(HERE).splitlines()
     assert 'ExecStart="/opt/my pkb/bin/pkb" "idle" "--budget" "50m"' in lines
     assert 'Environment="PKB_HOME=/home/zoë/100%% $mine"' in lines
     assert 'Environment="PKB_CONFIG=/a\'b\\"c\\\\d"' in lines
-    assert 'ExecStart="/a$$b"' in service(Command(["/a$b"], {})).splitlines()
+    assert 'ExecStart="/a$$b"' in systemd_service(Command(["/a$b"], {})).splitlines()
 
 
 def test_a_timer_makes_up_for_what_was_slept_through() -> None:
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(timer())
+    parser.read_string(systemd_timer())
     assert dict(parser["Timer"]) == {"oncalendar": "*-*-* *:17:00", "persistent": "true"}
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here to ask")
 def test_systemd_itself_finds_nothing_wrong(tmp_path: Path) -> None:
     command = Command([sys.executable, "-c", "print('a b %h $HOME')"], HERE.environ)
-    (tmp_path / "pkb-idle.service").write_text(service(command))
-    (tmp_path / "pkb-idle.timer").write_text(timer())
+    (tmp_path / "pkb-idle.service").write_text(systemd_service(command))
+    (tmp_path / "pkb-idle.timer").write_text(systemd_timer())
     names = [str(tmp_path / f"pkb-idle.{kind}") for kind in ("service", "timer")]
     done = subprocess.run(["systemd-analyze", "verify", "--user", *names], capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if "pkb-idle" in line] == []

@@ -17,10 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from cli.daemon.address import announce, announced, is_private, listen, places, withdraw
-from cli.daemon.link import lock_of, record_of
-from cli.daemon.starting import let_go
-from cli.daemon.wire import encode
+from engine.serve.process import announce, announced, is_private, let_go, listen, lock_of, places, record_of, withdraw
+from engine.serve.protocol import encode
 from engine.types import Manner
 from store.locks import Lease, Locks
 from tests.cli.conftest import Pkb

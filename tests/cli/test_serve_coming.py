@@ -11,9 +11,8 @@ from threading import Timer
 
 import pytest
 
-from cli.daemon.desk import Desk
-from cli.daemon.link import Lost
-from cli.daemon.starting import TRIES
+from engine.serve.process import TRIES, Lost
+from engine.serve.worker import Desk
 from store.locks import Lease
 from tests.cli.serving import Served, wait
 from tests.demo import NANO
@@ -21,9 +20,9 @@ from tests.demo import NANO
 KEY = "Who has the spare key to the workshop?"
 FIRST = """
 import os, sys
-from cli.daemon.desk import Desk
-from cli.daemon.request import answer, request, requested
-from cli.session import Session
+from engine.serve.worker import Desk
+from engine.serve.protocol import answer, request, requested
+from engine.session import Session
 from engine.types import Manner
 
 desk, opened = Desk(os.environ, lambda: None), Session(os.environ)

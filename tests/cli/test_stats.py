@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from cli.reuse import tensors
+from cli.stats import tensors
 from store.database import open_ledger
 from store.kv_index import KvCounts
 from tests.cli.conftest import Pkb

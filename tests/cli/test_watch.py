@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from cli.ingest import choose
-from cli.session import Session, session
-from cli.tidings import Tidings
-from cli.vigil import Vigil
+from cli.watch import Tidings
 from engine.ingest.follow import Follow, Pace
+from engine.operations import choose_roots
+from engine.session import Session, session
+from engine.watcher import Vigil
 from store.errors import Locked, NoModel, PkbError
 from store.locks import Locks
 from tests.cli.conftest import Pkb
@@ -204,7 +204,7 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Vigil]:
     """Give one that is turned by hand; queueing fails with each of these first, the last one first."""
     with session() as opened:
-        roots, missing = choose(opened, list(paths), None, None)
+        roots, missing = choose_roots(opened, list(paths), None, None)
         opened.make()
 
     def note(opened: Session) -> None:

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cli.daemon.parcel import pack, unpack
-from cli.daemon.request import Request, answer, answered, under
-from cli.daemon.wire import LIMIT, Broken, Frames, encode
+from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, pack, under, unpack
 from engine.settings import Settings, keys
 from engine.types import Answered, Manner, Reply, Source, Step, Trace
 from store.types import Scope

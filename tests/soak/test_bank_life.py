@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cli.session import Session
+from engine.session import Session
 from engine.types import Manner
 from store.integrity import examine
 from tests.engine.ask.small_home import SmallHome, anew, ask, ingest

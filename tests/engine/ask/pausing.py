@@ -8,7 +8,7 @@ from dataclasses import replace
 from threading import Event
 from typing import TypeVar
 
-from cli.session import Session
+from engine.session import Session
 from engine.text.question import Question
 from engine.types import Answered, Evidence, Manner, Means, Say, Trace, Written
 from store.database import Ledger

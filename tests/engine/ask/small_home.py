@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cli import deeds
-from cli.session import Session
+from engine import operations
 from engine.ask.pipeline import Asker
 from engine.ask.semantic import Rules
 from engine.ingest.pipeline import Ingest
+from engine.session import Session
 from engine.text.words import words
 from engine.types import Answered, Manner, Means
 from store.catalog import Root
@@ -79,12 +79,12 @@ class SmallHome:
 
 def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: bool = True) -> Ingest:
     """Bring the home up to date with the folder."""
-    run = deeds.ingest_run(session, prune=True)
+    run = operations.ingest_run(session, prune=True)
     with session.locks.writer():
         for _ in run.run(Root(str(mail), collection, None)):
             pass
     if vectors:
-        for _ in deeds.embed(session):
+        for _ in operations.embed(session):
             pass
     return run
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.session import Session
 from engine.ask.question import Prepared, prepare
+from engine.session import Session
 from engine.types import Manner, answer_of
 from store.answers import Bank, Origin, Owed
 from store.errors import UsageError

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from cli.session import Session
+from engine.session import Session
 from engine.types import Answered, Manner
 from tests.engine.ask.pausing import Hook, Paused, pausing, slow, stepping
 from tests.engine.ask.small_home import SmallHome, anew, apart, ask, asker, ingest

@@ -196,7 +196,7 @@ def test_the_next_of_something_is_on_a_day_to_come() -> None:
 
 
 def test_the_patterns_of_dates_wait_for_a_question_that_needs_them() -> None:
-    code = "import engine.ask.retrieve, sys; print('engine.ask.spans' in sys.modules)"
+    code = "import engine.retrieval.retrieve, sys; print('engine.text.spans' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.session import Session
 from engine.ask.semantic import Rules, bears
 from engine.llm.generate import generate
 from engine.llm.prefill import Kept as KeptTensors
 from engine.llm.prefill import Reading
+from engine.session import Session
 from engine.text.question import moves, understand
 from engine.types import Answered, Evidence, Manner, Passage, Source, Trace
 from store.kv_files import Tensor

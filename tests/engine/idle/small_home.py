@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.ask.question import BankBudget, prepare
-from engine.idle.asking import Asking
-from engine.idle.night import Done, Limits, Night, World
-from engine.idle.units import Unit
+from engine.idle.refresh import Asking
+from engine.idle.scheduler import Done, Limits, Night, World
+from engine.idle.types import Unit
 from engine.text.question import Question
 from engine.types import Evidence, Manner, Means, Passage, Reply, Source, Trace, Written
 from store.answers import Bank, Kept

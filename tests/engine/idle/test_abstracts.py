@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.abstracts import batches, by_model, by_quotes, kind_of
+from engine.idle.summarize import batches, by_model, by_quotes, kind_of
 from store.hits import Hit
 from tests.engine.idle.kit import DAY, Writes, chat, hit
 

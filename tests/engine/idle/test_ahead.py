@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.idle.ahead import Ahead, as_units
-from engine.idle.night import Done
-from engine.idle.segment import Ids, Segment, is_kept, key_of
+from engine.idle.prefetch import Ahead, as_units
+from engine.idle.scheduler import Done
+from engine.idle.types import Ids, Segment, is_kept, key_of
 from engine.llm.prefill import Kept, Reading
 from engine.llm.prompt import in_document_order
 from engine.models.load import load

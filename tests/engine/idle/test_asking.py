@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.keys import key, scope_of
-from engine.idle.asking import manner_of, worth
+from engine.idle.refresh import manner_of, worth
 from engine.types import Manner
 from store.answers import Kept
 from store.types import Scope

@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.device import Facts, Limits, Own, Power, hid_idle, others, pmset, power, sessions, supply, why_not
+from engine.idle.conditions import (
+    Facts,
+    Limits,
+    Own,
+    Power,
+    hid_idle,
+    others,
+    pmset,
+    power_of,
+    sessions,
+    supply,
+    why_not,
+)
 
 QUIET = Facts(Power(), load=0.1, away_s=3600, asked_s=3600)
 MOUSE = supply("POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_SCOPE=Device\nPOWER_SUPPLY_STATUS=Discharging\n")
@@ -62,12 +74,12 @@ def test_limits_are_those_that_were_set() -> None:
 
 
 def test_no_battery_counts_as_mains() -> None:
-    assert power([]) == power([supply(AC.format(0))]) == Power()
+    assert power_of([]) == power_of([supply(AC.format(0))]) == Power()
 
 
 def test_the_battery_of_a_mouse_is_not_the_machines() -> None:
-    assert power([MOUSE]) == Power()
-    assert power([MOUSE, supply(AC.format(1)), supply(BATTERY.format("Full", 90))]) == Power()
+    assert power_of([MOUSE]) == Power()
+    assert power_of([MOUSE, supply(AC.format(1)), supply(BATTERY.format("Full", 90))]) == Power()
 
 
 @pytest.mark.parametrize(
@@ -76,21 +88,21 @@ def test_the_battery_of_a_mouse_is_not_the_machines() -> None:
 )
 def test_a_cable_says_whether_a_battery_is_drawn_on(online: int, status: str, mains: bool) -> None:
     supplies = [supply(AC.format(online)), supply(BATTERY.format(status, 57))]
-    assert power(supplies) == Power(mains)
+    assert power_of(supplies) == Power(mains)
 
 
 def test_any_of_several_cables_is_enough() -> None:
     usb = supply("POWER_SUPPLY_TYPE=USB\nPOWER_SUPPLY_ONLINE=1\n")
-    assert power([supply(AC.format(0)), usb, supply(BATTERY.format("Charging", 5))]) == Power()
+    assert power_of([supply(AC.format(0)), usb, supply(BATTERY.format("Charging", 5))]) == Power()
 
 
 @pytest.mark.parametrize(("status", "mains"), [("Not charging", True), ("Full", True), ("Discharging", False)])
 def test_without_a_cable_to_ask_the_battery_says_it(status: str, mains: bool) -> None:
-    assert power([supply(BATTERY.format(status, 80))]) == Power(mains)
+    assert power_of([supply(BATTERY.format(status, 80))]) == Power(mains)
 
 
 def test_a_bay_without_its_battery_is_no_battery() -> None:
-    assert power([{"TYPE": "Battery", "PRESENT": "0", "STATUS": "Unknown"}]) == Power()
+    assert power_of([{"TYPE": "Battery", "PRESENT": "0", "STATUS": "Unknown"}]) == Power()
 
 
 def test_macos_says_where_power_comes_from() -> None:
@@ -144,7 +156,7 @@ def test_our_own_part_settles_as_the_systems_average_does() -> None:
 
 @given(st.text())
 def test_any_text_is_understood_somehow(text: str) -> None:
-    for found in (pmset(text), power([supply(text)]), pmset(f"Now drawing from '{text}")):
+    for found in (pmset(text), power_of([supply(text)]), pmset(f"Now drawing from '{text}")):
         assert found in (Power(), Power(mains=False))
     for seconds in (hid_idle(text), sessions(text, NOW)):
         assert seconds is None or seconds >= 0
@@ -157,7 +169,7 @@ VALUES = st.one_of(st.text(max_size=5), st.integers().map(str), st.sampled_from(
 @given(st.lists(st.dictionaries(NAMES, VALUES), max_size=4))
 def test_any_properties_are_understood_somehow(blocks: list[dict[str, str]]) -> None:
     texts = ["\n".join(f"{name}={value}" for name, value in block.items()) for block in blocks]
-    found, away = power([supply(text) for text in texts]), sessions("\n\n".join(texts), NOW)
+    found, away = power_of([supply(text) for text in texts]), sessions("\n\n".join(texts), NOW)
     assert found in (Power(), Power(mains=False))
     assert away is None or away >= 0
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.first import Aged, make_room, most_retrieved
-from engine.idle.segment import Segment
+from engine.idle.prefetch import Aged, make_room, most_retrieved
+from engine.idle.types import Segment
 from store.kv_index import Unused
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]

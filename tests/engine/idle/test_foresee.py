@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.foresee import View, plan
-from engine.idle.predict import Prediction
-from engine.idle.units import NoTime
+from engine.idle.predict import Prediction, View, plan_predictions
+from engine.idle.types import NoTime
 from store.jobs import Foresights, Jobs
 from tests.engine.idle.small_home import Home, do, home, states
 
@@ -29,7 +28,7 @@ def view(seen: str, predict: Callable[[int], Sequence[Prediction]] = numbered) -
 
 
 def foreseen(home: Home, *views: View) -> list[str]:
-    return states(do(home, plan(home.asking(), views, 5)))
+    return states(do(home, plan_predictions(home.asking(), views, 5)))
 
 
 def test_a_view_is_asked_once_for_what_it_sees_and_again_when_that_is_new(choir: Home) -> None:
@@ -66,7 +65,7 @@ def test_who_foresaw_what_was_asked_is_asked_for_more(choir: Home) -> None:
 
 
 def test_what_the_bank_knows_one_like_leaves_its_place_to_another(choir: Home) -> None:
-    units = plan(
+    units = plan_predictions(
         choir.asking(), [view("1", lambda count: numbered(9))], 5, lambda text: text in "Question 1? Question 3?"
     )
     do(choir, units)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.forms import fillers, forms, may_answer, names_of
+from engine.idle.templates import fillers, forms, may_answer, names_of
 from tests.engine.idle.kit import hit
 
 ASKED = [

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.learn import WEEK_S, resting, rests, shares
+from engine.idle.predict import WEEK_S, resting, rests, shares
 from store.jobs import Foreseen
 
 NOW = 20 * WEEK_S

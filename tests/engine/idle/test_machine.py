@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.device import Power
-from engine.idle.machine import Machine, Sources, away, power
+from engine.idle.conditions import Machine, Power, Sources, away, power
 
 NOW = 1_700_000_000.0
 
@@ -96,7 +95,7 @@ def test_this_very_machine_can_be_asked() -> None:
 
 def test_a_process_knows_for_how_long_it_has_been_there() -> None:
     """By what it says itself: no longer than its parent saw, and no shorter than it slept."""
-    said = "import time; time.sleep(0.3); from engine.idle.machine import running_s; print(running_s())"
+    said = "import time; time.sleep(0.3); from engine.idle.conditions import running_s; print(running_s())"
     began = time.monotonic()
     found = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True, text=True)
     least = 0.3 if sys.platform == "linux" else 0.0

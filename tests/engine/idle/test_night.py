@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.night import Limits, Plan
-from engine.idle.units import DONE, Kind, NoTime, Outcome, Unit
+from engine.idle.scheduler import Limits, Plan
+from engine.idle.types import DONE, Kind, NoTime, Outcome, Unit
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
 from store.jobs import MOST_ATTEMPTS, Account, Jobs, Spent

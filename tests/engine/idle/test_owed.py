@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.ask.question import begin, look, owing
-from engine.idle.owed import TAU, plan
+from engine.idle.refresh import TAU, plan_verifications
 from engine.types import Manner
 from store.answers import Debt, Notices, Owed
 from tests.engine.idle.small_home import NOW, Home, do, home, states
@@ -32,7 +32,7 @@ def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
 
 
 def settle(home: Home) -> list[str]:
-    return states(do(home, plan(home.asking(), TAU_SET, MAX_ERROR)))
+    return states(do(home, plan_verifications(home.asking(), TAU_SET, MAX_ERROR)))
 
 
 def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home) -> None:
@@ -71,7 +71,7 @@ def test_a_debt_whose_question_was_answered_since_is_struck_out_and_teaches_noth
 def test_debts_that_cannot_be_paid_today_keep_no_other_one_from_being_paid(
     choir: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.idle.owed.MOST", 1)
+    monkeypatch.setattr("engine.idle.refresh.MOST_VERIFICATIONS", 1)
     past, _ = lend(choir, "our band today?", "the choir sings on Friday")
     choir.ledger.rows.execute("UPDATE answers SET day = '2024-06-18' WHERE key = ?", (past,))
     key, _ = lend(choir, "our choir?", "the choir sings on Friday")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.people import LONGEST, correspondents, named, said, shown_name
+from engine.idle.summarize import LONGEST, correspondents, named, said, shown_name
 from tests.engine.idle.kit import chat, hit
 
 

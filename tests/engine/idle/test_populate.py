@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle import convert, populate
-from engine.idle.asking import Asking
-from engine.idle.populate import Strategy, decodes, offer, quota
-from engine.idle.predict import Prediction
-from engine.idle.units import Unit
+from engine.idle import predict, refresh
+from engine.idle.predict import Prediction, Strategy, decodes, offer, quota
+from engine.idle.refresh import Asking
+from engine.idle.types import Unit
 from engine.types import Manner
 from store.jobs import MOST_ATTEMPTS, Account, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
@@ -33,7 +32,7 @@ def choir(tmp_path: Path) -> Home:
 
 
 def units(home: Home, strategy: Strategy = ANSWERED, most: int = 99) -> list[Unit]:
-    return populate.plan(home.asking(), strategy, quota(most))
+    return predict.plan_population(home.asking(), strategy, quota(most))
 
 
 def test_the_likeliest_question_comes_first_and_says_who_foresaw_it(choir: Home) -> None:
@@ -67,12 +66,12 @@ def test_above_the_cutoff_questions_are_read_and_not_answered_and_below_it_answe
 def test_what_was_only_read_is_answered_once_answers_are_wanted_and_keeps_its_source(choir: Home) -> None:
     do(choir, units(choir, READ))
     assert (choir.written, len(choir.read)) == ([], 2)
-    assert convert.plan(choir.asking(), decode=False) == []
-    assert states(do(choir, convert.plan(choir.asking(), decode=True))) == ["done", "done"]
+    assert refresh.plan_conversions(choir.asking(), decode=False) == []
+    assert states(do(choir, refresh.plan_conversions(choir.asking(), decode=True))) == ["done", "done"]
     assert sorted(choir.written) == ["Which concert?", "Whose choir?"]
     sources = choir.ledger.rows.execute("SELECT state, origin, source FROM answers ORDER BY question").fetchall()
     assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "abstracts/model")]
-    assert convert.plan(choir.asking(), decode=True) == []
+    assert refresh.plan_conversions(choir.asking(), decode=True) == []
 
 
 def test_a_question_that_the_bank_knows_is_not_readied_and_not_kept_waiting(choir: Home) -> None:
@@ -95,8 +94,8 @@ def test_so_many_questions_are_readied_and_the_rest_waits(choir: Home) -> None:
 
 def test_no_more_questions_wait_than_may(choir: Home) -> None:
     many = [Prediction(f"Question {number}?", "history", "model", 0.5) for number in range(1200)]
-    assert offer(choir.asking(), many) == populate.MOST_WAITING
-    assert Jobs(choir.ledger).counts() == {"populate": populate.MOST_WAITING}
+    assert offer(choir.asking(), many) == predict.MOST_WAITING
+    assert Jobs(choir.ledger).counts() == {"populate": predict.MOST_WAITING}
     assert Jobs(choir.ledger).waiting("populate")[0].subject == "Whose choir?"
 
 
@@ -133,5 +132,7 @@ def test_a_foreseen_question_that_the_bank_has_in_other_words_is_not_readied_and
         ask(session, "Where is the concert of the choir?")
         asking = Asking(session.ledger, session.means, session.room, session.now)
         offer(asking, [Prediction(one, "history", "form", 0.5) for one in LIKE])
-        done = list(night(session.ledger).work({"populate": lambda: populate.plan(asking, ANSWERED, quota(9))}))
+        done = list(
+            night(session.ledger).work({"populate": lambda: predict.plan_population(asking, ANSWERED, quota(9))})
+        )
         assert {one.unit.what: one.state for one in done} == dict(zip(LIKE, ("there", "done"), strict=True))

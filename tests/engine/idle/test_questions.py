@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.keys import normalise
-from engine.idle.questions import LONGEST, parse
+from engine.idle.predict import LONGEST, parse
 
 TWO = ["When is the rehearsal?", "Who is bringing the cake?"]
 FORMS = {

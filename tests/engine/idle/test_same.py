@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.same import same
+from engine.idle.refresh import same
 
 
 @pytest.mark.parametrize(

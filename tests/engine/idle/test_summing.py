@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.idle.summing import Bank, plan
-from engine.idle.units import NoTime
+from engine.idle.summarize import Bank, plan_summaries
+from engine.idle.types import NoTime
 from store.hits import Hit
 from store.summaries import Abstract
 from tests.engine.idle.kit import DAY, hit
@@ -35,7 +35,7 @@ WANTED = [one.chunk.id for one in HITS]
 
 
 def test_each_batch_is_summed_up_and_tied_to_its_chunks(kept: list[Abstract]) -> None:
-    for unit in plan(bank(kept), WANTED):
+    for unit in plan_summaries(bank(kept), WANTED):
         assert unit.do().state == "done"
     assert sorted(name for one in kept for name in one.chunks) == sorted(WANTED)
     assert {(one.text, one.date, one.made, one.writer) for one in kept} == {("A rehearsal.", DAY, 9.0, "w")}
@@ -43,7 +43,7 @@ def test_each_batch_is_summed_up_and_tied_to_its_chunks(kept: list[Abstract]) ->
 
 def test_chunks_that_went_since_are_left_out(kept: list[Abstract]) -> None:
     hits = list(HITS)
-    units = plan(bank(kept, hits), WANTED)
+    units = plan_summaries(bank(kept, hits), WANTED)
     hits.remove(HITS[0])
     assert {unit.do().state for unit in units} == {"done"}
     assert {name for one in kept for name in one.chunks} == set(WANTED[1:])
@@ -52,7 +52,7 @@ def test_chunks_that_went_since_are_left_out(kept: list[Abstract]) -> None:
 
 
 def test_where_the_writer_has_nothing_to_say_the_chunks_own_sentences_do(kept: list[Abstract]) -> None:
-    plan(bank(kept, text=""), WANTED[:1])[0].do()
+    plan_summaries(bank(kept, text=""), WANTED[:1])[0].do()
     assert "rehearse the summer concert on Friday" in kept[0].text
 
 
@@ -61,5 +61,5 @@ def test_a_batch_that_there_was_no_time_for_waits(kept: list[Abstract]) -> None:
         raise NoTime
 
     with pytest.raises(NoTime):
-        plan(replace(bank(kept), sum_up=late), WANTED)[0].do()
+        plan_summaries(replace(bank(kept), sum_up=late), WANTED)[0].do()
     assert kept == []

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.segment import costs
-from engine.idle.units import DONE, KINDS, Unit, by_rate, in_order
+from engine.idle.types import DONE, KINDS, Unit, by_rate, costs, in_order
 from store.kv_index import Tally
 
 Path = tuple[str, ...]

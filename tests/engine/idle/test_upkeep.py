@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.upkeep import Duty, plan
+from engine.idle.maintenance import Duty, plan_maintenance
 from store.database import Ledger, open_ledger
 
 DAY = 86_400.0
@@ -24,13 +24,13 @@ def test_a_duty_is_done_once_a_day(ledger: Ledger) -> None:
     done: list[str] = []
     duties = [Duty("tables", "compact search tables", lambda: done.append("tidied"))]
     for at in (NOON, NOON + 60, NOON + DAY - 1, NOON + DAY):
-        for unit in plan(ledger, duties, at):
+        for unit in plan_maintenance(ledger, duties, at):
             assert unit.do().state == "done"
     assert done == ["tidied", "tidied"]
 
 
 def test_what_there_is_no_need_for_is_not_done(ledger: Ledger) -> None:
-    assert plan(ledger, [Duty("tables", "", lambda: None, due=lambda: False)], NOON) == []
+    assert plan_maintenance(ledger, [Duty("tables", "", lambda: None, due=lambda: False)], NOON) == []
 
 
 def test_a_duty_that_did_not_succeed_is_due_again(ledger: Ledger) -> None:
@@ -39,5 +39,5 @@ def test_a_duty_that_did_not_succeed_is_due_again(ledger: Ledger) -> None:
 
     duties = [Duty("slice", "", fail)]
     with pytest.raises(OSError, match="disk"):
-        plan(ledger, duties, NOON)[0].do()
-    assert len(plan(ledger, duties, NOON)) == 1
+        plan_maintenance(ledger, duties, NOON)[0].do()
+    assert len(plan_maintenance(ledger, duties, NOON)) == 1

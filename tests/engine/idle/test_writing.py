@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.idle.units import NoTime
-from engine.idle.writing import writer
+from engine.idle.summarize import writer
+from engine.idle.types import NoTime
 from engine.models.types import Frame
 from tests.engine.ask.parrot import Parrot
 

@@ -1,0 +1,160 @@
+"""`pkb search`, `pkb show` and `pkb stats`: looking at what is kept, changing nothing."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import output
+from cli.options import Collection, Recipient, Sender, Since, Until, limits, text
+from cli.output import session
+from engine import operations
+from engine.operations import absolute_path
+from engine.text.terminal import line, one_line, plain
+from store.errors import PkbError, UsageError
+
+_MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+
+
+def check(
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the problems found.")] = False,
+    read_data: Annotated[bool, typer.Option("--read-data", help="Verify all data too; slower.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check the index and caches for damage, and repair them.
+
+    Example: pkb check --repair
+    """
+    with session() as opened:
+        findings, again = operations.check(opened, read_data=read_data, repair=repair)
+    wrong = [finding for finding in findings if finding.wrong]
+    if as_json:
+        rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
+        output.data({"schema": output.SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": again})
+    else:
+        for finding in findings:
+            mark = _MARKS["bad" if finding.wrong else "note" if finding.note else "ok"]
+            print(f"{mark}  {finding.name:<10} {plain(finding.wrong or finding.note) or 'no problems'}")
+        if wrong:
+            output.say(f"pkb: problems found; try: pkb {'ingest' if repair else 'check --repair'}")
+        elif again:
+            output.say(f"pkb: repaired; {again:,} documents must be read again; try: pkb ingest")
+    raise typer.Exit(1 if wrong else 0)
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
+    """Check that this machine can run pkb, and suggest fixes.
+
+    Example: pkb doctor
+    """
+    with session() as opened:
+        checks = []
+        for found in operations.examine(opened):
+            checks.append(found)
+            if not as_json:
+                step = f"; try: {found.next_step}" if found.next_step else ""
+                print(f"{_MARKS[found.state]}  {found.name:<10} {plain(found.found)}{step}", flush=True)
+    fit = all(found.state != "bad" for found in checks)
+    if as_json:
+        rows = [{"name": c.name, "state": c.state, "found": c.found, "next": c.next_step} for c in checks]
+        output.data({"schema": output.SCHEMA, "fit": fit, "checks": rows})
+    raise typer.Exit(0 if fit else 1)
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Keywords, or a question.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Number of passages.")] = 10,
+    sender: Sender = None,
+    recipient: Recipient = None,
+    since: Since = None,
+    until: Until = None,
+    collection: Collection = None,
+) -> None:
+    """Show the best matching passages, without answering.
+
+    Example: pkb search minutes budget --from ann -k 3
+    """
+    with session() as opened:
+        scope = limits(opened, sender, recipient, since, until, collection)
+        limited = any((sender, recipient, since, until, collection))
+        query = text(" ".join(words))
+        found = operations.search(opened, query, scope, k)
+        if as_json:
+            rows = [source.to_json() for source in found.sources([read.text for read in found.reads])]
+            output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
+        else:
+            from cli.render import show_source
+
+            for number, read in enumerate(found.reads, 1):
+                show_source(number, read.sources, whole=read.text)
+            if not found.reads:
+                print("No matches.")
+        if not found.reads:
+            output.say(f"pkb: {_advice(operations.nobody(opened, scope), query, limited=limited)}")
+        raise typer.Exit(0 if found.reads else 4)
+
+
+def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
+    """Return why nothing was found, and what to type next."""
+    if unknown:
+        return f"{unknown}; try: part of a name or address"
+    if limited:
+        return f"nothing matches within these filters; try: pkb search {shlex.quote(query)}"
+    return "no message has these words; try: pkb search OTHER WORDS"
+
+
+def show(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="An indexed file, as a source names it.")],
+    message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
+) -> None:
+    """Print the indexed text of a file, with line numbers.
+
+    Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
+    """
+    with session() as opened:
+        rows = operations.documents(opened, absolute_path(path), message_id)
+        if not rows:
+            which = f"message {message_id} of {path}" if message_id else path
+            raise UsageError(f"{which} is not indexed", f"pkb ingest {path}")
+        for row in rows:
+            output.data(row) if as_json else print_document(row)
+
+
+def print_document(row: dict[str, Any]) -> None:
+    """Print one document, its lines numbered."""
+    about = {
+        "Message-ID": row["message_id"],
+        "From": row["sender"],
+        "To": ", ".join(row["recipients"]),
+        "Date": row["date"],
+        "Title": row["title"],
+    }
+    for name, value in about.items():
+        if value:
+            print(f"{name}: {line(value)}")
+    print()
+    first = row["lines"][0]
+    for number, shown in enumerate(row["text"].split("\n"), first):
+        print(f"{number:>5}  {plain(shown)}")
+    print()
+
+
+def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the dropped question as JSON.")] = False) -> None:
+    """Mark the last answer as wrong and drop it from the cache.
+
+    Example: pkb wrong
+    """
+    from engine.ask.semantic import doubt
+
+    with session() as opened:
+        last = doubt(opened.ledger, opened.now)
+    if last is None:
+        raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
+    if as_json:
+        output.data({"schema": output.SCHEMA, "question": last.question, "tier": last.tier})
+    else:
+        print(f"Dropped: {one_line(last.question, 200)}")
+        output.say("pkb: the next time you ask, it will be answered from scratch")

@@ -1,0 +1,198 @@
+"""`pkb ingest`: reads folders, shows how far it is, and sums up."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.session import Session
+from engine.text.terminal import line
+from store.errors import PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.health import Check
+    from engine.ingest.embed import Embedded
+    from engine.ingest.pipeline import Ingest, Settled, Summary
+    from engine.types import Evidence
+    from store.catalog import Root
+    from store.hits import Vectors
+    from store.integrity import Finding
+    from store.types import Scope
+
+
+def missing_vectors(opened: Session) -> int:
+    """Count the chunks without a vector of the embedder in use, which may be another than made those there are."""
+    from store.vectors import count
+
+    changed = opened.ledger.get("vectors") and opened.question_embedder is None
+    return opened.ledger.count("chunks") if changed else count(opened.ledger)
+
+
+def embed(opened: Session) -> "Iterator[Embedded]":
+    """Fill in missing vectors, then tidy the tables."""
+    from engine.ingest.embed import embed
+
+    yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
+    with opened.locks.writer():
+        opened.knowledge.compact()
+
+
+def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
+    """Note which kept questions new chunks are near to: idle answers those first."""
+    from store.answers import Hints
+
+    hints = Hints(opened.ledger)
+    for key, row in opened.question_vectors.meeting(vectors):
+        hints.add([key], ids[row], opened.now.timestamp())
+
+
+def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
+    """Retrieve without answering."""
+    from engine.retrieval.evidence import gather
+    from engine.text.question import understand
+    from engine.types import Trace
+
+    question, catalogue = understand(text, opened.now), opened.catalogue  # NoStore before a lock file is made
+    with opened.locks.reader():
+        return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
+
+
+def nobody(opened: Session, scope: "Scope") -> str | None:
+    """Say which of --from and --to fits nobody at all, where one does; it opens the tables."""
+    from store.tables import within
+    from store.types import Scope
+
+    wanted = (
+        (Scope(sender=scope.sender), f"no indexed message is from {scope.sender}"),
+        (Scope(recipient=scope.recipient), f"no indexed message is to {scope.recipient}"),
+    )
+    named = [(condition, said) for alone, said in wanted if (condition := within(alone))]
+    with opened.locks.reader() if named else nullcontext():
+        return next((said for condition, said in named if not opened.tables.count("chunks", condition)), None)
+
+
+def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
+    """Give the documents that a file holds, as kept, with the lines that sources name."""
+    from engine.retrieval.evidence import shown
+
+    wanted = (message_id or "").strip("<>")
+    places = [p for p in opened.catalogue.standing_at(str(path)) if not wanted or p.message_id == wanted]
+    with opened.locks.reader():
+        return shown(opened.reader, places)
+
+
+def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
+    """Examine the store, after mending it if asked to; gives the findings and the documents to read again."""
+    ledger = opened.ledger  # NoStore before LanceDB is imported and a lock file made
+    from store import integrity
+
+    again, parts = 0, (opened.home, ledger, opened.tables)
+    with opened.locks.writer():
+        if repair:
+            again = integrity.repair(*parts, opened.knowledge)
+        return list(integrity.examine(*parts, read_data=read_data)), again
+
+
+def examine(opened: Session) -> "Iterator[Check]":
+    """Look at this machine and this home."""
+    from sqlite3 import Error
+
+    from engine.health import examine
+    from engine.models.runtime import threads_of
+    from engine.settings import Settings
+
+    settings, threads = Settings(), threads_of(None)
+    try:
+        settings = opened.settings
+    except PkbError as error:
+        yield _bad("config", error)
+    try:
+        threads = threads_of(opened.ledger if opened.there else None)
+    except (PkbError, OSError, Error) as error:
+        yield _bad("ledger", error)
+    yield from examine(opened.home, settings, threads, opened.environ)
+
+
+def _bad(name: str, error: Exception) -> "Check":
+    """Make a finding of what keeps commands from working."""
+    from engine.health import Check
+    from store.errors import explain
+
+    known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
+    message, step = known or ("cannot be opened", None)
+    return Check(name, "bad", message, None if step == "pkb doctor" else step)
+
+
+OnProgress = Callable[[str, int, int | None], None]  # a step's name, how far it is, and how far it goes, if known
+
+
+def ingest(
+    opened: Session,
+    roots: "Sequence[Root]",
+    missing: "Sequence[Root]",
+    *,
+    prune: bool,
+    on_progress: OnProgress = lambda *_: None,
+    settled: "Settled | None" = None,
+) -> "tuple[Summary, list[Root]]":
+    """Bring every root up to date; returns the missing ones whose documents were kept."""
+    run = ingest_run(opened, prune=prune, settled=settled)
+    with opened.locks.writer():
+        # A single file is no disk: where its folder is there and it is not, it was removed.
+        lost = [root for root in missing if prune or _was_a_file(opened, root)]
+        for root in lost:
+            run.let_go(root)
+        for root in roots:
+            for progress in run.run(root):
+                on_progress(progress.step, progress.done, progress.total)
+    return run.summary, [root for root in missing if root not in lost]
+
+
+def _was_a_file(opened: Session, root: "Root") -> bool:
+    return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
+
+
+def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
+    """Make an ingest run, which leaves files that are not settled for later."""
+    from engine.ingest.charsets import Limits
+    from engine.ingest.pipeline import Guard, Ingest
+
+    chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
+    limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
+    guard = Guard(share, chosen.gone_count, prune)
+    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)
+
+
+def absolute_path(path: Path) -> Path:
+    """Give an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
+    with suppress(RuntimeError):
+        path = path.expanduser()
+    return Path(os.path.normpath(path.absolute()))
+
+
+def choose_roots(
+    opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
+) -> "tuple[list[Root], list[Root]]":
+    """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
+    known = opened.catalogue.roots() if opened.there else []
+    if not paths and not known:
+        raise UsageError("no folder given", "pkb ingest ~/Mail")
+    asked = list(dict.fromkeys(absolute_path(path) for path in paths))
+    if gone := [str(path) for path in asked if not path.exists()]:
+        raise UsageError(f"{gone[0]} does not exist; nothing was changed", "pkb ingest FOLDER")
+    before = {root.path: root for root in known}
+    there = asked or [Path(path) for path in before if Path(path).exists()]
+    missing = [] if asked else [root for path, root in before.items() if not Path(path).exists()]
+    outermost = [path for path in there if not any(other in path.parents for other in there)]
+    return [root_at(str(path), before, kind, collection) for path in outermost], missing
+
+
+def root_at(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
+    """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
+    from store.catalog import Root
+
+    above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
+    usual = Root(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
+    return Root(path, collection or usual.collection, kind or usual.kind)

@@ -1,0 +1,225 @@
+"""Has questions answered where that is fastest: what is kept here, all else by the resident process, if it is there.
+
+Where it is not, it is started for the next question, and this one is answered here, as it also is where the process
+ends, hangs, or declines. Light to import, for an exact hit comes by.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from engine.ask.followup import Turn
+from engine.serve.protocol import Broken, pack, unpack
+from engine.session import Session
+
+if TYPE_CHECKING:
+    from engine.idle.plan import IdleReport, IdleRequest
+    from engine.idle.scheduler import Done
+    from engine.serve.process import Link
+    from engine.serve.worker import Job
+    from engine.types import Answered, Manner, Say
+
+
+_PATIENCE_S = 10.0  # until who has the model can be reached, or has let go of it
+_SOON_S = 0.5  # in which a process leaves that has nothing to do; one that has is not waited for
+_NAP_S = 0.05
+
+
+class _Said:
+    """What was shown of an answer so far."""
+
+    def __init__(self, say: "Say | None") -> None:
+        self._say, self.text = say, ""
+
+    @property
+    def shows(self) -> bool:
+        """Tell whether an answer is shown while it is written."""
+        return self._say is not None
+
+    def more(self, text: str) -> None:
+        """Show more of it."""
+        self.text += text
+        if self._say:
+            self._say(text)
+
+    def finish(self, answer: str | None) -> None:
+        """Show what is left of an answer that was begun elsewhere; one in other words is shown below, whole."""
+        if self.text and answer is not None:
+            self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
+
+
+def answer(opened: Session, text: str, manner: "Manner", say: "Say | None" = None) -> "Answered":
+    """Answer one question; what is made anew is given to `say` while it is written."""
+    said = _Said(say)
+    if _may(opened) and not _is_kept(opened, text, manner):
+        found = _elsewhere(opened, text, manner, said)
+        if found is not None:
+            return found
+    made = opened.asker.ask(text, manner, opened.now, None if said.text else say)
+    said.finish(made.reply.answer)
+    return made
+
+
+def wants(opened: Session) -> bool:
+    """Tell whether a resident process is wanted at all."""
+    return "off" not in (opened.environ.get("PKB_DAEMON"), opened.settings.serve.daemon)
+
+
+def _may(opened: Session) -> bool:
+    """Tell whether another process may answer: not once this one has opened by itself what it takes."""
+    mine = "tables" in opened.__dict__ or ("models" in opened.__dict__ and opened.models.claimed)
+    return opened.there and not mine and wants(opened)
+
+
+def _is_kept(opened: Session, text: str, manner: "Manner") -> bool:
+    """Tell whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
+    from engine.ask.question import key_of
+    from store.answers import Bank
+
+    key = key_of(opened.means, text, manner, opened.now)
+    kept = Bank(opened.ledger).find(key.digest) if manner.read_bank else None
+    return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
+
+
+def _elsewhere(opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
+    """Have the resident process answer; None where this one must, which then has the right to load a model."""
+    from engine.serve.process import TRIES, Lost, start
+
+    until, started = time.monotonic() + _PATIENCE_S, 0
+    while (link := reach(opened)) is None:
+        free = _may_load(opened)
+        if started < TRIES:
+            started += start(opened)
+        if free or time.monotonic() > until:
+            return None
+        time.sleep(_NAP_S)
+    try:
+        with closing(link):
+            return _follow(link, opened, text, manner, said)
+    except Lost:
+        _may_load(opened)
+        start(opened)
+        return None
+
+
+def _may_load(opened: Session) -> bool:
+    """Tell whether a question may be answered here; to be asked before the process is started, which would load one."""
+    return opened.writer.load is None or opened.models.claim()
+
+
+def reach(opened: Session) -> "Link | None":
+    """Connect to the resident process; one of another version, or with other settings, is sent home."""
+    from engine.serve.process import connect
+
+    link = connect(opened.home)
+    if link is None:
+        return None
+    from engine.serve.process import identity
+
+    if link.hello.get("identity") == identity(opened.home, opened.environ):
+        return link
+    from engine.serve.process import stop
+
+    link.close()
+    stop(opened.home, _SOON_S)
+    return None
+
+
+def _follow(link: "Link", opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
+    from engine.serve.process import Lost
+    from engine.serve.protocol import Broken, answered, request
+
+    link.send("ask", {"request": request(opened, text, manner, streams=said.shows)})
+    for frame in link.answers():
+        if frame["kind"] == "piece":
+            said.more(str(frame.get("text")))
+        else:
+            break
+    try:
+        return answered(frame.get("answer")) if frame["kind"] == "answered" else None
+    except Broken:
+        raise Lost from None
+
+
+def complete(opened: "Session", text: str, turns: Sequence[Turn]) -> str:
+    """Have the resident process complete a question; empty where it does not."""
+    from engine.serve.process import Lost
+    from engine.serve.protocol import request
+    from engine.types import Manner
+
+    link = reach(opened)
+    if link is None:
+        return ""
+    try:
+        with closing(link):
+            asked = request(opened, text, Manner(), streams=False)
+            link.send("complete", {"request": asked, "turns": pack(list(turns))})
+            frame = next(link.answers())
+    except Lost:
+        return ""
+    return str(frame.get("said")) if frame["kind"] == "completed" else ""
+
+
+def completed(opened: "Session", text: str, turns: Any) -> str:
+    """Complete a question in the resident process; Broken where the turns are none, empty where pkb quotes."""
+    from engine.ask.followup import with_model
+
+    before, load = unpack(list[Turn], turns), opened.writer.load
+    return with_model(load)(text, before) if load else ""
+
+
+def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
+    """Have a night's work done; `here` does it in this process."""
+    link = reach(opened) if opened.there and wants(opened) and not asked.dry_run else None
+    if link is not None:
+        from engine.serve.process import Lost
+
+        try:
+            with closing(link):
+                link.send("idle", {"asked": pack(asked), "now": opened.now.isoformat()})
+                return _report(next(link.answers()).get("report"))
+        except (Lost, Broken):
+            pass  # what was done is done, and what was begun is taken up again
+    models = opened.models
+    usual, models.breathe = models.breathe, models.give_way
+    try:
+        return here()
+    finally:
+        models.breathe = usual  # which does not refer to them: they go when nobody needs them
+
+
+def done_here(job: "Job", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
+    """Do a night's work for a command that asks this process for it."""
+    from engine.idle.plan import IdleRequest
+
+    asked = unpack(IdleRequest, job.frame.get("asked"))
+    job.tell("done", {"report": _packed(here(opened, asked))})
+
+
+def _packed(report: "IdleReport") -> Any:
+    """Write a report down, without the means to do its units once more."""
+    about = {"reason": report.reason, "spent": pack(report.spent), "so_far": pack(report.so_far)}
+    return about | {"done": [_row(one) for one in report.done]}
+
+
+def _row(one: "Done") -> Any:
+    unit = {part.name: getattr(one.unit, part.name) for part in fields(one.unit) if part.name != "do"}
+    return {"unit": unit, "state": one.state, "reason": one.reason, "spent": pack(one.spent)}
+
+
+def _report(values: Any) -> "IdleReport":
+    """Read a report; Broken where it is none."""
+    from engine.idle.plan import IdleReport
+    from engine.idle.scheduler import Done
+    from engine.idle.types import DONE, Unit
+    from store.jobs import Paid, Spent
+
+    try:
+        rows = [(Unit(**row["unit"], do=lambda: DONE), row) for row in values["done"]]
+        done = [Done(unit, row["state"], unpack(Spent, row["spent"]), row["reason"]) for unit, row in rows]
+        spent = {kind: unpack(Spent, one) for kind, one in values["spent"].items()}
+        return IdleReport(done, values["reason"], spent, unpack(dict[str, Paid], values["so_far"]))
+    except (LookupError, TypeError, AttributeError):
+        raise Broken("a report that is none") from None

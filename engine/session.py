@@ -1,0 +1,470 @@
+"""All wiring: what a command needs of one home, made when first asked for and not before. Prints nothing.
+
+Imports stand inside the functions: `--help` and an exact hit must not wait for LanceDB, numpy or a model.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from store.errors import NoModel, UsageError
+
+if TYPE_CHECKING:
+    from engine.ask.pipeline import Asker
+    from engine.ask.question import BankBudget
+    from engine.ask.semantic import Rules
+    from engine.llm.prefill import Kept, Reading
+    from engine.llm.prompt import Order
+    from engine.llm.resident import Models
+    from engine.models.catalog import Local
+    from engine.models.mlx import Mlx
+    from engine.models.types import Embedder
+    from engine.settings import Experiment, KvSettings, Settings
+    from engine.text.question import Question
+    from engine.types import Evidence, Manner, Means, Say, Trace, Written
+    from store.catalog import Catalogue
+    from store.database import Ledger
+    from store.documents import Knowledge
+    from store.hits import Vectors
+    from store.home import Home
+    from store.kv_store import KvStore
+    from store.locks import Locks
+    from store.question_index import QuestionVectors
+    from store.search import Reader
+    from store.tables import Tables
+    from store.vectors import VectorStore
+
+
+def choose_embedder(
+    home: "Home", settings: "Settings", ledger: "Callable[[], Ledger]", environ: Mapping[str, str]
+) -> "Embedder":
+    """Give the embedder that the settings name; NoModel where it is not here, UsageError where it is none."""
+    notes = home.cache / "digests"
+    if settings.embed.model == "minilm":
+        from engine.models.minilm import MiniLM
+
+        return MiniLM(workers=settings.embed.workers or os.cpu_count() or 1, notes=notes)
+    from engine.models.qwen3 import Qwen3, find_model
+    from engine.models.runtime import threads_of
+
+    found, share = find_model(settings.embed.model, environ), settings.model.memory_share
+    return Qwen3(found, cache=home.cache, notes=notes, threads=threads_of(ledger()), memory_share=share)
+
+
+class Session:
+    """One command's view of a home."""
+
+    def __init__(self, environ: Mapping[str, str], experiment: "Experiment | None" = None) -> None:
+        from store.home import locate
+
+        self.environ, self.home = environ, locate(environ)
+        self.keeps_tensors = True  # what a model has read is kept and loaded, where the settings have it so
+        self.on_notice: Callable[[str], None] = lambda _: None  # is told what the user should know, once
+        self._create, self._experiment = False, experiment
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """Read the config file; UsageError naming what cannot be."""
+        from engine.settings import load, retired
+
+        settings = load(self.home.config)
+        if old := retired(self.home.config):
+            self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
+        return replace(settings, experiment=self._experiment) if self._experiment else settings
+
+    def override(self, key: str, value: object) -> None:
+        """Change a setting for this command alone."""
+        from engine.settings import put
+
+        self.settings = put(self.settings, key, value, "this command")
+
+    def make(self) -> None:
+        """Allow this command to make a home that is not there yet."""
+        self.home.create()
+        self._create = True
+
+    @property
+    def there(self) -> bool:
+        """Tell whether anything was ever kept here."""
+        from store.database import exists
+
+        return exists(self.home.ledger)
+
+    @cached_property
+    def now(self) -> "datetime":
+        """Give the time that the questions of this command are asked at."""
+        return now(self.environ)
+
+    @cached_property
+    def ledger(self) -> "Ledger":
+        """Open the ledger; NoStore where there is none."""
+        from store.database import open_ledger
+
+        return open_ledger(self.home.ledger, create=self._create, durable=self._create)
+
+    @cached_property
+    def catalogue(self) -> "Catalogue":
+        """Give what was read from where."""
+        from store.catalog import Catalogue
+
+        return Catalogue(self.ledger)
+
+    @cached_property
+    def tables(self) -> "Tables":
+        """Open LanceDB."""
+        from store.tables import Tables
+
+        return Tables(self.home.tables)
+
+    @cached_property
+    def knowledge(self) -> "Knowledge":
+        """Give the writing side of the knowledge bank."""
+        from store.documents import Knowledge
+
+        return Knowledge(self.ledger, lambda: self.tables)
+
+    @cached_property
+    def reader(self) -> "Reader":
+        """Give the reading side of the knowledge bank."""
+        from store.search import Reader
+
+        return Reader(self.ledger, self.tables)
+
+    @cached_property
+    def vectors(self) -> "VectorStore":
+        """Give the vectors."""
+        from store.vectors import VectorStore
+
+        return VectorStore(self.ledger, self.tables)
+
+    @cached_property
+    def locks(self) -> "Locks":
+        """Give the locks."""
+        from store.locks import Locks
+
+        return Locks(self.home.locks)
+
+    @cached_property
+    def embedder(self) -> "Embedder":
+        """Give the embedder that the settings name; NoModel where its weights are not here."""
+        return choose_embedder(self.home, self.settings, lambda: self.ledger, self.environ)
+
+    @property
+    def question_embedder(self) -> "Embedder | None":
+        """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
+        from store.vectors import table_of
+
+        made = self.ledger.get("vectors")
+        try:
+            fits = made is not None and made == table_of(self.embedder.fingerprint)
+        except NoModel:
+            return None
+        return self.embedder if fits else None
+
+    @cached_property
+    def asker(self) -> "Asker":
+        """Make what answers questions."""
+        from engine.ask.pipeline import Asker
+
+        return Asker(self.ledger, self.means, self.room, self.rules)
+
+    @cached_property
+    def room(self) -> "BankBudget":
+        """Give what the bank may hold."""
+        from engine.ask.question import BankBudget
+
+        return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
+
+    @cached_property
+    def means(self) -> "Means":
+        """Give the means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
+        from engine.types import Means
+
+        writer = self.writer
+        parts = (writer.write, writer.read, writer.bears, lambda: self.questions, writer.fingerprint)
+        return Means(self._embed, self._gather, *parts)
+
+    def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
+        """Give the vector of a question, None where there is nothing to compare it with."""
+        embedder = self.question_embedder
+        if embedder is None:
+            return None
+        with trace.step("embed"):
+            return embedder.embed_question(text)
+
+    def _gather(self, question: "Question", vector: "Vectors | None", manner: "Manner", trace: "Trace") -> "Evidence":
+        """Retrieve for a question."""
+        with ExitStack() as held:
+            with trace.step("open"):
+                from engine.retrieval.evidence import find
+
+                parts = (self.reader, self.catalogue, vector)
+                held.enter_context(self.locks.reader())
+            return find(*parts, question, manner.scope, manner.k, trace)
+
+    @property
+    def questions(self) -> "QuestionVectors | None":
+        """Return the vectors of the bank's questions; None where no embedder is here that could search them."""
+        return self.question_vectors if self.question_embedder else None
+
+    @cached_property
+    def question_vectors(self) -> "QuestionVectors":
+        """Return the vectors of the bank's questions that the embedder made; NoModel where its weights are not here."""
+        from store.question_index import QuestionVectors
+
+        return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
+
+    def rules(self) -> "Rules | None":
+        """Say when a question is given another one's answer; None where the settings want no such thing."""
+        if not (parts := self.settings.experiment).semantic:
+            return None
+        from engine.ask.semantic import Rules
+
+        tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
+        return Rules(tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check)
+
+    @cached_property
+    def writer(self) -> "Writer":
+        """Give what writes answers: the language model that the settings name, else the quotes."""
+        kept = self.keeps_tensors and self.settings.kv.reuse != "off"
+        parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
+        return choose_writer(*parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+
+    @cached_property
+    def order(self) -> "Order":
+        """Return the order of the passages in a prompt."""
+        from engine.llm.prompt import in_document_order
+
+        return in_document_order
+
+    @cached_property
+    def models(self) -> "Models":
+        """Give the language model that is in memory, if one is."""
+        from engine.llm.resident import Models
+
+        return Models(self.home.locks)
+
+
+@contextmanager
+def session(environ: Mapping[str, str] = os.environ) -> Iterator[Session]:
+    """Open a home for one command, that of this process unless an environment names another."""
+    opened = Session(environ)
+    try:
+        yield opened
+    finally:
+        models, ledger = (vars(opened).get(name) for name in ("models", "ledger"))
+        vars(opened).clear()  # it refers to itself
+        if models:
+            models.forget()  # before another process may load one
+            models.free()
+        if ledger:
+            ledger.close()
+
+
+_NEVER = sys.maxsize  # no segment is that long: none lends its beginning
+
+
+def open_kv(
+    model: "Mlx",
+    fingerprint: str,
+    home: "Home",
+    ledger: "Ledger",
+    settings: "KvSettings",
+    threads: int,
+    score: str = "value",
+) -> "Kept":
+    """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
+    from importlib.metadata import version
+
+    from engine.llm.prefill import Kept
+    from engine.models.runtime import arithmetic
+    from store.kv_tree import root_of
+
+    form, sub_step = model.form, str(model.sub_step)
+    store = open_store(home, ledger, settings, model.sub_step if form.lends else _NEVER, score)
+    store.collect()
+    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
+    parts |= {"mlx_lm": version("mlx-lm")} | arithmetic(home.cache, threads)
+    return Kept(store, root_of(parts), model)
+
+
+def open_store(
+    home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
+) -> "KvStore":
+    """Open the store; only who matches prompts needs to name the sub-step."""
+    from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
+    from store.kv_budget import Limits, Weights, scores
+    from store.kv_store import KvStore
+
+    return KvStore(
+        ledger,
+        home.tensors,
+        limits=Limits(settings.bytes, settings.daily_bytes),
+        score=scores(Weights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[score],
+        sub_step=sub_step,
+        now=time.time,
+        others=home.beside_tensors,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any.
+
+    `read` only reads what a reply would need, and `bears` says whether that bears an answer to a like question.
+    """
+
+    fingerprint: str
+    write: "Callable[[Question, Evidence, Trace, Say | None], Written]"
+    read: "Callable[[Question, Evidence, Trace], None]"
+    bears: "Callable[[Question, Evidence, str, Trace], bool]"
+    load: "Callable[[], Reading] | None" = None
+
+
+def choose_writer(
+    home: "Home",
+    settings: "Settings",
+    ledger: "Callable[[], Ledger]",
+    now: "datetime",
+    environ: Mapping[str, str],
+    *,
+    models: "Callable[[], Models]",
+    kept: bool = True,
+    order: "Callable[[], Order]",
+) -> Writer:
+    """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
+
+    `kept` tells whether what it reads is kept.
+    """
+    chosen = settings.model
+    if chosen.name in ("", "quote"):
+        return _quotes(settings.ask.decline_below)
+    from engine.models.catalog import find, fingerprint
+
+    found = find(chosen.name, chosen.revision or None, environ)
+    print_of = fingerprint(found, home.cache / "digests")
+    load = cache(lambda: _load_model(found, print_of, home, ledger(), settings, models(), kept=kept))
+    return _model(found.name, print_of, load, now, settings, order)
+
+
+def _quotes(least: float) -> Writer:
+    from engine.ask.keys import by_quotes
+
+    def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "Say | None") -> "Written":
+        with trace.step("import"):
+            from engine.ask.extract import write
+
+        return write(question, evidence, trace, least)
+
+    # A quote needs no reading ahead, and is compared with the answer by itself.
+    return Writer(by_quotes(least), write, lambda *_: None, lambda *_: True)
+
+
+def _model(
+    name: str,
+    fingerprint: str,
+    load: "Callable[[], Reading]",
+    now: "datetime",
+    settings: "Settings",
+    order: "Callable[[], Order]",
+) -> Writer:
+    from engine.ask.keys import by_model
+
+    most = settings.model.max_tokens
+
+    def draft(*parts: "Any") -> "list[list[int]]":
+        from engine.ask.extract import likely  # not before the first token is there
+
+        return likely(*parts)
+
+    def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
+        with trace.step("import"):
+            from engine.llm.generate import generate
+
+        return generate(
+            name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts, draft
+        )
+
+    def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+        from engine.llm.generate import read_ahead
+
+        read_ahead(load, question, evidence, trace, now, most, order())
+
+    def bears(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
+        from engine.ask.semantic import bears
+
+        return bears(load, question, evidence, answer, trace, now, most, order())
+
+    return Writer(by_model(fingerprint, most, *_manner(settings)), write, read, bears, load)
+
+
+def _manner(settings: "Settings") -> list[str]:
+    """Name what else an answer in words depends on, where it is not as usual."""
+    experiment = settings.experiment
+    usual = type(experiment)()
+    return [
+        "" if settings.kv.reuse != "blocks" else "blocks",
+        f"{bits} bits" if (bits := _bits(settings)) else "",
+        "" if experiment.drafts == usual.drafts else f"{experiment.drafts} guessed",
+    ]
+
+
+def _bits(settings: "Settings") -> int:
+    """Give the bits that tensors are kept in, 0 for all."""
+    return settings.kv.bits if settings.kv.reuse != "off" else 0
+
+
+def _load_model(
+    found: "Local",
+    fingerprint: str,
+    home: "Home",
+    ledger: "Ledger",
+    settings: "Settings",
+    models: "Models",
+    *,
+    kept: bool,
+) -> "Reading":
+    """Load a language model, where it is not in memory yet, and open what is kept of what it has read."""
+    from engine.models.load import load
+    from engine.models.runtime import fix_threads
+
+    threads, share = fix_threads(ledger), settings.model.memory_share
+
+    def loaded() -> "Mlx":
+        return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
+
+    model = models.get((fingerprint, threads, share), loaded)
+    opened = partial(_open, model, fingerprint, home, ledger, settings, threads, kept=kept)
+    return models.reading((settings.kv, settings.experiment.score, kept), opened)
+
+
+def _open(
+    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", threads: int, *, kept: bool
+) -> "Reading":
+    from engine.llm.prefill import Reading
+    from engine.models.rope import movable
+
+    model = replace(model, bits=_bits(settings))
+    ropes = movable(model) if settings.kv.reuse == "blocks" else None
+    if not kept or not model.form.name:
+        return Reading(model, None, ropes)
+    return Reading(
+        model, open_kv(model, fingerprint, home, ledger, settings.kv, threads, settings.experiment.score), ropes
+    )
+
+
+def now(environ: Mapping[str, str]) -> datetime:
+    """Give the aware local time; UsageError where PKB_NOW is no ISO date and time."""
+    given = environ.get("PKB_NOW")
+    if not given:
+        return datetime.now().astimezone()
+    try:
+        return datetime.fromisoformat(given).astimezone()
+    except ValueError:
+        raise UsageError("PKB_NOW must be like 2024-06-19T08:00", None) from None

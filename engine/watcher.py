@@ -1,0 +1,170 @@
+"""What one `pkb watch` does, a thing at a turn: what has changed is read before anything is embedded or queued."""
+
+import gc
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from engine import operations
+from engine.operations import root_at
+from engine.session import Session, session
+from store.errors import Locked, NoModel
+
+if TYPE_CHECKING:
+    from engine.ingest.follow import Due, Follow, Followed, Pace
+    from engine.ingest.pipeline import Summary
+    from store.catalog import Root
+    from store.types import FileState
+
+
+Queue = Callable[[Session], None]
+
+
+class WatchListener(Protocol):
+    """Is told of what a watcher does; every method returns at once."""
+
+    def followed(self, one: "Followed") -> None:
+        """Say how a root is followed from now on, or that it is not there."""
+
+    def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
+        """Say what was read in a folder; `always` is set at the first time, when even no change is worth a word."""
+
+    def embedded(self, done: int, left: int) -> None:
+        """Say how many chunks were embedded, and how many are left."""
+
+    def put_off(self, path: str, why: str) -> None:
+        """Say that reading waits, and for what."""
+
+    def without_model(self, error: NoModel) -> None:
+        """Say that nothing is embedded."""
+
+    def queued(self) -> None:
+        """Say that work was queued for the next idle run."""
+
+    def progress(self) -> AbstractContextManager[operations.OnProgress]:
+        """Return a context in which progress is shown."""
+
+
+class Vigil:
+    """Roots that are followed, and what is still to be done about them."""
+
+    def __init__(
+        self,
+        follow: "Follow",
+        pace: "Pace",
+        listener: WatchListener,
+        *,
+        embeds: bool = True,
+        queue: Queue | None = None,
+    ) -> None:
+        self._follow, self._pace, self._listener = follow, pace, listener
+        self._embeds, self._queue = embeds, queue
+        self._roots: dict[str, Root] = {}
+        self._unread: dict[str, Root] = {}  # whose collection and kind are not in the catalogue yet
+        self._unembedded, self._since = False, None if queue is None else time.monotonic()
+
+    def add(self, root: "Root") -> None:
+        """Follow a root."""
+        self._roots[root.path] = self._unread[root.path] = root
+        self._listener.followed(self._follow.add(root.path))
+
+    def turn(self) -> None:
+        """Do the next thing there is to do, or wait for one, a beat at most."""
+        for followed in self._follow.beat():
+            self._listener.followed(followed)
+        if due := self._follow.due():
+            for one in due:
+                self._read(one)
+        elif self._unembedded:
+            self._embed()
+        elif self._since is not None and time.monotonic() - self._since > self._pace.rest:
+            self._offer()
+        else:
+            self._follow.wait()
+
+    def _read(self, due: "Due") -> None:
+        """Bring what is due up to date; where another process is writing, later."""
+        began = time.monotonic()
+        try:
+            with session() as opened:
+                opened.make()
+                summary, where = self._bring(opened, due)
+                left = operations.missing_vectors(opened) if summary.kept else None
+        except Locked as busy:
+            self._follow.touch(due.root, due.folder)
+            self._listener.put_off(due.root, busy.message)
+            return
+        seconds = time.monotonic() - began
+        if summary.waiting:
+            self._follow.touch(due.root, due.folder)
+        if where == due.root:
+            self._follow.looked(due.root, seconds)
+        self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
+        self._unembedded |= self._embeds
+        if self._queue and (summary.kept or summary.removed):
+            self._since = time.monotonic()
+
+    def _bring(self, opened: Session, due: "Due") -> "tuple[Summary, str]":
+        """Read a folder, or the whole root where so many have gone from the folder that only that can tell."""
+        if not Path(due.root).exists():
+            return operations.ingest(opened, [], [self._roots[due.root]], prune=False)[0], due.root
+        known = {root.path: root for root in opened.catalogue.roots()}
+        before = {due.root: self._roots[due.root], **known, **self._unread}
+        settled = None if due.every else partial(self._settled, [opened.home.data, opened.home.cache])
+        for where in dict.fromkeys((due.folder, due.root)):
+            root = root_at(where, before, None, None)
+            with self._listener.progress() as tick:
+                summary, _ = operations.ingest(opened, [root], [], prune=False, on_progress=tick, settled=settled)
+            if not summary.refused:
+                break
+        return summary, where
+
+    def _settled(self, ours: Sequence[Path], path: bytes, state: "FileState") -> bool:
+        """Tell whether a file has not been written to for a while, or was in the future, as another machine has it.
+
+        What we write ourselves is not worth waiting for.
+        """
+        if any(path.startswith(os.fsencode(folder) + b"/") for folder in ours):
+            return True
+        return not 0 <= time.time() - state.mtime_ns / 1e9 < self._pace.quiet / 2
+
+    def _embed(self) -> None:
+        """Embed what has no vector yet, until something else is due."""
+        self._unembedded, done, left = False, 0, 0
+        try:
+            with session() as opened:
+                opened.make()
+                if operations.missing_vectors(opened):
+                    for step in operations.embed(opened):
+                        done, left = step.done, step.missing
+                        if left and self._follow.is_due():
+                            self._unembedded = True
+                            break
+        except NoModel as error:
+            self._embeds = False
+            self._listener.without_model(error)
+        except Locked:
+            self._unembedded = True
+        if done:
+            self._listener.embedded(done, left)
+        gc.collect()  # what embedding took is not wanted for hours
+
+    def _offer(self) -> None:
+        """Queue what rather waits until changes have rested."""
+        self._since = None
+        if self._queue is None:
+            return
+        try:
+            with session() as opened:
+                opened.make()
+                self._queue(opened)
+        except Locked:
+            self._since = time.monotonic()
+        except NoModel:
+            pass  # there is nobody to work either: `pkb idle` says so
+        else:
+            self._listener.queued()
