@@ -114,10 +114,10 @@ def run(args: list[str]) -> int:
         code = _run(args, as_json="--json" in args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
-        output.let_go(sys.stdout)
+        output.close_output(sys.stdout)
         return 0
     except OSError as error:
-        output.let_go(sys.stdout)
+        output.close_output(sys.stdout)
         output.error(1, f"cannot write to standard output: {(error.strerror or '').lower()}", None, as_json=False)
         return 1
     return code
@@ -190,7 +190,7 @@ _SOON_S = 0.05
 _ENDING = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}
 
 
-def heed() -> None:
+def handle_signals() -> None:
     """Have a signal sent again that comes while Python removes an object: it passes over all that is raised then."""
     usual = sys.unraisablehook
 

@@ -15,7 +15,7 @@ from engine.session import Session
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.types import Answered, Manner
+    from engine.types import AskOptions, AskResult
 
 
 def ask(
@@ -52,7 +52,7 @@ def ask(
     """
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
-    from engine.types import Manner
+    from engine.types import AskOptions
 
     with session() as opened:
         if model is not None:
@@ -66,7 +66,7 @@ def ask(
             opened.override("serve.daemon", "off")
         scope = limits(opened, sender, recipient, since, until, collection)
         count = opened.settings.ask.k if k is None else k
-        manner = Manner(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
+        manner = AskOptions(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
         ask_one = partial(_ask, opened, manner, as_json=as_json, explain=explain)
         if question == ["-"]:
             _batch(ask_one, as_json=as_json)
@@ -92,7 +92,7 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, explain: bool) -> bool:
+def _ask(opened: Session, manner: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
     """Ask one question and print what comes of it; tells whether it was answered."""
     from engine.serve.client import answer
 
@@ -106,7 +106,7 @@ def _ask(opened: Session, manner: "Manner", question: str, *, as_json: bool, exp
     return answered.reply.answer is not None
 
 
-def _show(answered: "Answered", *, streamed: bool, as_json: bool, explain: bool) -> None:
+def _show(answered: "AskResult", *, streamed: bool, as_json: bool, explain: bool) -> None:
     if as_json:
         row = answered.reply.to_json()
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)

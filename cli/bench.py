@@ -16,7 +16,7 @@ from engine.text.terminal import count, line, size
 from store.errors import PkbError
 
 if TYPE_CHECKING:
-    from engine.bench import Figures, Machine, Spread, Timed
+    from engine.bench import Figures, MachineInfo, Spread, Timed
 
 
 _LONG_S = 60.0  # from which on the command says how long it will take
@@ -100,7 +100,7 @@ def _measure(own: Session, asked: "list[str]", *, quiet: bool) -> "list[Timed]":
     return timed
 
 
-def _show(found: "Figures", here: "Machine", model: str | None, start_s: float) -> None:
+def _show(found: "Figures", here: "MachineInfo", model: str | None, start_s: float) -> None:
     """Print the figures as a person reads them."""
     about = f"{here.system} {here.processor}, {count(here.cores, 'core')}, {size(here.memory)}, {here.device}"
     print(f"{line(model) if model else 'quotes, without a language model'}; {about}")

@@ -21,7 +21,7 @@ from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ask.followup import Condensed, Turn, Write
-    from engine.types import Answered, Manner, Reply, Source
+    from engine.types import Answer, AskOptions, AskResult, Source
 
 
 _STOPPED = 130
@@ -54,7 +54,7 @@ def chat(
 
     Example: pkb chat --since 2024-06-01
     """
-    from engine.types import Manner
+    from engine.types import AskOptions
 
     chosen = {"model.max_tokens": max_tokens, "serve.daemon": "off" if no_daemon else None}
     if model is not None:
@@ -69,11 +69,11 @@ def chat(
 
     with session() as opened:
         scope = limits(configure(opened), sender, recipient, since, until, collection)
-        manner = Manner(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
+        manner = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
         if lost := operations.nobody(opened, scope):
             output.say(f"pkb: {lost}; try: part of a name or address")
-    _converse(Talk(manner, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
+    _converse(Conversation(manner, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 
 def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: bool) -> None:
@@ -139,15 +139,15 @@ _HELP = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatTurn:
     """A question as it was typed, the same as it stands alone (None where it does not), and its reply."""
 
     typed: str
     asked: str | None
-    reply: "Reply"
+    reply: "Answer"
 
 
-def sources(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> None:
+def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print the sources of the last answer; copies have the number of their original."""
     numbered = enumerate(_groups(said), 1)
     if as_json:
@@ -161,7 +161,7 @@ def sources(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> Non
     print(flush=True)
 
 
-def open_source(said: Sequence[Said], number: str, opened: Session, as_json: bool) -> None:
+def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Print the document of a source of the last answer, as `pkb show` does."""
     from cli.inspect import print_document
     from engine import operations
@@ -177,7 +177,7 @@ def open_source(said: Sequence[Said], number: str, opened: Session, as_json: boo
         output.data(row) if as_json else print_document(row)
 
 
-def history(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> None:
+def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print what was asked in this conversation, and what was answered."""
     if as_json:
         rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.answer} for one in said]
@@ -191,7 +191,7 @@ def history(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> Non
     print(flush=True)
 
 
-def show_help(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> None:
+def show_help(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print the commands."""
     if as_json:
         output.data({"schema": output.SCHEMA, "commands": _HELP})
@@ -201,14 +201,14 @@ def show_help(said: Sequence[Said], _: str, opened: Session, as_json: bool) -> N
     print("\n".join([*lines, more]), end="\n\n", flush=True)
 
 
-def take_back(said: Sequence[Said], opened: Session, *, as_json: bool) -> None:
+def drop_last_answer(said: Sequence[ChatTurn], opened: Session, *, as_json: bool) -> None:
     """Drop the last answer of this conversation, unless something else was asked elsewhere since."""
-    from engine.ask.semantic import doubt
+    from engine.ask.semantic import reject_answer
     from store.history import History
 
     last, asked = _last(said), History(opened.ledger).last()
     mine = asked is not None and asked.question == (last.asked or last.typed)
-    taken = doubt(opened.ledger, opened.now) if mine else None
+    taken = reject_answer(opened.ledger, opened.now) if mine else None
     if taken is None:
         raise PkbError("the last question has no cached answer", "/history")
     if as_json:
@@ -217,7 +217,7 @@ def take_back(said: Sequence[Said], opened: Session, *, as_json: bool) -> None:
         print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
 
 
-COMMANDS: dict[str, Callable[[Sequence[Said], str, Session, bool], None]] = {
+COMMANDS: dict[str, Callable[[Sequence[ChatTurn], str, Session, bool], None]] = {
     "/sources": sources,
     "/open": open_source,
     "/history": history,
@@ -225,24 +225,24 @@ COMMANDS: dict[str, Callable[[Sequence[Said], str, Session, bool], None]] = {
 }
 
 
-def _last(said: Sequence[Said]) -> Said:
+def _last(said: Sequence[ChatTurn]) -> ChatTurn:
     if not said:
         raise UsageError("no question asked yet", "/help")
     return said[-1]
 
 
-def _groups(said: Sequence[Said]) -> "list[list[Source]]":
+def _groups(said: Sequence[ChatTurn]) -> "list[list[Source]]":
     from cli.render import grouped
 
     return grouped(_last(said).reply.sources)
 
 
-class Talk:
+class Conversation:
     """A conversation; mutable: it grows."""
 
-    def __init__(self, manner: "Manner", *, as_json: bool, explain: bool) -> None:
+    def __init__(self, manner: "AskOptions", *, as_json: bool, explain: bool) -> None:
         self._manner, self._as_json, self._explain = manner, as_json, explain
-        self._said: list[Said] = []
+        self._said: list[ChatTurn] = []
         self._turns: list[Turn] = []  # the questions that stand alone
 
     def hear(self, typed: str, opened: Session) -> bool:
@@ -274,10 +274,10 @@ class Talk:
             answered = answer(opened, asked, manner, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
         self._show(answered, typed, condensed, streamed=streamed.started)
-        self._remember(Said(typed, condensed.asked, answered.reply))
+        self._remember(ChatTurn(typed, condensed.asked, answered.reply))
         answered.keep()
 
-    def _remember(self, said: Said) -> None:
+    def _remember(self, said: ChatTurn) -> None:
         self._said.append(said)
         if said.asked is not None:
             from engine.ask.followup import turn_of
@@ -286,7 +286,7 @@ class Talk:
 
     def _wrong(self, opened: Session) -> None:
         """Take back the last answer, which is then no ground for what is asked next either."""
-        take_back(self._said, opened, as_json=self._as_json)
+        drop_last_answer(self._said, opened, as_json=self._as_json)
         if self._said[-1].asked is not None:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
 
@@ -298,7 +298,7 @@ class Talk:
         condensed = condense(typed, self._turns, _writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
 
-    def _note(self, answered: "Answered", condensed: "Condensed", took: float) -> None:
+    def _note(self, answered: "AskResult", condensed: "Condensed", took: float) -> None:
         from engine.types import Step
 
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
@@ -311,7 +311,7 @@ class Talk:
             about = one_line(condensed.asked, 400) if condensed.asked else "asked as typed: unclear what it refers to"
             output.console(stderr=True).print(Text(f"→ {about}", style="dim"))
 
-    def _show(self, answered: "Answered", typed: str, condensed: "Condensed", *, streamed: bool) -> None:
+    def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", *, streamed: bool) -> None:
         if self._as_json:
             row = answered.reply.to_json() | {"question": typed, "asked": condensed.asked}
             output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)

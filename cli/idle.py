@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,12 +12,12 @@ from cli.options import duration
 from cli.output import bars, session
 from engine.idle.plan import IdleReport, IdleRequest, work
 from engine.session import Session
+from engine.stats import so_far
 from engine.text.terminal import one_line, size
 from store.errors import NoModel, NoStore
 
 if TYPE_CHECKING:
-    from engine.idle.scheduler import Done
-    from store.jobs import Paid
+    from engine.idle.scheduler import JobResult
 
 
 _LEFT = {
@@ -66,21 +66,7 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
     }
 
 
-def so_far(paid: "Mapping[str, Paid]") -> list[dict[str, Any]]:
-    """Give what each kind of work took in all nights, and what it brought, as plain values."""
-    return [
-        {
-            "job": kind,
-            "units": one.units,
-            "seconds": round(one.seconds, 4),
-            "hits": one.hits,
-            "saved_s": round(one.saved_s, 3),
-        }
-        for kind, one in paid.items()
-    ]
-
-
-def show(done: "Sequence[Done]") -> None:
+def show(done: "Sequence[JobResult]") -> None:
     """Print a line for each unit."""
     for one in done:
         unit = one.unit
@@ -91,7 +77,7 @@ def show(done: "Sequence[Done]") -> None:
         print(f"{unit.kind:<8}  {took:>8}  {' · '.join([one_line(unit.what, 70), unit.why, *about])}")
 
 
-def sum_up(done: "Sequence[Done]", seconds: float) -> None:
+def sum_up(done: "Sequence[JobResult]", seconds: float) -> None:
     """Say in a line what was done, and nothing where nothing was."""
     kinds = [one.unit.kind for one in done if one.state == "done" and one.unit.kind != "upkeep"]
     left = sorted({_LEFT[one.state] for one in done if one.state in _WANTED})
@@ -103,7 +89,7 @@ def sum_up(done: "Sequence[Done]", seconds: float) -> None:
     print(f"{counts} in {seconds:.1f} s{kept}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
 
 
-def _unit(one: "Done") -> dict[str, Any]:
+def _unit(one: "JobResult") -> dict[str, Any]:
     unit = one.unit
     return {
         "job": unit.kind,

@@ -19,7 +19,7 @@ from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ingest.pipeline import Summary
-    from store.catalog import Root
+    from store.catalog import SourceRoot
 
 
 _LISTED = 10
@@ -123,7 +123,7 @@ def _show(opened: Session, summary: "Summary") -> None:
         print(f"skipped again: {len(summary.known_problems):,}; list them with: pkb ingest --json")
 
 
-def _complain(summary: "Summary", missing: "Sequence[Root]") -> None:
+def _complain(summary: "Summary", missing: "Sequence[SourceRoot]") -> None:
     if summary.refused:
         message = f"{summary.refused:,} documents disappeared at once and were kept: a disk may be missing"
         raise PkbError(message, "pkb ingest --prune, to remove them")

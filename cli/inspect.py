@@ -147,10 +147,10 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the droppe
 
     Example: pkb wrong
     """
-    from engine.ask.semantic import doubt
+    from engine.ask.semantic import reject_answer
 
     with session() as opened:
-        last = doubt(opened.ledger, opened.now)
+        last = reject_answer(opened.ledger, opened.now)
     if last is None:
         raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
     if as_json:

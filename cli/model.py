@@ -13,7 +13,7 @@ from engine.operations import absolute_path
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.models.catalog import Local
+    from engine.models.lookup import LocalModel
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -92,7 +92,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """
     from cli.pull import agreed
     from engine.inventory import choose
-    from engine.models.hub import Shelf
+    from engine.models.hub import HubCache
     from engine.text.terminal import size
 
     with session() as opened:
@@ -102,7 +102,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         step = f"pkb model rm {name} --yes"
         if not agreed(f"remove {name} from {folder}?", yes=yes, usual=False, step=step):
             raise PkbError("nothing was removed", "pkb model list")
-        freed = Shelf(folder).remove()
+        freed = HubCache(folder).remove()
         if chosen := opened.settings.model.name == name:
             choose(opened, "", "")
     if as_json:
@@ -118,10 +118,10 @@ def _named(name: str) -> str:
     return name
 
 
-def _usable(name: str) -> "Local":
+def _usable(name: str) -> "LocalModel":
     """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
     from engine.inventory import why_not
-    from engine.models.catalog import EMBEDDER, find, role
+    from engine.models.lookup import EMBEDDER, find, role
 
     found = find(_named(name), None, os.environ)
     if (use := role(found.name, found.config)) is None:
@@ -136,7 +136,7 @@ def _usable(name: str) -> "Local":
 
 def _removable(name: str) -> Path:
     """Give the folder of a fetched model; UsageError for what is not for pkb to remove."""
-    from engine.models.catalog import repository, split
+    from engine.models.lookup import repository, split
 
     named = split(_named(name))
     if named and not named[1] and (folder := repository(name, os.environ)).is_dir():

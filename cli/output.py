@@ -85,7 +85,7 @@ def error(code: int, message: str, next_step: str | None, *, as_json: bool, ques
     try:
         say(f"pkb: {message}" + (f"; try: {next_step.removeprefix('try ')}" if next_step else ""))
     except OSError:  # there is nowhere left to say it; the exit code does
-        let_go(sys.stderr)
+        close_output(sys.stderr)
 
 
 def _takes(row: dict[str, Any]) -> bool:
@@ -99,7 +99,7 @@ def _takes(row: dict[str, Any]) -> bool:
     return True
 
 
-def let_go(stream: TextIO) -> None:
+def close_output(stream: TextIO) -> None:
     """Point a stream to the null device, so that what could not be written is not tried again at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

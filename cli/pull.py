@@ -6,9 +6,9 @@ import sys
 from cli import output
 from cli.output import bars
 from engine.inventory import MemoryBudget, choose, needs, room_for, why_not
-from engine.models import catalog, memory
-from engine.models.catalog import Local, split
-from engine.models.hub import Hub, Plan
+from engine.models import lookup, memory
+from engine.models.hub import DownloadPlan, Hub
+from engine.models.lookup import LocalModel, split
 from engine.models.runtime import device
 from engine.session import Session
 from engine.text.terminal import line, size
@@ -53,28 +53,28 @@ def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: boo
 
 def _default(opened: Session) -> str:
     room = room_for(opened, 0)
-    name = catalog.default(room.total, room.most, lambda weights: memory.needed(weights, 4, device()))
+    name = lookup.default(room.total, room.most, lambda weights: memory.needed(weights, 4, device()))
     if name is None:
         here = f"{size(room.total)} of memory, {device()}"
         raise PkbError(f"no recommended model for this machine ({here}); name one yourself, or use quotes", _NAMED)
     return name
 
 
-def _role(plan: Plan) -> catalog.Role:
+def _role(plan: DownloadPlan) -> lookup.Role:
     """Say what the model is for; PkbError where pkb cannot use it, before its weights are fetched."""
-    role = catalog.role(plan.name, plan.config)
+    role = lookup.role(plan.name, plan.config)
     if role is None:
         raise PkbError(why_not(plan.name, plan.config), _NAMED)
     return role
 
 
-def _show(plan: Plan, missing: int, free: int, room: MemoryBudget) -> None:
+def _show(plan: DownloadPlan, missing: int, free: int, room: MemoryBudget) -> None:
     output.say(f"{plan.name}, commit {plan.commit}")
     output.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
     output.say(f"{'fits' if room.fits else 'does not fit'}: it needs {room}")
 
 
-def _demand(plan: Plan, missing: int, free: int, room: MemoryBudget, *, force: bool) -> None:
+def _demand(plan: DownloadPlan, missing: int, free: int, room: MemoryBudget, *, force: bool) -> None:
     """Raise PkbError where a model fits neither on the disk nor, unless forced, in memory."""
     if not room.fits and not force:
         raise PkbError(f"{plan.name} does not fit: it needs {room}", f"pkb model pull {plan.name} --force")
@@ -83,7 +83,7 @@ def _demand(plan: Plan, missing: int, free: int, room: MemoryBudget, *, force: b
         raise PkbError(message, f"free some disk space, then: pkb model pull {plan.name}")
 
 
-def _fetch(hub: Hub, plan: Plan, again: str, *, quiet: bool) -> Local:
+def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> LocalModel:
     try:
         with bars(quiet=quiet) as tick:
             return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
@@ -92,7 +92,9 @@ def _fetch(hub: Hub, plan: Plan, again: str, *, quiet: bool) -> Local:
         raise
 
 
-def _tell(local: Local, role: catalog.Role, fetched: int, room: MemoryBudget, *, chosen: bool, as_json: bool) -> None:
+def _tell(
+    local: LocalModel, role: lookup.Role, fetched: int, room: MemoryBudget, *, chosen: bool, as_json: bool
+) -> None:
     if as_json:
         output.data({
             "schema": output.SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
@@ -109,8 +111,8 @@ def _tell(local: Local, role: catalog.Role, fetched: int, room: MemoryBudget, *,
         print(f"to answer with it: pkb model use {local.name}")
 
 
-def _embeds(local: Local) -> str:
-    if local.name != catalog.EMBEDDER:
+def _embeds(local: LocalModel) -> str:
+    if local.name != lookup.EMBEDDER:
         return f"to embed with it: pkb config set embed.model {local.name}"
     from engine.models.minilm import find_weights
 

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from cli import output
 from engine.text.terminal import line, one_line, plain
-from engine.types import Answered, Reply, Source
+from engine.types import Answer, AskResult, Source
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def show_answer(answered: Answered, *, streamed: bool, explain: bool) -> None:
+def show_answer(answered: AskResult, *, streamed: bool, explain: bool) -> None:
     """Print an answer, unless it was streamed, with its sources; what was done to find it goes to stderr."""
     reply = answered.reply
     if reply.answer is None or not streamed:
@@ -38,7 +38,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
         output.console().print(Text(plain(whole)))
 
 
-def _answer(reply: Reply) -> Text:
+def _answer(reply: Answer) -> Text:
     if reply.answer is None:
         closest = " Closest passages:" if reply.sources else ""
         return Text(f"No answer found.{closest}", style="yellow")
@@ -86,7 +86,7 @@ def _from_home(path: str) -> str:
     return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
-def _how(answered: Answered) -> str:
+def _how(answered: AskResult) -> str:
     reply = answered.reply
     parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
     if reply.matched_question is not None:
@@ -109,7 +109,7 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _steps(answered: Answered) -> "Table":
+def _steps(answered: AskResult) -> "Table":
     from rich.table import Table  # as slow to import as all else of an exact hit
 
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -117,7 +117,7 @@ _PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ScheduleFile:
     """What stands where, and whether it was written or removed just now; no text where nothing stands there."""
 
     where: str
@@ -166,7 +166,7 @@ def choose(environ: Mapping[str, str], system: str) -> Way:
     raise PkbError("neither systemd user timers nor cron is available here", "pkb idle --budget 50m")
 
 
-def _launchd(deed: Deed, command: Command) -> list[Written]:
+def _launchd(deed: Deed, command: Command) -> list[ScheduleFile]:
     agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
     if deed == "status":
@@ -181,7 +181,7 @@ def _launchd(deed: Deed, command: Command) -> list[Written]:
     return written
 
 
-def _systemd(deed: Deed, command: Command) -> list[Written]:
+def _systemd(deed: Deed, command: Command) -> list[ScheduleFile]:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     units = {f"{UNIT}.service": systemd_service(command), f"{UNIT}.timer": systemd_timer()}
     timer = f"{UNIT}.timer"
@@ -200,21 +200,21 @@ def _systemd(deed: Deed, command: Command) -> list[Written]:
     return written
 
 
-def _cron(deed: Deed, command: Command) -> list[Written]:
+def _cron(deed: Deed, command: Command) -> list[ScheduleFile]:
     listed = _run("crontab", "-l")
     if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
         raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
     table = listed.stdout if not listed.returncode else ""
     if deed == "status":
-        return [Written("crontab", ours(table))]
+        return [ScheduleFile("crontab", ours(table))]
     line = cron(command) if deed == "install" else None
     changed = with_line(table, line)
     if changed != table:
         _must("crontab", "-", given=changed)
-    return [Written("crontab", line, changed != table)]
+    return [ScheduleFile("crontab", line, changed != table)]
 
 
-_WAYS: dict[Way, Callable[[Deed, Command], list[Written]]] = {
+_WAYS: dict[Way, Callable[[Deed, Command], list[ScheduleFile]]] = {
     "launchd": _launchd,
     "systemd": _systemd,
     "cron": _cron,
@@ -231,7 +231,7 @@ def _knows(way: Way) -> bool:
 
 
 @contextmanager
-def _or_undone(written: Sequence[Written]) -> Iterator[None]:
+def _or_undone(written: Sequence[ScheduleFile]) -> Iterator[None]:
     """Remove what was written just now, where whom it was written for does not take it."""
     try:
         yield
@@ -242,34 +242,34 @@ def _or_undone(written: Sequence[Written]) -> Iterator[None]:
         raise
 
 
-def _state(deed: Deed, one: Written) -> str:
+def _state(deed: Deed, one: ScheduleFile) -> str:
     if one.changed:
         return "written" if deed == "install" else "removed"
     return "not installed" if one.text is None else "installed" if deed == "status" else "already installed"
 
 
-def _put(path: Path, text: str) -> Written:
+def _put(path: Path, text: str) -> ScheduleFile:
     if _seen(path).text == text:
-        return Written(str(path), text)
+        return ScheduleFile(str(path), text)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     except OSError as error:
         raise PkbError(f"cannot write {path}: {error.strerror}") from None
-    return Written(str(path), text, changed=True)
+    return ScheduleFile(str(path), text, changed=True)
 
 
-def _seen(path: Path) -> Written:
+def _seen(path: Path) -> ScheduleFile:
     try:
-        return Written(str(path), path.read_text("utf-8"))
+        return ScheduleFile(str(path), path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        return Written(str(path), None)
+        return ScheduleFile(str(path), None)
 
 
-def _removed(path: Path) -> Written:
+def _removed(path: Path) -> ScheduleFile:
     there = path.exists()
     path.unlink(missing_ok=True)
-    return Written(str(path), None, there)
+    return ScheduleFile(str(path), None, there)
 
 
 def _must(*command: str, given: str = "") -> None:

@@ -83,12 +83,12 @@ def _start(opened: Session) -> None:
 
 def _state(opened: Session) -> dict[str, Any]:
     """Ask it what it is; all null where it does not run."""
-    from engine.serve.process import Lost, announced, connect, identity, record_of
+    from engine.serve.process import ConnectionLost, announced, connect, identity, record_of
 
     said: dict[str, Any] = {}
     current = False
     if link := connect(opened.home):
-        with suppress(Lost), closing(link):
+        with suppress(ConnectionLost), closing(link):
             link.send("status", {})
             said = next(link.answers())
             current = link.hello.get("identity") == identity(opened.home, opened.environ)
@@ -144,19 +144,19 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     from importlib.metadata import version
 
     from engine.serve.process import announce, identity, listen, record_of, withdraw
-    from engine.serve.server import About, Resident
+    from engine.serve.server import ProcessInfo, Server
 
     os.chdir("/")
     # A bug ends the process, whoever waits answers for himself, and the message could hold mail.
     threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)
-    about = About(identity(opened.home, opened.environ), version("pkb"), _idle_s(opened))
+    about = ProcessInfo(identity(opened.home, opened.environ), version("pkb"), _idle_s(opened))
     if (found := listen(opened.home.data, opened.environ)) is None:
         raise PkbError("no folder for a socket that only this user can open", "pkb doctor")
     listener, path = found
     record = record_of(opened.home)
     announce(record, path)
     try:
-        sound = Resident(listener, lease, about, opened.environ).run()
+        sound = Server(listener, lease, about, opened.environ).run()
     finally:
         withdraw(record, path)
         lease.free()

@@ -18,7 +18,7 @@ from engine.text.terminal import count, line
 from store.errors import Locked
 
 if TYPE_CHECKING:
-    from engine.ingest.follow import Followed, Pace
+    from engine.ingest.follow import Followed, Intervals
     from engine.ingest.pipeline import Summary
     from engine.watcher import Queue
     from store.errors import NoModel
@@ -29,7 +29,7 @@ _EFFECTS = {"kept": "added", "duplicates": "duplicates", "removed": "removed"}
 _HOW = {"events": "watching", "polling": "polling", "missing": "missing, documents kept:"}
 
 
-class Tidings:
+class WatchPrinter:
     """Prints events; what would only be said again is not."""
 
     def __init__(self, *, as_json: bool) -> None:
@@ -142,11 +142,11 @@ def watch(
 
     Example: pkb watch ~/Mail
     """
-    from engine.ingest.follow import Pace
+    from engine.ingest.follow import Intervals
 
-    usual, example = Pace(), "pkb watch --quiet 5s"
+    usual, example = Intervals(), "pkb watch --quiet 5s"
     looks = usual.poll if poll is None else max(1.0, duration("--poll", poll, example))
-    pace = Pace(duration("--quiet", quiet, example), rescan=duration("--rescan", rescan, example), poll=looks)
+    pace = Intervals(duration("--quiet", quiet, example), rescan=duration("--rescan", rescan, example), poll=looks)
     start(paths or [], None, None, pace=pace, polling=poll is not None, queue=queue, as_json=as_json)
 
 
@@ -155,7 +155,7 @@ def start(
     kind: str | None,
     collection: str | None,
     *,
-    pace: "Pace | None" = None,
+    pace: "Intervals | None" = None,
     polling: bool = False,
     embeds: bool = True,
     queue: "Queue | None" = None,
@@ -164,14 +164,14 @@ def start(
     """Follow roots until a signal comes; `queue` is called once after every batch of changes, when they have rested."""
     import logging
 
-    from cli.app import heed
-    from engine.ingest.follow import Follow, Pace
-    from engine.watcher import Vigil
+    from cli.app import handle_signals
+    from engine.ingest.follow import Follow, Intervals
+    from engine.watcher import Watcher
 
-    pace = pace or Pace()
+    pace = pace or Intervals()
     # The library would tell the terminal of lost events, which the next look makes up for.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
-    heed()
+    handle_signals()
     with session() as opened:
         roots, missing = choose_roots(opened, paths, kind, collection)
         opened.make()
@@ -179,7 +179,7 @@ def start(
         with suppress(Locked):  # else the next time
             operations.ingest(opened, [], missing, prune=False)
     with Follow(pace, polling=polling, aside=aside) as follow:
-        vigil = Vigil(follow, pace, Tidings(as_json=as_json), embeds=embeds, queue=queue)
+        vigil = Watcher(follow, pace, WatchPrinter(as_json=as_json), embeds=embeds, queue=queue)
         for root in (*roots, *missing):
             vigil.add(root)
         while True:

@@ -16,13 +16,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import normalise
-from engine.types import Manner
+from engine.types import AskOptions
 from store.errors import PkbError
 from store.history import latest
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
-    from engine.types import Reply
+    from engine.types import Answer
     from store.database import Ledger
     from store.home import Home
     from store.kv_store import KvStore
@@ -35,7 +35,7 @@ _EXACT_RUNS = 3  # of a question: an exact hit is so fast that one run says litt
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineInfo:
     """The machine that the figures hold for; `memory` in bytes, `device` as MLX names it."""
 
     system: str
@@ -59,9 +59,9 @@ class Spread:
 class Timed:
     """The replies to one question: nothing cached, the KV cache reused (None without one), the answer cached."""
 
-    cold: "Reply"
-    warm: "Reply | None"
-    exact: "tuple[Reply, ...]"
+    cold: "Answer"
+    warm: "Answer | None"
+    exact: "tuple[Answer, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenCounts:
     """Tokens of the prompts, those of them that warm answers reused, and tokens of the answers."""
 
     prompt: Spread | None
@@ -90,7 +90,7 @@ class Figures:
     cold: Tier
     warm: Tier | None
     exact: Tier
-    tokens: Tokens | None
+    tokens: TokenCounts | None
     compared: int
     same: int
 
@@ -135,12 +135,12 @@ def measure(asker: "Asker", asked: Sequence[str], k: int, now: datetime, store: 
     The first is asked once more before, untimed: a process computes its first prompt more slowly.
     """
 
-    def ask(question: str, manner: Manner) -> "Reply":
+    def ask(question: str, manner: AskOptions) -> "Answer":
         answered = asker.ask(question, manner, now)
         answered.keep()  # also unpins the KV cache that it reused
         return answered.reply
 
-    fresh = Manner(k=k, read_bank=False)
+    fresh = AskOptions(k=k, read_bank=False)
     with suppress(PkbError):
         ask(asked[0], replace(fresh, write_bank=False))
     for question in asked:
@@ -152,7 +152,7 @@ def measure(asker: "Asker", asked: Sequence[str], k: int, now: datetime, store: 
         except PkbError:
             continue
         warm = ask(question, replace(fresh, write_bank=False)) if store and cold.tokens else None
-        hits = [ask(question, Manner(k=k)) for _ in range(_EXACT_RUNS)]
+        hits = [ask(question, AskOptions(k=k)) for _ in range(_EXACT_RUNS)]
         yield Timed(cold, warm, tuple(reply for reply in hits if reply.tier == "exact"))
 
 
@@ -180,22 +180,22 @@ def spread(values: Iterable[float | None]) -> Spread | None:
     return Spread(middle, low, high, len(there))
 
 
-def machine() -> Machine:
+def machine() -> MachineInfo:
     """Describe this machine."""
     from engine.models.memory import total
     from engine.models.runtime import device
 
-    return Machine(platform.system(), platform.machine(), os.cpu_count() or 1, total(), device())
+    return MachineInfo(platform.system(), platform.machine(), os.cpu_count() or 1, total(), device())
 
 
-def _tier(replies: "Sequence[Reply]") -> Tier:
+def _tier(replies: "Sequence[Answer]") -> Tier:
     first, total = (spread(reply.ms.get(stage) for reply in replies) for stage in ("first_token", "total"))
     return Tier(first, total)
 
 
-def _tokens(cold: "Sequence[Reply]", warm: "Sequence[Reply]") -> Tokens:
+def _tokens(cold: "Sequence[Answer]", warm: "Sequence[Answer]") -> TokenCounts:
     prompt, generated = (spread((reply.tokens or {}).get(name) for reply in cold) for name in ("prompt", "generated"))
-    return Tokens(prompt, spread((reply.tokens or {}).get("reused") for reply in warm), generated)
+    return TokenCounts(prompt, spread((reply.tokens or {}).get("reused") for reply in warm), generated)
 
 
 def _link(folder: Path, paths: Iterable[Path]) -> None:

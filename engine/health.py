@@ -170,7 +170,7 @@ def _cache(home: Home, settings: KvSettings) -> Check:
 
 def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Look for the language model that the settings name, and whether memory holds it."""
-    from engine.models.catalog import find
+    from engine.models.lookup import find
     from engine.models.memory import need, total
     from engine.models.runtime import device
 
@@ -188,7 +188,7 @@ def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Try whether the language model's keys can be moved, which reading in blocks needs."""
-    from engine.models.catalog import find
+    from engine.models.lookup import find
     from engine.models.rope import why_not
 
     if settings.name in ("", "quote"):
@@ -204,8 +204,8 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
 def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
     """Ask the language model's layers how what it reads is kept."""
-    from engine.models.catalog import find
     from engine.models.load import form
+    from engine.models.lookup import find
 
     if settings.kv.reuse == "off":
         return Check("kept", "note", "the KV cache is off", "pkb config set kv.reuse prefix")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.models import catalog, memory
-from engine.models.catalog import EMBEDDER, Local, Role, architecture, find, installed, role
+from engine.models import lookup, memory
+from engine.models.lookup import EMBEDDER, LocalModel, Role, architecture, find, installed, role
 from engine.models.runtime import device
 from engine.session import Session
 from engine.text.terminal import plain, size
@@ -38,11 +38,11 @@ def room_for(opened: Session, needs: int) -> MemoryBudget:
 
 def needs(name: str, weights: int, config: Mapping[str, Any]) -> int:
     """Give the bytes of memory that a model takes in use, from the bytes of its weights and its config.json."""
-    stored = catalog.SINGLE if name == catalog.EMBEDDER else catalog.bits(config)  # that one is used as it is stored
+    stored = lookup.SINGLE if name == lookup.EMBEDDER else lookup.bits(config)  # that one is used as it is stored
     return memory.needed(weights, stored, device())
 
 
-def room_of(opened: Session, local: Local) -> MemoryBudget:
+def room_of(opened: Session, local: LocalModel) -> MemoryBudget:
     """Put what a model that is here needs beside what pkb may take."""
     weights = sum(path.stat().st_size for path in local.weights)
     return room_for(opened, needs(local.name, weights, local.config))
@@ -61,7 +61,7 @@ def why_not(name: str, config: Mapping[str, Any]) -> str:
     """Say why pkb cannot use a model."""
     if "model_file" in config:
         return f"{name} needs custom code, which pkb does not run"
-    kind = catalog.architecture(config) or "none"
+    kind = lookup.architecture(config) or "none"
     return f"pkb cannot use {name}: mlx-lm does not support architecture {kind}"
 
 
@@ -69,7 +69,7 @@ QUOTE, USUAL = "quote", "minilm"  # what the settings call the writer and the em
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ModelRow:
     """One model; the sizes are bytes, `room` what pkb may take of the memory."""
 
     name: str
@@ -96,7 +96,7 @@ class Row:
 class Inventory:
     """Everything that is here, and what is wrong with the model in use, if something is."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ModelRow, ...]
     problem: NoModel | None
 
 
@@ -107,11 +107,11 @@ def take(opened: Session) -> Inventory:
     found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
     rows = [_row(opened, local, used, embedder) for local in sorted(found, key=lambda local: local.name)]
     room = room_for(opened, 0)
-    quotes = Row(QUOTE, None, None, "writer", None, 0, 0, room.most, room.fits, used is None and problem is None)
+    quotes = ModelRow(QUOTE, None, None, "writer", None, 0, 0, room.most, room.fits, used is None and problem is None)
     return Inventory((quotes, *rows), problem)
 
 
-def _used(opened: Session) -> tuple[Local | None, NoModel | None]:
+def _used(opened: Session) -> tuple[LocalModel | None, NoModel | None]:
     chosen = opened.settings.model
     if chosen.name in ("", QUOTE):
         return None, None
@@ -121,7 +121,7 @@ def _used(opened: Session) -> tuple[Local | None, NoModel | None]:
         return None, error
 
 
-def _embedder(opened: Session) -> Local | None:
+def _embedder(opened: Session) -> LocalModel | None:
     """Give the embedder in use; the usual one may have been installed instead of fetched."""
     from engine.models.minilm import find_weights
 
@@ -132,13 +132,13 @@ def _embedder(opened: Session) -> Local | None:
         folder = find_weights()
     except NoModel:
         return None
-    return Local(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
+    return LocalModel(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
 
 
-def _row(opened: Session, local: Local, used: Local | None, embedder: Local | None) -> Row:
+def _row(opened: Session, local: LocalModel, used: LocalModel | None, embedder: LocalModel | None) -> ModelRow:
     config, room = local.config, room_of(opened, local)
     use = "embedder" if local == embedder else role(local.name, config) or "writer"
-    return Row(
+    return ModelRow(
         local.name, local.revision, str(local.folder), use, architecture(config) or None, local.bytes,
         room.needs, room.most, room.fits, local in (used, embedder),
     )  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.ingest.embed import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.types import Evidence
-    from store.catalog import Root
+    from store.catalog import SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding
     from store.types import Scope
@@ -41,9 +41,9 @@ def embed(opened: Session) -> "Iterator[Embedded]":
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
     """Note which kept questions new chunks are near to: idle answers those first."""
-    from store.answers import Hints
+    from store.answers import RefreshCandidates
 
-    hints = Hints(opened.ledger)
+    hints = RefreshCandidates(opened.ledger)
     for key, row in opened.question_vectors.meeting(vectors):
         hints.add([key], ids[row], opened.now.timestamp())
 
@@ -130,13 +130,13 @@ OnProgress = Callable[[str, int, int | None], None]  # a step's name, how far it
 
 def ingest(
     opened: Session,
-    roots: "Sequence[Root]",
-    missing: "Sequence[Root]",
+    roots: "Sequence[SourceRoot]",
+    missing: "Sequence[SourceRoot]",
     *,
     prune: bool,
     on_progress: OnProgress = lambda *_: None,
     settled: "Settled | None" = None,
-) -> "tuple[Summary, list[Root]]":
+) -> "tuple[Summary, list[SourceRoot]]":
     """Bring every root up to date; returns the missing ones whose documents were kept."""
     run = ingest_run(opened, prune=prune, settled=settled)
     with opened.locks.writer():
@@ -150,17 +150,17 @@ def ingest(
     return run.summary, [root for root in missing if root not in lost]
 
 
-def _was_a_file(opened: Session, root: "Root") -> bool:
+def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
     return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
 
 
 def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
-    from engine.ingest.charsets import Limits
+    from engine.ingest.charsets import ParseLimits
     from engine.ingest.pipeline import Guard, Ingest
 
     chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
-    limits = Limits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
+    limits = ParseLimits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
     guard = Guard(share, chosen.gone_count, prune)
     return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)
 
@@ -174,7 +174,7 @@ def absolute_path(path: Path) -> Path:
 
 def choose_roots(
     opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
-) -> "tuple[list[Root], list[Root]]":
+) -> "tuple[list[SourceRoot], list[SourceRoot]]":
     """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
@@ -189,10 +189,10 @@ def choose_roots(
     return [root_at(str(path), before, kind, collection) for path in outermost], missing
 
 
-def root_at(path: str, before: "dict[str, Root]", kind: str | None, collection: str | None) -> "Root":
+def root_at(path: str, before: "dict[str, SourceRoot]", kind: str | None, collection: str | None) -> "SourceRoot":
     """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
-    from store.catalog import Root
+    from store.catalog import SourceRoot
 
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
-    usual = Root(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
-    return Root(path, collection or usual.collection, kind or usual.kind)
+    usual = SourceRoot(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
+    return SourceRoot(path, collection or usual.collection, kind or usual.kind)

@@ -17,18 +17,18 @@ from store.errors import NoModel, UsageError
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
-    from engine.ask.question import BankBudget
-    from engine.ask.semantic import Rules
-    from engine.llm.prefill import Kept, Reading
+    from engine.ask.prepare import BankBudget
+    from engine.ask.semantic import SemanticRules
+    from engine.llm.prefill import KvBinding, PromptReader
     from engine.llm.prompt import Order
-    from engine.llm.resident import Models
-    from engine.models.catalog import Local
+    from engine.llm.resident import ResidentModel
+    from engine.models.lookup import LocalModel
     from engine.models.mlx import Mlx
     from engine.models.types import Embedder
     from engine.settings import Experiment, KvSettings, Settings
     from engine.text.question import Question
-    from engine.types import Evidence, Manner, Means, Say, Trace, Written
-    from store.catalog import Catalogue
+    from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
+    from store.catalog import Catalog
     from store.database import Ledger
     from store.documents import Knowledge
     from store.hits import Vectors
@@ -109,11 +109,11 @@ class Session:
         return open_ledger(self.home.ledger, create=self._create, durable=self._create)
 
     @cached_property
-    def catalogue(self) -> "Catalogue":
+    def catalogue(self) -> "Catalog":
         """Give what was read from where."""
-        from store.catalog import Catalogue
+        from store.catalog import Catalog
 
-        return Catalogue(self.ledger)
+        return Catalog(self.ledger)
 
     @cached_property
     def tables(self) -> "Tables":
@@ -177,18 +177,18 @@ class Session:
     @cached_property
     def room(self) -> "BankBudget":
         """Give what the bank may hold."""
-        from engine.ask.question import BankBudget
+        from engine.ask.prepare import BankBudget
 
         return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
-    def means(self) -> "Means":
+    def means(self) -> "Backend":
         """Give the means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
-        from engine.types import Means
+        from engine.types import Backend
 
         writer = self.writer
         parts = (writer.write, writer.read, writer.bears, lambda: self.questions, writer.fingerprint)
-        return Means(self._embed, self._gather, *parts)
+        return Backend(self._embed, self._gather, *parts)
 
     def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Give the vector of a question, None where there is nothing to compare it with."""
@@ -198,7 +198,9 @@ class Session:
         with trace.step("embed"):
             return embedder.embed_question(text)
 
-    def _gather(self, question: "Question", vector: "Vectors | None", manner: "Manner", trace: "Trace") -> "Evidence":
+    def _gather(
+        self, question: "Question", vector: "Vectors | None", manner: "AskOptions", trace: "Trace"
+    ) -> "Evidence":
         """Retrieve for a question."""
         with ExitStack() as held:
             with trace.step("open"):
@@ -220,17 +222,19 @@ class Session:
 
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 
-    def rules(self) -> "Rules | None":
+    def rules(self) -> "SemanticRules | None":
         """Say when a question is given another one's answer; None where the settings want no such thing."""
         if not (parts := self.settings.experiment).semantic:
             return None
-        from engine.ask.semantic import Rules
+        from engine.ask.semantic import SemanticRules
 
         tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
-        return Rules(tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check)
+        return SemanticRules(
+            tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check
+        )
 
     @cached_property
-    def writer(self) -> "Writer":
+    def writer(self) -> "AnswerWriter":
         """Give what writes answers: the language model that the settings name, else the quotes."""
         kept = self.keeps_tensors and self.settings.kv.reuse != "off"
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
@@ -244,11 +248,11 @@ class Session:
         return in_document_order
 
     @cached_property
-    def models(self) -> "Models":
+    def models(self) -> "ResidentModel":
         """Give the language model that is in memory, if one is."""
-        from engine.llm.resident import Models
+        from engine.llm.resident import ResidentModel
 
-        return Models(self.home.locks)
+        return ResidentModel(self.home.locks)
 
 
 @contextmanager
@@ -278,11 +282,11 @@ def open_kv(
     settings: "KvSettings",
     threads: int,
     score: str = "value",
-) -> "Kept":
+) -> "KvBinding":
     """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
     from importlib.metadata import version
 
-    from engine.llm.prefill import Kept
+    from engine.llm.prefill import KvBinding
     from engine.models.runtime import arithmetic
     from store.kv_tree import root_of
 
@@ -291,7 +295,7 @@ def open_kv(
     store.collect()
     parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic(home.cache, threads)
-    return Kept(store, root_of(parts), model)
+    return KvBinding(store, root_of(parts), model)
 
 
 def open_store(
@@ -299,14 +303,14 @@ def open_store(
 ) -> "KvStore":
     """Open the store; only who matches prompts needs to name the sub-step."""
     from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
-    from store.kv_budget import Limits, Weights, scores
+    from store.kv_budget import EvictionWeights, KvLimits, scores
     from store.kv_store import KvStore
 
     return KvStore(
         ledger,
         home.tensors,
-        limits=Limits(settings.bytes, settings.daily_bytes),
-        score=scores(Weights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[score],
+        limits=KvLimits(settings.bytes, settings.daily_bytes),
+        score=scores(EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[score],
         sub_step=sub_step,
         now=time.time,
         others=home.beside_tensors,
@@ -314,17 +318,17 @@ def open_store(
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class AnswerWriter:
     """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any.
 
     `read` only reads what a reply would need, and `bears` says whether that bears an answer to a like question.
     """
 
     fingerprint: str
-    write: "Callable[[Question, Evidence, Trace, Say | None], Written]"
+    write: "Callable[[Question, Evidence, Trace, OnText | None], GeneratedAnswer]"
     read: "Callable[[Question, Evidence, Trace], None]"
     bears: "Callable[[Question, Evidence, str, Trace], bool]"
-    load: "Callable[[], Reading] | None" = None
+    load: "Callable[[], PromptReader] | None" = None
 
 
 def choose_writer(
@@ -334,10 +338,10 @@ def choose_writer(
     now: "datetime",
     environ: Mapping[str, str],
     *,
-    models: "Callable[[], Models]",
+    models: "Callable[[], ResidentModel]",
     kept: bool = True,
     order: "Callable[[], Order]",
-) -> Writer:
+) -> AnswerWriter:
     """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
 
     `kept` tells whether what it reads is kept.
@@ -345,7 +349,7 @@ def choose_writer(
     chosen = settings.model
     if chosen.name in ("", "quote"):
         return _quotes(settings.ask.decline_below)
-    from engine.models.catalog import find, fingerprint
+    from engine.models.lookup import find, fingerprint
 
     found = find(chosen.name, chosen.revision or None, environ)
     print_of = fingerprint(found, home.cache / "digests")
@@ -353,37 +357,37 @@ def choose_writer(
     return _model(found.name, print_of, load, now, settings, order)
 
 
-def _quotes(least: float) -> Writer:
+def _quotes(least: float) -> AnswerWriter:
     from engine.ask.keys import by_quotes
 
-    def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "Say | None") -> "Written":
+    def write(question: "Question", evidence: "Evidence", trace: "Trace", _: "OnText | None") -> "GeneratedAnswer":
         with trace.step("import"):
             from engine.ask.extract import write
 
         return write(question, evidence, trace, least)
 
     # A quote needs no reading ahead, and is compared with the answer by itself.
-    return Writer(by_quotes(least), write, lambda *_: None, lambda *_: True)
+    return AnswerWriter(by_quotes(least), write, lambda *_: None, lambda *_: True)
 
 
 def _model(
     name: str,
     fingerprint: str,
-    load: "Callable[[], Reading]",
+    load: "Callable[[], PromptReader]",
     now: "datetime",
     settings: "Settings",
     order: "Callable[[], Order]",
-) -> Writer:
+) -> AnswerWriter:
     from engine.ask.keys import by_model
 
     most = settings.model.max_tokens
 
     def draft(*parts: "Any") -> "list[list[int]]":
-        from engine.ask.extract import likely  # not before the first token is there
+        from engine.ask.extract import draft_answers  # not before the first token is there
 
-        return likely(*parts)
+        return draft_answers(*parts)
 
-    def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "Say | None") -> "Written":
+    def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "OnText | None") -> "GeneratedAnswer":
         with trace.step("import"):
             from engine.llm.generate import generate
 
@@ -392,16 +396,16 @@ def _model(
         )
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
-        from engine.llm.generate import read_ahead
+        from engine.llm.generate import prefill_prompt
 
-        read_ahead(load, question, evidence, trace, now, most, order())
+        prefill_prompt(load, question, evidence, trace, now, most, order())
 
     def bears(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
-        from engine.ask.semantic import bears
+        from engine.ask.semantic import entails
 
-        return bears(load, question, evidence, answer, trace, now, most, order())
+        return entails(load, question, evidence, answer, trace, now, most, order())
 
-    return Writer(by_model(fingerprint, most, *_manner(settings)), write, read, bears, load)
+    return AnswerWriter(by_model(fingerprint, most, *_manner(settings)), write, read, bears, load)
 
 
 def _manner(settings: "Settings") -> list[str]:
@@ -421,15 +425,15 @@ def _bits(settings: "Settings") -> int:
 
 
 def _load_model(
-    found: "Local",
+    found: "LocalModel",
     fingerprint: str,
     home: "Home",
     ledger: "Ledger",
     settings: "Settings",
-    models: "Models",
+    models: "ResidentModel",
     *,
     kept: bool,
-) -> "Reading":
+) -> "PromptReader":
     """Load a language model, where it is not in memory yet, and open what is kept of what it has read."""
     from engine.models.load import load
     from engine.models.runtime import fix_threads
@@ -446,15 +450,15 @@ def _load_model(
 
 def _open(
     model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", threads: int, *, kept: bool
-) -> "Reading":
-    from engine.llm.prefill import Reading
+) -> "PromptReader":
+    from engine.llm.prefill import PromptReader
     from engine.models.rope import movable
 
     model = replace(model, bits=_bits(settings))
     ropes = movable(model) if settings.kv.reuse == "blocks" else None
     if not kept or not model.form.name:
-        return Reading(model, None, ropes)
-    return Reading(
+        return PromptReader(model, None, ropes)
+    return PromptReader(
         model, open_kv(model, fingerprint, home, ledger, settings.kv, threads, settings.experiment.score), ropes
     )
 

@@ -8,7 +8,22 @@ from engine.session import Session
 from engine.types import SCHEMA
 
 if TYPE_CHECKING:
-    from store.kv_index import Tally
+    from store.jobs import JobBenefit
+    from store.kv_index import CountTotal
+
+
+def so_far(paid: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
+    """Give what each kind of work took in all nights, and what it brought, as plain values."""
+    return [
+        {
+            "job": kind,
+            "units": one.units,
+            "seconds": round(one.seconds, 4),
+            "hits": one.hits,
+            "saved_s": round(one.saved_s, 3),
+        }
+        for kind, one in paid.items()
+    ]
 
 
 def gather(opened: Session) -> dict[str, Any]:
@@ -41,9 +56,9 @@ def gather(opened: Session) -> dict[str, Any]:
 
 def _bank(opened: Session) -> dict[str, Any]:
     """Give what is kept of answers, and what is known of those that other questions were given."""
-    from store.answers import Bank, Notices, Owed, Wrong
+    from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 
-    bank, (judged, wrong), rules = Bank(opened.ledger), Owed(opened.ledger).rate(), opened.rules()
+    bank, (judged, wrong), rules = AnswerBank(opened.ledger), Verifications(opened.ledger).rate(), opened.rules()
     return {
         **bank.census(),
         "bytes": bank.size()[1],
@@ -52,7 +67,7 @@ def _bank(opened: Session) -> dict[str, Any]:
         "judged": judged,
         "judged_wrong": wrong,
         "false_hits": round(wrong / judged, 4) if judged else None,
-        "said_wrong": Wrong(opened.ledger).count(),
+        "said_wrong": RejectedAnswers(opened.ledger).count(),
         "untold": Notices(opened.ledger).count(),
     }
 
@@ -90,23 +105,22 @@ def _tensors(opened: Session) -> dict[str, Any]:
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
     """Give what idle work waits, what it took and brought so far, and which predictors rest."""
-    from cli.idle import so_far
-    from engine.idle.predict import WEEKS, resting
-    from store.jobs import Account, Foresights, Jobs
+    from engine.idle.predict import WEEKS, paused_predictors
+    from store.jobs import JobAccount, Jobs, PredictionLog
 
-    now, account = opened.now.timestamp(), Account(opened.ledger)
+    now, account = opened.now.timestamp(), JobAccount(opened.ledger)
     account.gather(now)
-    yields = Foresights(opened.ledger).all()
+    yields = PredictionLog(opened.ledger).all()
     return {
         "waiting": Jobs(opened.ledger).counts(),
         "so_far": so_far(account.by_kind()),
         "predicted": sum(one.predicted for one in yields),
         "asked_later": round(float(sum(one.paid for one in yields)), 3),
-        "resting": resting(yields, now, WEEKS),
+        "resting": paused_predictors(yields, now, WEEKS),
     }
 
 
-def _counts(tallies: "Mapping[str, Tally]") -> dict[str, int]:
+def _counts(tallies: "Mapping[str, CountTotal]") -> dict[str, int]:
     return {reason: tally.count for reason, tally in tallies.items()}
 
 

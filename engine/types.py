@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Answer:
     """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank."""
 
     question: str
@@ -81,7 +81,7 @@ class Reply:
         }
 
 
-def freeze(reply: Reply) -> str:
+def freeze(reply: Answer) -> str:
     """Give what the bank keeps of a reply: what does not depend on when and how it is served."""
     kept = {name: value for name, value in asdict(reply).items() if name not in _OF_THE_SERVING}
     return json.dumps(kept)  # escaped: file names need not be text
@@ -96,12 +96,12 @@ def relocate(frozen: str, sources: Callable[[Sequence[str], int], Sequence[Sourc
     return json.dumps(kept | {"sources": [asdict(source) for source in sources(quotes, lead)]})
 
 
-def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Reply:
+def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Answer:
     """Give a kept reply as the answer to the same question asked now."""
     kept = json.loads(frozen)
     kept["sources"] = tuple(Source(**{**source, "lines": tuple(source["lines"])}) for source in kept["sources"])
     kept["highlight"] = tuple(kept["highlight"]) if kept["highlight"] else None
-    return Reply(question=question, tier="exact", ms=ms, age_s=age_s, stale=stale, **kept)
+    return Answer(question=question, tier="exact", ms=ms, age_s=age_s, stale=stale, **kept)
 
 
 def answer_of(frozen: str) -> str | None:
@@ -198,11 +198,11 @@ class Evidence:
         return tuple(replace(source, quote=quote) for read, quote in ordered for source in read.sources)
 
 
-Say = Callable[[str], None]  # is given more of an answer while it is written
+OnText = Callable[[str], None]  # is given more of an answer while it is written
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class AskOptions:
     """How to ask: within what, from how many sources, and whether the bank may answer and may learn."""
 
     scope: Scope = field(default_factory=Scope)
@@ -217,28 +217,28 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GeneratedAnswer:
     """A reply as its writer gives it; `keep` does what the writer wants to do when nobody waits any more."""
 
-    reply: Reply
+    reply: Answer
     keep: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AskResult:
     """A reply, how it came about, and the share of the knowledge bank that vectors cover (None where none was read).
 
     `keep` is to be called when the reply has been shown: it saves what was read, for the next question.
     """
 
-    reply: Reply
+    reply: Answer
     trace: Trace
     covered: float | None = None
     keep: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Backend:
     """By what means questions are answered.
 
     `embed` gives a question's unit vector (None without an embedder), `gather` retrieves its evidence, `write` makes a
@@ -248,8 +248,8 @@ class Means:
     """
 
     embed: "Callable[[str, Trace], Vectors | None]"
-    gather: "Callable[[Question, Vectors | None, Manner, Trace], Evidence]"
-    write: "Callable[[Question, Evidence, Trace, Say | None], Written]"
+    gather: "Callable[[Question, Vectors | None, AskOptions, Trace], Evidence]"
+    write: "Callable[[Question, Evidence, Trace, OnText | None], GeneratedAnswer]"
     read: "Callable[[Question, Evidence, Trace], None]"
     bears: "Callable[[Question, Evidence, str, Trace], bool]"
     questions: "Callable[[], QuestionVectors | None]"

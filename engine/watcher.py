@@ -15,9 +15,9 @@ from engine.session import Session, session
 from store.errors import Locked, NoModel
 
 if TYPE_CHECKING:
-    from engine.ingest.follow import Due, Follow, Followed, Pace
+    from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
     from engine.ingest.pipeline import Summary
-    from store.catalog import Root
+    from store.catalog import SourceRoot
     from store.types import FileState
 
 
@@ -49,13 +49,13 @@ class WatchListener(Protocol):
         """Return a context in which progress is shown."""
 
 
-class Vigil:
+class Watcher:
     """Roots that are followed, and what is still to be done about them."""
 
     def __init__(
         self,
         follow: "Follow",
-        pace: "Pace",
+        pace: "Intervals",
         listener: WatchListener,
         *,
         embeds: bool = True,
@@ -63,11 +63,11 @@ class Vigil:
     ) -> None:
         self._follow, self._pace, self._listener = follow, pace, listener
         self._embeds, self._queue = embeds, queue
-        self._roots: dict[str, Root] = {}
-        self._unread: dict[str, Root] = {}  # whose collection and kind are not in the catalogue yet
+        self._roots: dict[str, SourceRoot] = {}
+        self._unread: dict[str, SourceRoot] = {}  # whose collection and kind are not in the catalogue yet
         self._unembedded, self._since = False, None if queue is None else time.monotonic()
 
-    def add(self, root: "Root") -> None:
+    def add(self, root: "SourceRoot") -> None:
         """Follow a root."""
         self._roots[root.path] = self._unread[root.path] = root
         self._listener.followed(self._follow.add(root.path))
@@ -86,7 +86,7 @@ class Vigil:
         else:
             self._follow.wait()
 
-    def _read(self, due: "Due") -> None:
+    def _read(self, due: "DueFolder") -> None:
         """Bring what is due up to date; where another process is writing, later."""
         began = time.monotonic()
         try:
@@ -108,7 +108,7 @@ class Vigil:
         if self._queue and (summary.kept or summary.removed):
             self._since = time.monotonic()
 
-    def _bring(self, opened: Session, due: "Due") -> "tuple[Summary, str]":
+    def _bring(self, opened: Session, due: "DueFolder") -> "tuple[Summary, str]":
         """Read a folder, or the whole root where so many have gone from the folder that only that can tell."""
         if not Path(due.root).exists():
             return operations.ingest(opened, [], [self._roots[due.root]], prune=False)[0], due.root

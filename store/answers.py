@@ -22,7 +22,7 @@ _OVER = ", ".join(f"{name} = excluded.{name}" for name in ("question", *_REPLACE
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedAnswer:
     """An entry: `reply` is the JSON of the answer as it was given, `evidence` the ids of its chunks, in order.
 
     `reply` is empty unless the state is answered. How often it was used is no part of what it is: it is not compared.
@@ -49,13 +49,13 @@ class Kept:
         assert bool(self.reply) == (self.state == "answered"), f"{self.state} with {len(self.reply)} characters"
 
 
-class Bank:
+class AnswerBank:
     """Entries by key; each method is one short transaction of its own."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def find(self, key: bytes) -> Kept | None:
+    def find(self, key: bytes) -> CachedAnswer | None:
         """Give the entry under a key, whatever its state."""
         row = self._rows.execute(f"SELECT {KEPT_COLUMNS} FROM answers WHERE key = ?", (key,)).fetchone()
         return kept_of(row) if row else None
@@ -63,7 +63,7 @@ class Bank:
     def keep(
         self,
         key: bytes,
-        kept: Kept,
+        kept: CachedAnswer,
         budget: int,
         vector: bytes | None = None,
         floor: float | None = None,
@@ -132,7 +132,7 @@ class Bank:
         for other in going:
             self.drop(other)
 
-    def _write(self, key: bytes, kept: Kept, size: int) -> None:
+    def _write(self, key: bytes, kept: CachedAnswer, size: int) -> None:
         """Write the row, over a former one without removing it: what hangs on that stays."""
         new = (kept.question, kept.scope, kept.writer, kept.day, kept.reply, json.dumps(kept.evidence))
         made = (kept.generation, kept.tier, kept.created, kept.made_ms, kept.state, kept.origin, kept.source)
@@ -149,18 +149,18 @@ class Bank:
             self._rows.execute(sql, (key, embedder, vector))
 
 
-def kept_of(row: Sequence[Any]) -> Kept:
+def kept_of(row: Sequence[Any]) -> CachedAnswer:
     """Make an entry of a row of KEPT_COLUMNS."""
     question, scope, writer, day, reply, evidence, *rest = row
-    return Kept(question, scope, writer, day, reply, tuple(json.loads(evidence)), *rest)
+    return CachedAnswer(question, scope, writer, day, reply, tuple(json.loads(evidence)), *rest)
 
 
-def _size(key: bytes, kept: Kept) -> int:
+def _size(key: bytes, kept: CachedAnswer) -> int:
     texts = (kept.question, kept.scope, kept.writer, kept.reply, kept.source, json.dumps(kept.evidence))
     return len(key) + sum(len(text.encode()) for text in texts)
 
 
-class Hints:
+class RefreshCandidates:
     """At most one hint a question: the chunk that was met last."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -233,7 +233,7 @@ JUDGED = 20_000  # the latest judgements are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Debt:
+class PendingVerification:
     """A question (`key`) that was served the answer of another (`matched`), and is owed its own."""
 
     key: bytes
@@ -243,26 +243,26 @@ class Debt:
     at: float  # seconds since the epoch
 
 
-class Owed:
+class Verifications:
     """The debts of one bank."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def add(self, debt: Debt) -> bool:
+    def add(self, debt: PendingVerification) -> bool:
         """Note a debt in place of a former one of the question; False where one of the two entries has gone."""
         sql = """INSERT OR REPLACE INTO owed SELECT ?1, ?2, ?3, ?4, ?5
                  WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2"""
         return self._rows.execute(sql, astuple(debt)).rowcount > 0
 
-    def find(self, key: bytes) -> Debt | None:
+    def find(self, key: bytes) -> PendingVerification | None:
         """Give what a question is owed."""
         row = self._rows.execute("SELECT * FROM owed WHERE key = ?", (key,)).fetchone()
-        return Debt(*row) if row else None
+        return PendingVerification(*row) if row else None
 
-    def all(self) -> list[Debt]:
+    def all(self) -> list[PendingVerification]:
         """Give the debts, the oldest first."""
-        return [Debt(*row) for row in self._rows.execute("SELECT * FROM owed ORDER BY at, key")]
+        return [PendingVerification(*row) for row in self._rows.execute("SELECT * FROM owed ORDER BY at, key")]
 
     def count(self) -> int:
         """Count the debts."""
@@ -295,7 +295,7 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True)
-class Mine:
+class WriterKey:
     """Entries that can be made now: by writers whose names begin so; of those whose meaning moves, on this day."""
 
     writer: str
@@ -308,12 +308,12 @@ class Mine:
         return sql, (len(self.writer), self.writer, self.day, self.day)
 
 
-def older(ledger: Ledger, mine: Mine, generation: int, limit: int) -> list[bytes]:
+def older(ledger: Ledger, mine: WriterKey, generation: int, limit: int) -> list[bytes]:
     """Give the keys of what was made in an older generation, the most used first."""
     return _keys(ledger, mine, "generation < ? AND state != 'owed'", (generation,), "used", limit)
 
 
-def undecoded(ledger: Ledger, mine: Mine, limit: int) -> list[bytes]:
+def undecoded(ledger: Ledger, mine: WriterKey, limit: int) -> list[bytes]:
     """Give the keys of what was read ahead and not answered, the latest first."""
     return _keys(ledger, mine, "state = 'undecoded'", (), "created", limit)
 
@@ -331,18 +331,18 @@ def typical_s(ledger: Ledger, writer: str) -> float | None:
     return None if found is None else float(found)
 
 
-def wanted(ledger: Ledger, mine: Mine, limit: int) -> list[bytes]:
+def wanted(ledger: Ledger, mine: WriterKey, limit: int) -> list[bytes]:
     """Give the keys of what was made, the most used first."""
     return _keys(ledger, mine, "state != 'owed'", (), "used", limit)
 
 
-def _keys(ledger: Ledger, mine: Mine, also: str, values: tuple[object, ...], then: str, limit: int) -> list[bytes]:
+def _keys(ledger: Ledger, mine: WriterKey, also: str, values: tuple[object, ...], then: str, limit: int) -> list[bytes]:
     condition, about = mine.condition
     sql = f"SELECT key FROM answers WHERE {condition} AND {also} ORDER BY uses DESC, {then} DESC LIMIT ?"
     return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]
 
 
-class Wrong:
+class RejectedAnswers:
     """The last wrong answer of each question."""
 
     def __init__(self, ledger: Ledger) -> None:

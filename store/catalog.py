@@ -12,7 +12,7 @@ _COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE d
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Relocations:
     """A document, the collections that the tables give it, and those it has by its places (none: it stands nowhere)."""
 
     document: str
@@ -27,10 +27,10 @@ def mark(ledger: Ledger, documents: Iterable[str]) -> None:
     ledger.rows.executemany(sql, [(document,) for document in documents])
 
 
-def marked(ledger: Ledger) -> list[Moved]:
+def marked(ledger: Ledger) -> list[Relocations]:
     """Give the marked documents."""
     rows = ledger.rows.execute("SELECT document, collections FROM moved ORDER BY document").fetchall()
-    return [Moved(document, _tuple(told), _now(ledger, document)) for document, told in rows]
+    return [Relocations(document, _tuple(told), _now(ledger, document)) for document, told in rows]
 
 
 def doubt(ledger: Ledger, documents: Iterable[str]) -> None:
@@ -52,7 +52,7 @@ def _tuple(names: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class SourceRoot:
     """A folder or file that was named to `pkb ingest`, the collection it feeds, and the kind it was said to be."""
 
     path: str
@@ -81,18 +81,18 @@ def _below(root: str) -> tuple[bytes, bytes, bytes]:
     return key, folder + b"/", folder + b"0"  # "0" follows "/"
 
 
-class Catalogue:
+class Catalog:
     """The ledger's rows about files; every method that changes rows is called inside a transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def roots(self) -> list[Root]:
+    def roots(self) -> list[SourceRoot]:
         """Give every root, in order of its path."""
         rows = self._rows.execute("SELECT path, collection, kind FROM roots ORDER BY path")
-        return [Root(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
+        return [SourceRoot(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
 
-    def put_root(self, root: Root) -> None:
+    def put_root(self, root: SourceRoot) -> None:
         """Keep a root, or its new collection and kind; all that stands in it, and in no root further in, follows."""
         key, below = path_key(root.path), _below(root.path)
         row = self._rows.execute("SELECT collection, kind FROM roots WHERE path = ?", (key,)).fetchone()
@@ -214,7 +214,7 @@ class Catalogue:
             name: self._one(f"SELECT count(*) FROM {name}") for name in ("files", "documents", "places", "problems")
         }
 
-    def _move(self, root: Root, inner: Sequence[Root]) -> None:
+    def _move(self, root: SourceRoot, inner: Sequence[SourceRoot]) -> None:
         """Put all that stands in a root, and in none of those further in, into its collection."""
         sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)
         values = (root.collection, *(value for one in (root, *inner) for value in _below(one.path)))
@@ -249,7 +249,7 @@ def _row(place: Place) -> _Row:
     return (key, place.item, place.document, place.message_id, place.lines_before, place.collection)
 
 
-def _inside(inner: Root, outer: Root) -> bool:
+def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
     """Tell whether a root is another one or lies in it."""
     key, start, _ = _below(outer.path)
     path = path_key(inner.path)

@@ -14,10 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from store import catalog
-from store.catalog import Catalogue
+from store.catalog import Catalog
 from store.database import UNTIDY, Ledger
 from store.tables import among, holding
-from store.types import Document, Entry, chunk_rows, document_row
+from store.types import Document, IndexedDocument, chunk_rows, document_row
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -27,14 +27,14 @@ _BATCH = 500  # variables in one statement, under SQLite's limit
 
 
 @dataclass(slots=True)
-class Tally:
+class FrequencyDelta:
     """A change to the frequencies; grows as chunks are counted in."""
 
     chunks: int = 0
     words: int = 0
     frequencies: Counter[str] = field(default_factory=Counter)
 
-    def count(self, tokens: Iterable[str]) -> "Tally":
+    def count(self, tokens: Iterable[str]) -> "FrequencyDelta":
         """Count chunks in, each given as its words joined by spaces."""
         for words in tokens:
             split = words.split(" ") if words else []
@@ -43,7 +43,7 @@ class Tally:
         return self
 
 
-def apply(ledger: Ledger, tally: Tally, sign: int) -> None:
+def apply(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
     """Add (sign 1) or take away (sign -1) a tally, inside the caller's transaction."""
     sql = "INSERT INTO frequencies VALUES (?1, ?2) ON CONFLICT (word) DO UPDATE SET chunks = chunks + ?2"
     ledger.rows.executemany(sql, [(word, sign * count) for word, count in sorted(tally.frequencies.items())])
@@ -71,7 +71,7 @@ class Change:
 
     adds: tuple[str, ...]
     removes: tuple[str, ...]
-    tally: Tally
+    tally: FrequencyDelta
 
 
 def begin(ledger: Ledger, change: Change, now: float) -> int:
@@ -95,7 +95,7 @@ def unfinished(ledger: Ledger) -> dict[int, Change]:
     found = {}
     for number, payload in ledger.rows.execute("SELECT id, payload FROM journal ORDER BY id"):
         adds, removes, chunks, words, frequencies = json.loads(payload)
-        tally = Tally(chunks, words)
+        tally = FrequencyDelta(chunks, words)
         tally.frequencies.update(frequencies)
         found[int(number)] = Change(tuple(adds), tuple(removes), tally)
     return found
@@ -180,7 +180,9 @@ class Knowledge:
         sql = "SELECT id FROM documents WHERE id = ?"
         return {d for d in documents if self._ledger.rows.execute(sql, (d,)).fetchone()}
 
-    def commit(self, entries: Sequence[Entry], record: Callable[[], None], removes: Sequence[str] = ()) -> None:
+    def commit(
+        self, entries: Sequence[IndexedDocument], record: Callable[[], None], removes: Sequence[str] = ()
+    ) -> None:
         """Keep documents with their chunks, in place of those with the same id, and remove others, all or nothing."""
         if not entries and not removes:
             with self._ledger.transaction():
@@ -198,7 +200,7 @@ class Knowledge:
             self._forget_rows(change, gone=set(leaving) - set(adds))
             for entry in entries:
                 self._keep_rows(entry)
-            apply(self._ledger, Tally().count(t for entry in entries for t in entry.tokens), 1)
+            apply(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
             self._ledger.add(UNTIDY, len(adds) + len(leaving))
             record()
             end(self._ledger, number)
@@ -210,7 +212,7 @@ class Knowledge:
             touched = [*change.adds, *change.removes]
             self._delete(touched)
             with self._ledger.transaction():
-                Catalogue(self._ledger).read_again(touched)
+                Catalog(self._ledger).read_again(touched)
                 self._forget_rows(change, gone=set(touched))
                 self._ledger.add(UNTIDY, len(touched))
                 end(self._ledger, number)
@@ -268,9 +270,9 @@ class Knowledge:
     def _tables(self) -> "Tables":
         return self._open_tables()  # only for a change: looking for one must not wait for LanceDB
 
-    def _tally(self, documents: Sequence[str]) -> Tally:
+    def _tally(self, documents: Sequence[str]) -> FrequencyDelta:
         rows = self._tables.select("chunks", among("document", documents), ["words"]) if documents else []
-        return Tally().count(row["words"] for row in rows)
+        return FrequencyDelta().count(row["words"] for row in rows)
 
     def _delete(self, documents: Sequence[str]) -> None:
         if documents:
@@ -279,7 +281,7 @@ class Knowledge:
                 self._tables.delete(name, among("document", documents))
             self._tables.delete("abstracts", holding("documents", documents))
 
-    def _keep_rows(self, entry: Entry) -> None:
+    def _keep_rows(self, entry: IndexedDocument) -> None:
         document, date = entry.document, entry.date
         row = (document.id, date, thread_of(self._ledger, document), len(entry.chunks))
         self._ledger.rows.execute("INSERT INTO documents (id, date, thread, chunks) VALUES (?, ?, ?, ?)", row)
@@ -296,5 +298,5 @@ class Knowledge:
         catalog.settle(self._ledger, change.removes)
         bereft = leave(self._ledger, gone)
         self._ledger.rows.executemany("UPDATE documents SET again = 1 WHERE id = ?", [(d,) for d in bereft])
-        Catalogue(self._ledger).read_again(bereft)
+        Catalog(self._ledger).read_again(bereft)
         apply(self._ledger, change.tally, -1)

@@ -101,7 +101,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastQuestion:
     """A question as it was asked, how often, and when last; `scope` (JSON) and `writer` where its answer is kept."""
 
     question: str
@@ -118,16 +118,16 @@ def latest(ledger: Ledger, limit: int) -> list[str]:
     return [question for (question,) in ledger.rows.execute(sql, (limit,))]
 
 
-def past(ledger: Ledger, writer: str, limit: int) -> list[Past]:
+def past(ledger: Ledger, writer: str, limit: int) -> list[PastQuestion]:
     """Give up to `limit` questions, the latest first, with those scopes that writers of this beginning answered in."""
     sql = """SELECT asked.question, count(*), max(at), scope, writer FROM asked
              LEFT JOIN answers ON answers.question = asked.question AND substr(writer, 1, ?) = ?
              WHERE asked.key IS NOT NULL
              GROUP BY asked.question, answers.key ORDER BY max(at) DESC, max(asked.id) DESC LIMIT ?"""
-    return [Past(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]
+    return [PastQuestion(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]
 
 
-class Retrieved:
+class RetrievalLog:
     """The chunk ids that questions retrieved."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store import catalog, documents
-from store.catalog import Catalogue
+from store.catalog import Catalog
 from store.database import Ledger
-from store.documents import Knowledge, Tally
+from store.documents import FrequencyDelta, Knowledge
 from store.errors import PkbError
 from store.home import Home
-from store.kv_folder import Shelf
+from store.kv_folder import KvFolder
 from store.summaries import Abstracts
 from store.tables import Tables
 
@@ -68,7 +68,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
     unread = {place for finding in (_places(ledger),) for place in finding.documents}
     with ledger.transaction():
-        Catalogue(ledger).read_again(torn | unread)
+        Catalog(ledger).read_again(torn | unread)
     if torn:
         knowledge.commit((), lambda: None, removes=sorted(torn))
     abstracts = Abstracts(ledger, tables)
@@ -147,7 +147,7 @@ def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
     """Find kept KV nodes whose file is not whole (looked at, or read if it changed or `read_data`), and stray files."""
-    shelf = Shelf(ledger, home.tensors)
+    shelf = KvFolder(ledger, home.tensors)
     bad = [entry.node.key for entry in shelf.index.entries() if shelf.wrong_with(entry.node, read_data=read_data)]
     still = sum((entry := shelf.index.find(key)) is not None and entry.state == "whole" for key in bad)
     with ledger.transaction():
@@ -156,7 +156,7 @@ def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
 
 
 def _mend_kv(home: Home, ledger: Ledger) -> None:
-    shelf = Shelf(ledger, home.tensors)
+    shelf = KvFolder(ledger, home.tensors)
     for entry in shelf.index.entries():
         shelf.check(entry.node, read_data=True)
     shelf.collect()
@@ -165,7 +165,7 @@ def _mend_kv(home: Home, ledger: Ledger) -> None:
 
 def _words(ledger: Ledger, tables: Tables) -> Finding:
     counted = dict(ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
-    tally = Tally().count(row["words"] for row in tables.select("chunks", "true", ["words"]))
+    tally = FrequencyDelta().count(row["words"] for row in tables.select("chunks", "true", ["words"]))
     same = counted == tally.frequencies and ledger.count("words") == tally.words
     return Finding("words", "" if same else "word frequencies do not match the chunks")
 
@@ -176,7 +176,7 @@ def _collections(ledger: Ledger, tables: Tables) -> Finding:
     wrong = set()
     for name, column in (("documents", "id"), ("chunks", "document"), (ledger.get("vectors") or "vectors", "document")):
         for row in tables.select(name, "true", [column, "collections"]):
-            if row[column] not in told and row["collections"] != Catalogue(ledger).collections(row[column]):
+            if row[column] not in told and row["collections"] != Catalog(ledger).collections(row[column]):
                 wrong.add(row[column])
     return Finding("collections", f"{len(wrong)} documents are in the wrong collection" if wrong else "")
 
@@ -191,7 +191,7 @@ def _recount(ledger: Ledger, tables: Tables) -> None:
         ledger.rows.execute("DELETE FROM frequencies")
         ledger.set("chunks", "0")
         ledger.set("words", "0")
-        documents.apply(ledger, Tally().count(row["words"] for row in rows), 1)
+        documents.apply(ledger, FrequencyDelta().count(row["words"] for row in rows), 1)
         ledger.rows.execute("DELETE FROM pending")
         ledger.rows.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
         ledger.raise_generation()
@@ -208,7 +208,7 @@ def check_slice(home: Home, ledger: Ledger, count: int) -> int:
     at = bytes.fromhex(ledger.get(_AT) or "")
     sql = "SELECT key FROM kv_nodes WHERE state = 'whole' AND key > ? ORDER BY key LIMIT ?"
     keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
-    shelf, removed = Shelf(ledger, home.tensors), 0
+    shelf, removed = KvFolder(ledger, home.tensors), 0
     for key in keys:
         if (entry := shelf.index.find(key)) is not None:
             removed += not shelf.check(entry.node, read_data=True)

@@ -17,7 +17,7 @@ _USED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class PredictorCounts:
     """What one source predicted and what of that paid, maybe in parts; times in seconds since the epoch."""
 
     source: str
@@ -28,7 +28,7 @@ class Foreseen:
     last_paid: float | None
 
 
-class Foresights:
+class PredictionLog:
     """The counts of one home."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -52,10 +52,10 @@ class Foresights:
             sql = f"UPDATE idle_made SET pays = 0 FROM {table} WHERE {table}.key = idle_made.key AND ({used})"
             self._rows.execute(sql)
 
-    def all(self) -> list[Foreseen]:
+    def all(self) -> list[PredictorCounts]:
         """Give the counts by source."""
         sql = "SELECT source, predicted, paid, first, last, last_paid FROM foreseen ORDER BY source"
-        return [Foreseen(*row) for row in self._rows.execute(sql)]
+        return [PredictorCounts(*row) for row in self._rows.execute(sql)]
 
 
 MOST_ATTEMPTS = 5  # then a job is given up, for it may be what kills the process
@@ -179,7 +179,7 @@ def _digest(ledger: Ledger, about: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class JobCost:
     """What some work took: tokens read into a model and written by it, and bytes of tensors that were kept."""
 
     units: int = 0
@@ -189,8 +189,8 @@ class Spent:
     flops: float = 0.0
     bytes: int = 0
 
-    def __add__(self, more: "Spent") -> "Spent":
-        return Spent(
+    def __add__(self, more: "JobCost") -> "JobCost":
+        return JobCost(
             self.units + more.units,
             self.seconds + more.seconds,
             self.read + more.read,
@@ -199,9 +199,9 @@ class Spent:
             self.bytes + more.bytes,
         )
 
-    def less(self, before: "Spent") -> "Spent":
+    def less(self, before: "JobCost") -> "JobCost":
         """Give what came on top of an earlier count."""
-        return Spent(
+        return JobCost(
             self.units - before.units,
             self.seconds - before.seconds,
             self.read - before.read,
@@ -218,7 +218,7 @@ _AGAIN = """ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class JobBenefit:
     """What a kind of work took so far, how often what it made was used since, and the seconds that saved.
 
     The seconds are those that making it had taken, each time: what loading it took is not subtracted.
@@ -231,13 +231,13 @@ class Paid:
     saved_s: float
 
 
-class Account:
+class JobAccount:
     """What the nights of one home took and brought."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def add(self, kind: str, spent: Spent) -> None:
+    def add(self, kind: str, spent: JobCost) -> None:
         """Count work of a kind."""
         sql = """INSERT INTO idle_runs VALUES (?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET
                  units = units + excluded.units, seconds = seconds + excluded.seconds, flops = flops + excluded.flops"""
@@ -268,17 +268,17 @@ class Account:
     def gather(self, now: float) -> None:
         """Count what was used since the last time; what has gone meanwhile is counted no more."""
         with self._ledger.transaction():
-            Foresights(self._ledger).gather(now)
+            PredictionLog(self._ledger).gather(now)
             for table, seconds in (("answers", "made_ms / 1000"), ("kv_nodes", "seconds")):
                 self._gather(table, seconds)
             sql = """DELETE FROM idle_made WHERE key NOT IN (SELECT key FROM answers)
                      AND key NOT IN (SELECT key FROM kv_nodes)"""
             self._rows.execute(sql)
 
-    def by_kind(self) -> dict[str, Paid]:
+    def by_kind(self) -> dict[str, JobBenefit]:
         """Give what each kind of work took and brought."""
         sql = "SELECT kind, units, seconds, flops, hits, saved_s FROM idle_runs ORDER BY rowid"
-        return {kind: Paid(*row) for kind, *row in self._rows.execute(sql)}
+        return {kind: JobBenefit(*row) for kind, *row in self._rows.execute(sql)}
 
     def _gather(self, table: str, seconds: str) -> None:
         sql = f"""SELECT idle_made.kind, sum({table}.uses - idle_made.uses),

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 
 from store.kv_files import PARTIAL
-from store.kv_folder import Shelf, is_alive
-from store.kv_tree import Key, Node, Root
+from store.kv_folder import KvFolder, is_alive
+from store.kv_tree import Key, Node, TreeRoot
 
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class EvictionWeights:
     """What the scores weigh with: shares of recency and frequency, and the seconds in which recency halves."""
 
     recency: float
@@ -33,7 +33,7 @@ def lfu(node: Node, now: float) -> float:
     return float(node.uses)
 
 
-def recency(weights: Weights, node: Node, now: float) -> float:
+def recency(weights: EvictionWeights, node: Node, now: float) -> float:
     """Score by how lately and how often a node was used, each between 0 and 1 (the prefix-caching article).
 
     Recency is a decay: as the article prints it, it grows with age.
@@ -41,7 +41,7 @@ def recency(weights: Weights, node: Node, now: float) -> float:
     return weights.recency * _decay(weights, node, now) + weights.frequency * node.uses / (1 + node.uses)
 
 
-def value(weights: Weights, node: Node, now: float) -> float:
+def value(weights: EvictionWeights, node: Node, now: float) -> float:
     """Score by the seconds that a node is expected to save, for each of its bytes.
 
     The deeper, the less likely it is that all before it is the same again: our own, from replays of questions.
@@ -49,7 +49,7 @@ def value(weights: Weights, node: Node, now: float) -> float:
     return node.seconds * (1 + node.uses) * _decay(weights, node, now) / (node.bytes * node.depth)
 
 
-def scores(weights: Weights) -> dict[str, Score]:
+def scores(weights: EvictionWeights) -> dict[str, Score]:
     """Give the scores by name."""
     return {"value": partial(value, weights), "lfu": lfu, "recency": partial(recency, weights)}
 
@@ -76,7 +76,7 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
     return score(node, now), node.last_used, node.key
 
 
-def _decay(weights: Weights, node: Node, now: float) -> float:
+def _decay(weights: EvictionWeights, node: Node, now: float) -> float:
     return float(2.0 ** (-max(now - node.last_used, 0.0) / weights.half_life_s))
 
 
@@ -85,7 +85,7 @@ _ROUNDS = 20  # a reservation tries, when others take the room that it has made
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class KvLimits:
     """What may be kept, and written on one day (UTC): both in bytes."""
 
     budget: int
@@ -96,13 +96,13 @@ class KvBudget:
     """What there is room for."""
 
     def __init__(
-        self, shelf: Shelf, limits: Limits, score: Score, now: Callable[[], float], others: Callable[[], int]
+        self, shelf: KvFolder, limits: KvLimits, score: Score, now: Callable[[], float], others: Callable[[], int]
     ) -> None:
         self._shelf, self._limits, self._score, self._now, self._others = shelf, limits, score, now, others
         self._index, self._counts = shelf.index, shelf.counts
         self.budget = limits.budget
 
-    def reserve(self, node: Node, root: Root, sub_step: int, evict: bool = True) -> str:
+    def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Take the bytes of a node before its file is written, evicting others; gives why not, if that cannot be."""
         self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for _ in range(_ROUNDS):
@@ -154,7 +154,7 @@ class KvBudget:
                 return budget + excess
             self._shelf.discard(one.key for one in chosen)
 
-    def _refusal(self, node: Node, root: Root) -> str:
+    def _refusal(self, node: Node, root: TreeRoot) -> str:
         """Say why a node may not be written even if there is room."""
         parent = self._index.find(node.parent)
         if node.parent != root.key and (parent is None or parent.state != "whole"):
@@ -163,7 +163,7 @@ class KvBudget:
             return "coming"  # another process is writing it
         return "day" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""
 
-    def _take(self, node: Node, root: Root, sub_step: int) -> None:
+    def _take(self, node: Node, root: TreeRoot, sub_step: int) -> None:
         self._shelf.writing = node.key
         self._index.reserve(node, root, sub_step, self._shelf.owner.name)
         self._counts.write(node.bytes, self._now())

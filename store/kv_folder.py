@@ -20,7 +20,7 @@ from store.kv_tree import Key, Node
 _SUFFIX = ".owner"
 
 
-class Owner:
+class ProcessOwner:
     """One holder of things half done."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,12 +82,12 @@ def _path(folder: Path, name: str) -> Path:
 _OBSOLETE = "quarantine"  # the folder in which earlier versions kept damaged files
 
 
-class Shelf:
+class KvFolder:
     """The nodes of one folder."""
 
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self.ledger, self.folder = ledger, folder
-        self.index, self.counts, self.owner = KvIndex(ledger), KvCounts(ledger), Owner(folder)
+        self.index, self.counts, self.owner = KvIndex(ledger), KvCounts(ledger), ProcessOwner(folder)
         self.writing: Key | None = None  # what its owner has reserved and not yet settled
 
     def path_of(self, key: Key) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from store.database import Ledger
 from store.kv_files import Identity
-from store.kv_tree import Key, Node, Root, child_key, first_key, pack, shared, unpack
+from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
 
 GHOSTS = 20_000  # kept at most, about 3 MB of ledger
 _DAY_S = 86_400
@@ -20,7 +20,7 @@ _DAYS = 60  # that bytes written are remembered for
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CountTotal:
     """How often, and how much in all."""
 
     count: int = 0
@@ -42,15 +42,15 @@ class KvCounts:
                  seconds = seconds + excluded.seconds"""
         self._rows.execute(sql, (kind, name, tokens, size, seconds))
 
-    def of(self, kind: str) -> dict[str, Tally]:
+    def of(self, kind: str) -> dict[str, CountTotal]:
         """Give the counters of a kind, by name."""
         sql = "SELECT name, count, tokens, bytes, seconds FROM kv_counts WHERE kind = ?"
-        return {name: Tally(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
+        return {name: CountTotal(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
 
-    def total(self, kind: str) -> Tally:
+    def total(self, kind: str) -> CountTotal:
         """Return the counters of a kind, added up."""
         sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("count", "tokens", "bytes", "seconds"))
-        return Tally(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
+        return CountTotal(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
 
     def written(self, now: float) -> int:
         """Give the bytes written since midnight, UTC."""
@@ -117,7 +117,7 @@ _BELOW = """WITH RECURSIVE below (key) AS (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NodeRow:
     """A node with how far its file is: whose it is while unfinished, and its identity when it was last read whole."""
 
     node: Node
@@ -132,12 +132,12 @@ class KvIndex:
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
 
-    def find(self, key: Key) -> Entry | None:
+    def find(self, key: Key) -> NodeRow | None:
         """Give what is known of a node, whatever its state."""
         row = self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes WHERE key = ?", (key,)).fetchone()
         return _entry(row) if row else None
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[NodeRow]:
         """Give all nodes, whatever their state."""
         return [_entry(row) for row in self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes")]
 
@@ -155,7 +155,7 @@ class KvIndex:
         """Give those of the nodes that there are, and all of their descendants."""
         return {row[0] for key in keys for row in self._rows.execute(_BELOW, (key,))}
 
-    def reserve(self, node: Node, root: Root, sub_step: int, owner: str) -> None:
+    def reserve(self, node: Node, root: TreeRoot, sub_step: int, owner: str) -> None:
         """Add a node whose file is about to be written."""
         first = first_key(node.ids, sub_step)
         row = (node.key, root.key, node.parent, node.path, node.depth, pack(node.ids), first, node.bytes, node.seconds)
@@ -218,9 +218,9 @@ def _node(row: Sequence[Any]) -> Node:
     return Node(key, parent, path, depth, unpack(ids), *rest)
 
 
-def _entry(row: Sequence[Any]) -> Entry:
+def _entry(row: Sequence[Any]) -> NodeRow:
     state, owner, *file = row[10:]
-    return Entry(_node(row[:10]), state, owner, None if file[0] is None else Identity(*file))
+    return NodeRow(_node(row[:10]), state, owner, None if file[0] is None else Identity(*file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class Match:
         self.release()
 
 
-def path_keys(root: Root, segments: Sequence[Sequence[int]]) -> list[Key]:
+def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     """Give the key of every prefix of a prompt, the root's first."""
     keys = [root.key]
     for ids in segments:
@@ -286,14 +286,14 @@ class Ghost:
 
 
 @dataclass(frozen=True, slots=True)
-class Unused:
+class UnusedNode:
     """A node that idle work made and nothing used: its key, and the bytes of its file."""
 
     key: Key
     bytes: int
 
 
-class Peek:
+class KvQueries:
     """Rows about nodes, as they are at the moment."""
 
     def __init__(self, ledger: Ledger, index: KvIndex, counts: KvCounts) -> None:
@@ -314,15 +314,15 @@ class Peek:
         """Give the number of nodes that went for lack of room and did not come back."""
         return self._counts.ghosts()
 
-    def unused(self, *kinds: str) -> list[Unused]:
+    def unused(self, *kinds: str) -> list[UnusedNode]:
         """Give the leaves that these kinds of idle work made and nothing used, those made first at the front."""
         sql = f"""SELECT key, bytes FROM kv_nodes JOIN idle_made USING (key)
                   WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'whole' AND depth > 1
                   AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
-        return [Unused(*row) for row in self._rows.execute(sql, kinds)]
+        return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
 
-    def kept(self) -> Tally:
+    def kept(self) -> CountTotal:
         """Give all that is kept: nodes, their tokens (of four bytes each in a row), bytes, and seconds of computing."""
         sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
         sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'whole'"
-        return Tally(*self._rows.execute(sql).fetchone())
+        return CountTotal(*self._rows.execute(sql).fetchone())

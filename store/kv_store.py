@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.database import Ledger
-from store.kv_budget import KvBudget, Limits, Score
+from store.kv_budget import KvBudget, KvLimits, Score
 from store.kv_files import BadNode, Header, Tensor, identity, size_of, verify, write
-from store.kv_folder import Shelf
-from store.kv_index import Match, Peek, Tally, best_partial, path_keys, whole
-from store.kv_tree import Key, Node, Root, child_key
+from store.kv_folder import KvFolder
+from store.kv_index import CountTotal, KvQueries, Match, best_partial, path_keys, whole
+from store.kv_tree import Key, Node, TreeRoot, child_key
 
 _PINNED_S = 600.0  # how long a match that nobody lets go of holds on to its nodes
 
@@ -24,13 +24,13 @@ class Stats:
 
     nodes: int
     bytes: int
-    hits: Tally
-    partial: Tally
-    removed: dict[str, Tally]
-    refused: dict[str, Tally]
+    hits: CountTotal
+    partial: CountTotal
+    removed: dict[str, CountTotal]
+    refused: dict[str, CountTotal]
     written_today: int
     ghosts: int
-    missed: Tally
+    missed: CountTotal
 
 
 class KvStore:
@@ -41,7 +41,7 @@ class KvStore:
         ledger: Ledger,
         folder: Path,
         *,
-        limits: Limits,
+        limits: KvLimits,
         score: Score,
         sub_step: int,
         now: Callable[[], float],
@@ -49,12 +49,12 @@ class KvStore:
     ) -> None:
         """`others` gives the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self._sub_step, self._now = ledger, sub_step, now
-        self._shelf = Shelf(ledger, folder)
+        self._shelf = KvFolder(ledger, folder)
         self._room = KvBudget(self._shelf, limits, score, now, others)
         self._index, self._counts = self._shelf.index, self._shelf.counts
-        self.peek = Peek(ledger, self._index, self._counts)
+        self.peek = KvQueries(ledger, self._index, self._counts)
 
-    def match(self, root: Root, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
+    def match(self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
         """Find what is kept of a prompt, and hold on to it; what turns out to be damaged on the way is removed.
 
         What is missing is counted where a question asked for it, and not where it is read ahead.
@@ -81,7 +81,7 @@ class KvStore:
 
     def keep(
         self,
-        root: Root,
+        root: TreeRoot,
         parent: Node | None,
         ids: Sequence[int],
         seconds: float,
@@ -93,7 +93,7 @@ class KvStore:
 
         Without `evict` nothing else goes for it.
         """
-        above = Root(parent.key, parent.path) if parent else root
+        above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
         known, size, now = self._index.find(header.key), size_of(header, tensors), self._now()
         if known and known.state == "whole":

@@ -16,7 +16,7 @@ _ADAPTER = "adapter"  # the one part of a root that path keys leave out
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class TreeRoot:
     """Where prefixes begin: `key` stands for all that changes the tensors, `path` for all of it but the adapter."""
 
     key: Key
@@ -45,10 +45,10 @@ def root_key(parts: Mapping[str, str]) -> Key:
     return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"pkb kv root").digest()
 
 
-def root_of(parts: Mapping[str, str]) -> Root:
+def root_of(parts: Mapping[str, str]) -> TreeRoot:
     """Give the root for everything that changes the tensors: weights, "adapter", dtype, arithmetic, sub-step."""
     plain = {name: value for name, value in parts.items() if name != _ADAPTER}
-    return Root(root_key(parts), root_key(plain))
+    return TreeRoot(root_key(parts), root_key(plain))
 
 
 def child_key(parent: Key, ids: Sequence[int]) -> Key:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.answers import KEPT_COLUMNS, Kept, kept_of
+from store.answers import KEPT_COLUMNS, CachedAnswer, kept_of
 from store.database import Ledger
 from store.hits import Vectors
 from store.vectors import table_of
@@ -21,7 +21,7 @@ class Near:
     """An answered question, and the cosine of its vector with the one that was looked for."""
 
     key: bytes
-    kept: Kept
+    kept: CachedAnswer
     similarity: float
 
 
@@ -64,7 +64,7 @@ class QuestionVectors:
         at, rows = np.nonzero(self._vectors @ chunk_vectors.T > least[:, None])
         return sorted((found[question][0], row) for question, row in zip(at.tolist(), rows.tolist(), strict=True))
 
-    def _answered(self, number: int, scope: str, writer: str, day: str | None) -> tuple[bytes, Kept] | None:
+    def _answered(self, number: int, scope: str, writer: str, day: str | None) -> tuple[bytes, CachedAnswer] | None:
         """Return the key and entry of a number; None where it is gone, has no answer, or is about something else."""
         sql = f"""SELECT answers.key, {KEPT_COLUMNS} FROM bank_vectors JOIN answers USING (key)
                   WHERE number = ? AND state = 'answered' AND scope = ? AND writer = ? AND day IS ?"""

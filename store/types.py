@@ -9,7 +9,7 @@ Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class DocumentPassage:
     """One paragraph or speaker turn of a document, with its 1-based inclusive lines of the decoded text."""
 
     text: str
@@ -39,11 +39,11 @@ class Document:
     topic: str
     is_reply: bool
     text: str
-    passages: tuple[Passage, ...]
+    passages: tuple[DocumentPassage, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedItem:
     """What one item of a file gave: a document, a problem in words that name no content, or both.
 
     `item` counts the documents of one file from 0. `offset` is how many lines of the source file stand before line 1 of
@@ -108,7 +108,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexedDocument:
     """A document ready to be kept: its chunks, their words (joined by spaces), and its collections.
 
     `owned` are the digests of the passages that are searched in it, `quoted` of those that are searched elsewhere.
@@ -127,7 +127,7 @@ class Entry:
         return self.document.date.isoformat() if self.document.date else None
 
 
-def document_row(entry: Entry) -> Row:
+def document_row(entry: IndexedDocument) -> Row:
     """Give the row of the document itself."""
     d = entry.document
     kept = {
@@ -141,7 +141,7 @@ def document_row(entry: Entry) -> Row:
     return kept | _about(entry)
 
 
-def chunk_rows(entry: Entry) -> list[Row]:
+def chunk_rows(entry: IndexedDocument) -> list[Row]:
     """Give the rows of its chunks, in order."""
     about = _about(entry) | {"title": entry.document.title}
     return [
@@ -154,7 +154,7 @@ def chunk_rows(entry: Entry) -> list[Row]:
     ]  # fmt: skip
 
 
-def _about(entry: Entry) -> Row:
+def _about(entry: IndexedDocument) -> Row:
     document = entry.document
     return {"date": document.date, "recipients": "\n".join(document.recipients), "collections": list(entry.collections)}
 

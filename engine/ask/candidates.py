@@ -49,7 +49,7 @@ _DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class TimeConstraint:
     """The days that a question is about, the words by which it names them, and what else it is about.
 
     `claimed` are words of a date that is to be confirmed: another date tells as much about it.
@@ -108,10 +108,10 @@ class Occasion:
         return any(self.about.intersection(words(" ".join(each))) for each in behind)
 
 
-NONE = Occasion((), frozenset(), frozenset())
+NONE = TimeConstraint((), frozenset(), frozenset())
 
 
-def occasion(question: Question, kind: Kind | None, since: date | None = None) -> Occasion:
+def time_constraint(question: Question, kind: Kind | None, since: date | None = None) -> TimeConstraint:
     """Give the days that a question names; for the next of something, all from the day on that asks, or `since`."""
     if question.dates:
         return NONE if _BOUNDED.search(question.text) else _named(question)
@@ -120,10 +120,10 @@ def occasion(question: Question, kind: Kind | None, since: date | None = None) -
         return NONE
     named = frozenset(words(coming.group().split()[-1]))
     days = Days(since or question.day, date.max)
-    return Occasion((days,), named, frozenset(question.content) - named, coming=True)
+    return TimeConstraint((days,), named, frozenset(question.content) - named, coming=True)
 
 
-def _named(question: Question) -> Occasion:
+def _named(question: Question) -> TimeConstraint:
     """Give the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
     stretches = [question.text[one.start : one.end] for one in find(question.text, "date") if _is_time(question, one)]
     claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
@@ -132,7 +132,7 @@ def _named(question: Question) -> Occasion:
         - FUNCTION_WORDS
         for claim in (False, True)
     )
-    return Occasion(question.dates, named, frozenset(question.content) - named - claimed, claimed)
+    return TimeConstraint(question.dates, named, frozenset(question.content) - named - claimed, claimed)
 
 
 def _is_time(question: Question, span: Found) -> bool:
@@ -213,7 +213,7 @@ class SourceText:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class CandidateWeights:
     """What each clue counts for in the choice of a sentence; fitted on public sets, see docs/log.md."""
 
     overlap: float = 2.0  # share, by idf, of the question's words in the sentence
@@ -252,7 +252,7 @@ def content(question: Question) -> tuple[str, ...]:
 
 
 def candidates(
-    question: Question, reads: Sequence[SourceText], kind: Kind | None, when: Occasion, weights: Weights
+    question: Question, reads: Sequence[SourceText], kind: Kind | None, when: TimeConstraint, weights: CandidateWeights
 ) -> list[Candidate]:
     """Give every sentence of the sources, scored, in their order."""
     best = max((read.score for read in reads), default=0.0)
@@ -279,7 +279,7 @@ def candidates(
     return scored
 
 
-def _read(question: Question, read: SourceText, index: int, kind: Kind | None, when: Occasion) -> list[Candidate]:
+def _read(question: Question, read: SourceText, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
     found, of_day = list[Candidate](), is_of_day(question, read)
     for place, span in enumerate(sentences(read.text)):
         text = read.text[span.start : span.end]
@@ -319,7 +319,7 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
-def _may_answer(span: str, question: Question, read: SourceText, kind: Kind, when: Occasion) -> bool:
+def _may_answer(span: str, question: Question, read: SourceText, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
@@ -339,7 +339,7 @@ def is_of_day(question: Question, read: SourceText) -> bool:
     return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
 
 
-def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: Weights) -> float:
+def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: CandidateWeights) -> float:
     clues = (
         (weights.overlap, coverage(idf, one.words)),
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),

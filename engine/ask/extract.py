@@ -13,18 +13,18 @@ from math import exp
 from engine.ask.candidates import (
     WISH,
     Candidate,
-    Occasion,
+    CandidateWeights,
     SourceText,
-    Weights,
+    TimeConstraint,
     candidates,
     content,
     coverage,
     idf_of,
     is_of_day,
     named,
-    occasion,
     share,
     speaking,
+    time_constraint,
 )
 from engine.ask.candidates import SourceText as Quotable
 from engine.llm.prompt import Segments
@@ -33,7 +33,7 @@ from engine.text.question import Question
 from engine.text.relative_dates import day_in_words, in_words
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.words import words
-from engine.types import Evidence, Reply, Trace, Written
+from engine.types import Answer, Evidence, GeneratedAnswer, Trace
 
 _SAID = 0.3  # of the question, that a newer sentence must say
 _SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
@@ -103,7 +103,7 @@ _FIRST = re.compile(r"\b(?:I|we)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
+class SentenceWeights:
     """How a sentence is chosen, and how many an answer has; fitted on public sets, see docs/log.md."""
 
     most: int = 3  # sentences of an answer to a broad question
@@ -112,7 +112,7 @@ class Forms:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SelectedSentence:
     """An answer from the source at index `source`; `highlight` are offsets in it.
 
     `quote` is the sentence that it was taken from; None where that is the source's header.
@@ -125,9 +125,13 @@ class Said:
     quote: str | None = None
 
 
-def say(
-    question: Question, reads: Sequence[SourceText], found: Sequence[Candidate], kind: Kind | None, forms: Forms
-) -> Said | None:
+def format_answer(
+    question: Question,
+    reads: Sequence[SourceText],
+    found: Sequence[Candidate],
+    kind: Kind | None,
+    forms: SentenceWeights,
+) -> SelectedSentence | None:
     """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
     right = [one for one in found if one.day is not False] or found
     best = choose(_as_it_is(question), reads, right, forms.near, forms.sign)
@@ -139,13 +143,18 @@ def say(
 
 
 def _from_sentence(
-    question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind | None, forms: Forms
-) -> Said:
+    question: Question,
+    read: SourceText,
+    found: Sequence[Candidate],
+    best: Candidate,
+    kind: Kind | None,
+    forms: SentenceWeights,
+) -> SelectedSentence:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
     if kind and best.spans:
         return _span(question, read, found, best, kind)
     if kind is None and _BROAD.search(question.text):
-        return Said(_several(found, best, forms.most), best.read)
+        return SelectedSentence(_several(found, best, forms.most), best.read)
     return _sentence(question, read, found, best, kind)
 
 
@@ -156,32 +165,34 @@ def _as_it_is(question: Question) -> Question:
 
 def _sentence(
     question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind | None
-) -> Said:
+) -> SelectedSentence:
     """Give the sentence, after the day it was written where a date was asked for, or who said it where a person was."""
     if kind == "date" and read.date:
-        return Said(f"{day_in_words(read.date.date())}: {_flat(best.text)}", best.read)
+        return SelectedSentence(f"{day_in_words(read.date.date())}: {_flat(best.text)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
-        return Said(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
+        return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
     goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
-    return Said(_with_next(found, best) if goes_on else _flat(best.text), best.read)
+    return SelectedSentence(_with_next(found, best) if goes_on else _flat(best.text), best.read)
 
 
-def _span(question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind) -> Said:
+def _span(
+    question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind
+) -> SelectedSentence:
     """Give a span alone where it can stand so, else its sentence with the span highlighted."""
     span = _nearest(question, best)
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
     resolved = in_words(text, read.date, past) if kind == "date" and read.date else None
     if not _stands_alone(question, found, best, span, kind):
         start = len(_flat(best.text[: span.start] + "|")) - 1
-        return Said(_flat(best.text), best.read, (start, start + len(text)))
+        return SelectedSentence(_flat(best.text), best.read, (start, start + len(text)))
     clock = time_of(best.text, span) if kind == "date" and not past else None
     said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
     return _alone(said, best.read, resolved)
 
 
-def _alone(answer: str, source: int, resolved: str | None = None) -> Said:
-    return Said(answer, source, (0, len(answer)), resolved)
+def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSentence:
+    return SelectedSentence(answer, source, (0, len(answer)), resolved)
 
 
 def _nearest(question: Question, best: Candidate) -> Found:
@@ -230,7 +241,7 @@ def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
     return " ".join(parts)
 
 
-def _contact(question: Question, reads: Sequence[SourceText], kind: Kind) -> Said | None:
+def _contact(question: Question, reads: Sequence[SourceText], kind: Kind) -> SelectedSentence | None:
     """Find the address or number of whom the question names; that of anybody else is no answer."""
     names = [set(words(name)) for name in question.names]
     best, fit = None, 0.4
@@ -273,7 +284,7 @@ def support(
     question: Question,
     reads: Sequence[SourceText],
     found: Sequence[Candidate],
-    when: Occasion,
+    when: TimeConstraint,
     evidence: SupportWeights,
 ) -> float:
     """Estimate, from 0 to 1, how likely the sources hold an answer."""
@@ -295,7 +306,7 @@ def support(
     return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
 
 
-def _held(question: Question, read: SourceText, found: Sequence[Candidate], when: Occasion) -> frozenset[str]:
+def _held(question: Question, read: SourceText, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
     """Give the words of a source; those that name the days of the question only where it is or speaks of them."""
     said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
     if not when.words or is_of_day(question, read):
@@ -342,9 +353,9 @@ _MAILS = re.compile(
 class QuoteSettings:
     """How the quote writer chooses; fitted on public sets, see docs/log.md."""
 
-    weights: Weights = field(default_factory=Weights)
+    weights: CandidateWeights = field(default_factory=CandidateWeights)
     evidence: SupportWeights = field(default_factory=SupportWeights)
-    forms: Forms = field(default_factory=Forms)
+    forms: SentenceWeights = field(default_factory=SentenceWeights)
     least: float = 0.5  # support below which it declines
 
 
@@ -368,15 +379,15 @@ class Quote:
 def quote(question: Question, reads: Sequence[SourceText], settings: QuoteSettings | None = None) -> Quote:
     """Answer a question from what was read for it, or decline."""
     settings, kind = settings or QuoteSettings(), wanted(question)
-    when = occasion(question, kind)
+    when = time_constraint(question, kind)
     found = candidates(question, reads, kind, when, settings.weights)
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
-        when = occasion(question, kind, max((read.date.date() for read in reads if read.date), default=None))
+        when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
     supported = support(question, reads, found, when, settings.evidence)
     quotes = _quotes(found, len(reads))
     answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
-    said = say(question, reads, found, kind, settings.forms) if answers else None
+    said = format_answer(question, reads, found, kind, settings.forms) if answers else None
     if said is None:
         return Quote(None, None, None, quotes, supported)
     own = said.quote or quotes[said.source]
@@ -404,7 +415,7 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
     return tuple(one.text if one else "" for one in best)
 
 
-def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> Written:
+def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
         quoted = quote(question, quotable(evidence), QuoteSettings(least=least))
@@ -412,7 +423,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         lead = quoted.source or 0
         sources = evidence.sources(_checked(evidence, quoted), lead)
     ms = trace.ms()
-    reply = Reply(
+    reply = Answer(
         question=question.text,
         answer=quoted.answer,
         tier="full",
@@ -423,7 +434,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         highlight=quoted.highlight,
         lead=lead,
     )
-    return Written(reply)
+    return GeneratedAnswer(reply)
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
@@ -441,7 +452,7 @@ def quotable(evidence: Evidence) -> list[Quotable]:
     ]
 
 
-def likely(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
+def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
     """Give texts that an answer may repeat, as token ids, the likeliest last."""
     said = quote(question, quotable(evidence), QuoteSettings(least=-math.inf))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line

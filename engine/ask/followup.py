@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from engine.llm.prefill import Reading
+from engine.llm.prefill import PromptReader
 from engine.text.question import understand
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Reply
+from engine.types import Answer
 from prompts import prompt
 
 _LONG, _LONGEST = 400, 30  # characters and words; a longer question stands alone
@@ -191,7 +191,7 @@ class Condensed:
     by: Literal["itself", "rules", "model"] = "itself"
 
 
-def turn_of(reply: Reply) -> Turn:
+def turn_of(reply: Answer) -> Turn:
     """Give a question that was answered as a turn of a conversation."""
     answer = reply.answer or ""
     start, end = reply.highlight or (0, 0)
@@ -226,7 +226,7 @@ def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
     return line if filled and own <= _content(line) and asks <= set(words(line)) else None
 
 
-def with_model(load: Callable[[], Reading]) -> Write:
+def with_model(load: Callable[[], PromptReader]) -> Write:
     """Give what has a model complete a question: nothing of it is kept, and nothing where it does not fit the model."""
 
     def write(text: str, turns: Sequence[Turn]) -> str:

@@ -94,7 +94,7 @@ _LIGHT = _set(
 
 
 @dataclass(frozen=True, slots=True)
-class Sense:
+class QuestionFeatures:
     """One question taken apart; each field is compared by itself."""
 
     content: tuple[str, ...]  # base forms, in order
@@ -115,13 +115,13 @@ class Sense:
 
 
 @lru_cache(maxsize=64)
-def sense(question: Question) -> Sense:
+def question_features(question: Question) -> QuestionFeatures:
     """Take a question apart."""
     tokens = _tokens(POLITE.sub("", question.text))
     plain = ["" if _acronym(token, question.text) else token.casefold() for token in tokens]
     named = {word.casefold() for name in question.names for word in _tokens(name)}
     kept = [(base(token.casefold()), token) for token, word in zip(tokens, plain, strict=True) if _tells(word)]
-    return Sense(
+    return QuestionFeatures(
         content=tuple(form for form, _ in kept),
         written=tuple(token for _, token in kept),
         owned=frozenset(_followed(plain, ("of",))),
@@ -210,7 +210,7 @@ def _memberships() -> dict[str, frozenset[int]]:
     return {word: frozenset(groups) for word, groups in found.items()}
 
 
-def akin(one: str, other: str) -> bool:
+def synonymous(one: str, other: str) -> bool:
     """Whether two base forms ask for the same: equal, of one root, or synonyms."""
     return one == other or bool(_shared(one, other)) or one_root(one, other)
 
@@ -244,19 +244,19 @@ PARTS = tuple(_WHY)
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class UnmatchedWords:
     """The words of two questions that found no partner in the other, as base forms."""
 
     asked: tuple[str, ...]
     kept: tuple[str, ...]
 
 
-def refuse(asked: Question, kept: Question, off: frozenset[str] = frozenset()) -> str | None:
+def why_different(asked: Question, kept: Question, off: frozenset[str] = frozenset()) -> str | None:
     """Give the reason why two questions may not share an answer; None where they may, if the evidence agrees.
 
     `off` names parts that are left out, for measurement.
     """
-    one, two = sense(asked), sense(kept)
+    one, two = question_features(asked), question_features(kept)
     pairs = _aligned(one.content, two.content)
     left = _left(one.content, two.content, pairs)
     doubts = {
@@ -277,16 +277,16 @@ def refuse(asked: Question, kept: Question, off: frozenset[str] = frozenset()) -
     return next((_WHY[part] for part in PARTS if doubts[part] and part not in off), None)
 
 
-def loose(asked: Question, kept: Question) -> Loose:
+def unmatched_words(asked: Question, kept: Question) -> UnmatchedWords:
     """Give the words of each question that have no partner in the other."""
-    one, two = sense(asked).content, sense(kept).content
+    one, two = question_features(asked).content, question_features(kept).content
     return _left(one, two, _aligned(one, two))
 
 
 def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
     """Pair equal words, then words akin, each once, in order; gives places."""
     pairs, free = dict[int, int](), list(range(len(two)))
-    for same in (str.__eq__, akin):
+    for same in (str.__eq__, synonymous):
         for place, word in enumerate(one):
             partner = None if place in pairs else next((other for other in free if same(word, two[other])), None)
             if partner is not None:
@@ -295,14 +295,14 @@ def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
     return sorted(pairs.items())
 
 
-def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int]]) -> Loose:
+def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int]]) -> UnmatchedWords:
     """Give what was not paired, but for a word that has a partner elsewhere in its question."""
     ours, theirs = {one[a] for a, _ in pairs}, {two[b] for _, b in pairs}
     first = tuple(word for word in one if word not in ours)
-    return Loose(first, tuple(word for word in two if word not in theirs))
+    return UnmatchedWords(first, tuple(word for word in two if word not in theirs))
 
 
-def _tolerable(left: Loose, one: Sense, two: Sense, *, broad: bool) -> bool:
+def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures, *, broad: bool) -> bool:
     """One word more in one of the two may be borne by the evidence, unless all of a matter is asked for."""
     count = len(left.asked) + len(left.kept)
     return count == 0 or (count == 1 and not (broad and _BROAD.intersection((*one.content, *two.content))))
@@ -314,7 +314,7 @@ def _other_person(one: frozenset[str], two: frozenset[str]) -> bool:
     return one - asking != two - asking or bool(one and two and one != two)
 
 
-def _other_voice(one: Sense, two: Sense, pairs: Sequence[tuple[int, int]]) -> bool:
+def _other_voice(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tuple[int, int]]) -> bool:
     """Tell who did from who was done to: "did Ann pay" from "was Ann paid", "from Ann" and "by Ann" from neither."""
     people = bool(one.names | two.names | one.persons | two.persons) or "who" in (one.asking, two.asking)
     if "from" in one.givers ^ two.givers or (people and one.givers != two.givers):
@@ -323,7 +323,7 @@ def _other_voice(one: Sense, two: Sense, pairs: Sequence[tuple[int, int]]) -> bo
     return one.voices ^ two.voices == {"be", "do"} and (bent or people)
 
 
-def _crossed(pairs: Sequence[tuple[int, int]], one: Sense, two: Sense) -> bool:
+def _crossed(pairs: Sequence[tuple[int, int]], one: QuestionFeatures, two: QuestionFeatures) -> bool:
     """Tell whether the words that stand once in each stand in another order; "B's A" is "A of B"."""
     same = [(a, b) for a, b in pairs if one.content[a] == two.content[b]]
     once = [(a, b) for a, b in same if one.content.count(one.content[a]) == two.content.count(two.content[b]) == 1]

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.question import Ask, BankBudget, QueryContext, begin, enter, look
-from engine.types import Answered, Manner, Means, Reply, Say, relocate, thaw
-from store.answers import Bank, Kept, Notice, Notices, Wrong
+from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, begin, gather_context, store_answer
+from engine.types import Answer, AskOptions, AskResult, Backend, OnText, relocate, thaw
+from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers
 from store.database import Ledger
-from store.history import History, HistoryEntry, Retrieved
+from store.history import History, HistoryEntry, RetrievalLog
 
 if TYPE_CHECKING:
-    from engine.ask.semantic import Rules
+    from engine.ask.semantic import SemanticRules
     from engine.types import Evidence
     from store.question_index import Near
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _LENGTH = 160  # of an answer that is told once more
 
 
-def tell(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
+def take_notices(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
     """Give what the asker of a question should be told beside its answer; each is told once."""
     found = [_sentence(notice)] if (notice := Notices(ledger).take(key)) else []
-    doubted = Wrong(ledger).find(key)
+    doubted = RejectedAnswers(ledger).find(key)
     if doubted and doubted[0] == (answer or ""):
         found.append("you marked this answer as wrong")
     return found
@@ -56,7 +56,7 @@ def _short(answer: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedFrom:
     """The key of a question, the key of the kept answer that it was given, if any, and whether that may be outdated.
 
     Without a key of its own it was asked past the bank.
@@ -71,8 +71,8 @@ def remember(
     ledger: Ledger,
     text: str,
     at: "datetime",
-    reply: "Reply",
-    served: Served,
+    reply: "Answer",
+    served: ServedFrom,
     saved_ms: float,
     evidence: "Evidence | None",
 ) -> None:
@@ -83,7 +83,7 @@ def remember(
     asked = HistoryEntry(*about, *read, served.key, served.kept, served.stale)
     chunks = in_prompt(evidence) if evidence else ()
     with ledger.transaction():
-        Retrieved(ledger).add(History(ledger).add(asked), chunks)
+        RetrievalLog(ledger).add(History(ledger).add(asked), chunks)
 
 
 def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
@@ -101,12 +101,16 @@ class Asker:
     """Answers questions over one home; `rules` say when a question is given another one's answer, None never."""
 
     def __init__(
-        self, ledger: Ledger, means: Means, room: BankBudget, rules: "Callable[[], Rules | None]" = lambda: None
+        self,
+        ledger: Ledger,
+        means: Backend,
+        room: BankBudget,
+        rules: "Callable[[], SemanticRules | None]" = lambda: None,
     ) -> None:
         self._ledger, self._means, self._room, self._rules = ledger, means, room, rules
-        self._bank = Bank(ledger)
+        self._bank = AnswerBank(ledger)
 
-    def ask(self, text: str, manner: Manner, now: datetime, say: Say | None = None) -> Answered:
+    def ask(self, text: str, manner: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
         """Follow the path for one question; UsageError where it is empty.
 
         What is made anew is given to `say` while it is written; what is kept is there at once.
@@ -115,7 +119,7 @@ class Asker:
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
-        asked = look(self._means, ask)
+        asked = gather_context(self._means, ask)
         if kept and kept.evidence == asked.evidence.chunks:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and manner.stale_ok:
@@ -123,14 +127,14 @@ class Asker:
         near = self._similar(ask, asked) if kept is None else None
         return self._lend(ask, asked, near) if near else self._make(ask, asked, say)
 
-    def _match(self, ask: Ask) -> Kept | None:
+    def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
         """Find the answer that was given to this question; one that is owed or only read ahead is none."""
         with ask.trace.step("match") as step:
             kept = self._bank.find(ask.key.digest) if ask.manner.read_bank else None
             step.note = _match_note(ask, kept)
         return kept if kept and kept.state == "answered" else None
 
-    def _follow(self, ask: Ask, kept: Kept, evidence: "Evidence") -> Kept:
+    def _follow(self, ask: PendingQuestion, kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
         """Give a kept answer with its sources where they stand now, for files are moved."""
         moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
         if moved != kept and ask.manner.write_bank:
@@ -138,60 +142,68 @@ class Asker:
         return moved
 
     def _serve(
-        self, ask: Ask, kept: Kept, generation: int, evidence: "Evidence | None" = None, *, stale: bool = False
-    ) -> Answered:
+        self,
+        ask: PendingQuestion,
+        kept: CachedAnswer,
+        generation: int,
+        evidence: "Evidence | None" = None,
+        *,
+        stale: bool = False,
+    ) -> AskResult:
         """Give a kept answer, counting its use and the generation that it was found right in."""
         if ask.manner.write_bank:
             with ask.trace.step("count"):
                 self._bank.used(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
-        reply, served = _thawed(ask, kept, stale=stale), Served(ask.key.digest, ask.key.digest, stale=stale)
+        reply, served = _thawed(ask, kept, stale=stale), ServedFrom(ask.key.digest, ask.key.digest, stale=stale)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
-    def _similar(self, ask: Ask, asked: QueryContext) -> "Near | None":
+    def _similar(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Find another question whose answer is this one's too."""
         if not ask.manner.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
-        from engine.ask.semantic import Similar
+        from engine.ask.semantic import SemanticLookup
 
-        return Similar(self._means, self._ledger, rules).find(ask, asked)
+        return SemanticLookup(self._means, self._ledger, rules).find(ask, asked)
 
-    def _lend(self, ask: Ask, asked: QueryContext, near: "Near") -> Answered:
+    def _lend(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
         """Give another question's answer, and owe this one its own."""
         reply = _thawed(ask, near.kept, stale=False)
         reply = replace(reply, tier="semantic", matched_question=near.kept.question, similarity=near.similarity)
         if ask.manner.write_bank:
-            from engine.ask.semantic import owe
+            from engine.ask.semantic import defer_verification
 
-            owe(self._ledger, self._room, ask, asked, near)
+            defer_verification(self._ledger, self._room, ask, asked, near)
         saved = near.kept.made_ms - reply.ms["total"]
-        return self._answered(ask, reply, Served(ask.key.digest, near.key), saved, asked.evidence)
+        return self._answered(ask, reply, ServedFrom(ask.key.digest, near.key), saved, asked.evidence)
 
-    def _make(self, ask: Ask, asked: QueryContext, say: Say | None) -> Answered:
+    def _make(self, ask: PendingQuestion, asked: QueryContext, say: OnText | None) -> AskResult:
         """Have the answer written."""
         written = self._means.write(asked.question, asked.evidence, ask.trace, say)
         if ask.manner.write_bank:
-            enter(self._bank, self._room, ask, asked, written.reply)
-        answered = self._answered(ask, written.reply, Served(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
+            store_answer(self._bank, self._room, ask, asked, written.reply)
+        answered = self._answered(
+            ask, written.reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence
+        )
         return replace(answered, keep=written.keep)
 
     def _answered(
-        self, ask: Ask, reply: Reply, served: Served, saved_ms: float, evidence: "Evidence | None"
-    ) -> Answered:
+        self, ask: PendingQuestion, reply: Answer, served: ServedFrom, saved_ms: float, evidence: "Evidence | None"
+    ) -> AskResult:
         """Count a reply, and say what has become known of an earlier one."""
         if not ask.manner.write_bank:
             served = replace(served, key=None)
         remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if ask.manner.write_bank:
-            ask.trace.notices.extend(tell(self._ledger, ask.key.digest, reply.answer))
-        return Answered(reply, ask.trace, evidence.covered if evidence else None)
+            ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.answer))
+        return AskResult(reply, ask.trace, evidence.covered if evidence else None)
 
 
-def _thawed(ask: Ask, kept: Kept, *, stale: bool) -> Reply:
+def _thawed(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
     age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
     return thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
 
 
-def _match_note(ask: Ask, kept: Kept | None) -> str:
+def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:
     if not ask.manner.read_bank:
         return "skipped"
     if kept is None:

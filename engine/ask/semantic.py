@@ -14,16 +14,24 @@ from typing import TYPE_CHECKING
 
 from engine.ask.candidates import SourceText
 from engine.ask.extract import QuoteSettings, quote
-from engine.ask.paraphrase import loose, sense
-from engine.ask.question import Ask, BankBudget, QueryContext, floor_of, look, owing, vector_of
+from engine.ask.paraphrase import question_features, unmatched_words
+from engine.ask.prepare import (
+    BankBudget,
+    PendingQuestion,
+    QueryContext,
+    floor_of,
+    gather_context,
+    pending_entry,
+    vector_of,
+)
 from engine.llm.generate import read, segments_of
-from engine.llm.prefill import Reading
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
 from engine.text.question import Question, understand
 from engine.text.words import words
-from engine.types import Evidence, Means, Trace, answer_of, is_quote, relocate
+from engine.types import Backend, Evidence, Trace, answer_of, is_quote, relocate
 from prompts import prompt
-from store.answers import Bank, Debt, Owed, Wrong
+from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry
 from store.kv_index import path_keys
@@ -35,8 +43,8 @@ if TYPE_CHECKING:
 _WORD = 4  # tokens that "yes" may take, with what stands before it
 
 
-def bears(
-    load: Callable[[], Reading],
+def entails(
+    load: Callable[[], PromptReader],
     question: Question,
     evidence: Evidence,
     answer: str,
@@ -60,7 +68,7 @@ def bears(
         return _is_yes(said)
 
 
-def _is_kept(reading: Reading, before: Sequence[Ids]) -> bool:
+def _is_kept(reading: PromptReader, before: Sequence[Ids]) -> bool:
     """Tell whether all that stands in front of the question need not be computed."""
     if reading.kept is None:
         return False
@@ -73,30 +81,30 @@ def _is_yes(said: str) -> bool:
     return re.match(r"yes\b", said, re.IGNORECASE) is not None  # "yesterday" is no yes
 
 
-def doubt(ledger: Ledger, now: datetime) -> HistoryEntry | None:
+def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     """Take back the last answer and give the question; None where nothing is kept of it.
 
     The question gets an answer of its own when it is asked again. One that was made for it is never lent; one that was
     lent to it is lent to no question that is as far from its own.
     """
     last = History(ledger).last()
-    kept = Bank(ledger).find(last.key) if last and last.key else None
+    kept = AnswerBank(ledger).find(last.key) if last and last.key else None
     if last is None or last.key is None or kept is None:
         return None
     with ledger.transaction():
         answer = answer_of(kept.reply) if kept.state == "answered" else _return(ledger, last.key, now)
-        Wrong(ledger).add(last.key, answer or "", now.timestamp())
-        Bank(ledger).drop(last.key)
+        RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
+        AnswerBank(ledger).drop(last.key)
     return last
 
 
 def _return(ledger: Ledger, key: bytes, now: datetime) -> str | None:
     """Hold a lent answer against the entry that lent it, and give it."""
-    debt = Owed(ledger).find(key)
+    debt = Verifications(ledger).find(key)
     if debt is None:
         return None
-    Bank(ledger).raise_tau(debt.matched, above(debt.similarity))
-    Owed(ledger).settle(key, right=False, at=now.timestamp())
+    AnswerBank(ledger).raise_tau(debt.matched, above(debt.similarity))
+    Verifications(ledger).settle(key, right=False, at=now.timestamp())
     return debt.served
 
 
@@ -110,7 +118,7 @@ _VERIFIED = 2  # of those that the guard lets through
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SemanticRules:
     """The least cosine of two questions, and what may speak against a hit; each part can be left out.
 
     `least` is the support under which a quote is no answer.
@@ -124,13 +132,13 @@ class Rules:
     check: bool = True
 
 
-class Similar:
+class SemanticLookup:
     """Looks for an answer to lend."""
 
-    def __init__(self, means: Means, ledger: Ledger, rules: Rules) -> None:
-        self._means, self._rules, self._wrong = means, rules, Wrong(ledger)
+    def __init__(self, means: Backend, ledger: Ledger, rules: SemanticRules) -> None:
+        self._means, self._rules, self._wrong = means, rules, RejectedAnswers(ledger)
 
-    def find(self, ask: Ask, asked: QueryContext) -> "Near | None":
+    def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Give the nearest question whose answer holds for this one too."""
         questions = self._means.questions()
         if questions is None or asked.vector is None:
@@ -170,20 +178,20 @@ class Similar:
             return "its answer was marked wrong"
         if not self._rules.guard:
             return None
-        from engine.ask.paraphrase import refuse
+        from engine.ask.paraphrase import why_different
 
-        return refuse(asked.question, kept)
+        return why_different(asked.question, kept)
 
-    def _fresh(self, ask: Ask, near: "Near") -> "Near | None":
+    def _fresh(self, ask: PendingQuestion, near: "Near") -> "Near | None":
         """Give what is kept, with its sources where they stand now; None where new mail may change it."""
         if near.kept.generation == ask.generation:
             return near
-        again = look(self._means, replace(ask, text=near.kept.question, trace=Trace()))
+        again = gather_context(self._means, replace(ask, text=near.kept.question, trace=Trace()))
         if again.evidence.chunks != near.kept.evidence:
             return None
         return replace(near, kept=replace(near.kept, reply=relocate(near.kept.reply, again.evidence.sources)))
 
-    def _unborne(self, ask: Ask, asked: QueryContext, kept: Question, near: "Near") -> str | None:
+    def _unborne(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Say why what was retrieved for this question does not bear the answer."""
         from engine.ask.extract import quotable
 
@@ -192,25 +200,32 @@ class Similar:
         off = frozenset(name for name, on in parts.items() if not on)
         found = (quotable(asked.evidence), asked.evidence.chunks, near.kept.evidence)
         quoted = answer if is_quote(near.kept.reply) else None
-        reason = unsupported(asked.question, kept, *found, quoted, rules.least, off)
+        reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
         if reason is None and rules.check and not self._means.bears(asked.question, asked.evidence, answer, ask.trace):
             reason = "the model rejects it"
         return reason
 
 
-def owe(ledger: Ledger, room: BankBudget, ask: Ask, asked: QueryContext, near: "Near") -> None:
+def defer_verification(
+    ledger: Ledger, room: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
+) -> None:
     """Count the use of the answer that was lent, and note that this question is owed its own."""
-    bank, at, served = Bank(ledger), ask.now.timestamp(), answer_of(near.kept.reply) or ""
+    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.kept.reply) or ""
     with ask.trace.step("count"):
         _follow(bank, room, near)
         bank.used(near.key, ask.generation, at, near.kept.evidence)
         bank.keep(
-            ask.key.digest, owing(ask, asked), room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder
+            ask.key.digest,
+            pending_entry(ask, asked),
+            room.bytes,
+            vector_of(asked),
+            floor_of(asked, room),
+            asked.embedder,
         )
-        Owed(ledger).add(Debt(ask.key.digest, near.key, near.similarity, served, at))
+        Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
 
 
-def _follow(bank: Bank, room: BankBudget, near: "Near") -> None:
+def _follow(bank: AnswerBank, room: BankBudget, near: "Near") -> None:
     """Keep the lender's sources where they stand now: it is stamped as found right."""
     kept = bank.find(near.key)
     if kept and kept.evidence == near.kept.evidence and kept.reply != near.kept.reply:
@@ -220,7 +235,7 @@ def _follow(bank: Bank, room: BankBudget, near: "Near") -> None:
 CONFIDENCE_Z = 1.645  # one-sided 95 %
 
 
-def learnt(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
+def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
     """Give the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
 
     `labels` are the similarities of judged hits and whether they were right. As in vCache (arXiv 2502.03771) the bound
@@ -251,7 +266,7 @@ PARTS = ("evidence", "answer", "loose")
 LITTLE = 0.25  # of a question's words that say what it is about: so many may be missing where its answer stands
 
 
-def unsupported(
+def why_not_entailed(
     asked: Question,
     kept: Question,
     reads: Sequence[SourceText],
@@ -283,15 +298,15 @@ def unsupported(
 
 def _borne(asked: Question, kept: Question, source: SourceText) -> bool:
     """Tell whether a word that only one question has stands in the source of the answer, or is one of many."""
-    left, there = loose(asked, kept), set(words(f"{source.header} {source.text}"))
+    left, there = unmatched_words(asked, kept), set(words(f"{source.header} {source.text}"))
     return all(
-        len(_missing(question, more, there)) <= LITTLE * len(sense(question).content)
+        len(_missing(question, more, there)) <= LITTLE * len(question_features(question).content)
         for question, more in ((asked, left.asked), (kept, left.kept))
     )
 
 
 def _missing(question: Question, more: Sequence[str], there: set[str]) -> list[str]:
     """Give those of some base forms of a question that do not stand there."""
-    own = sense(question)
+    own = question_features(question)
     written = zip(own.content, own.written, strict=True)
     return [token for form, token in written if form in more and not there.issuperset(words(token))]

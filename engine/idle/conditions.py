@@ -27,7 +27,7 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineFacts:
     """What is known, None where nothing tells: `load` of others, for each core, `away_s` since somebody was there."""
 
     power: Power
@@ -37,7 +37,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IdleConditions:
     """From when on the machine is too busy, and for how long nobody must have been there."""
 
     load: float = 0.5
@@ -61,7 +61,7 @@ class Own:
         return Own(at, cpu_s, self.load * kept + (cpu_s - self.cpu_s) / passed * (1 - kept))
 
 
-def why_not(facts: Facts, limits: Limits) -> str | None:
+def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
     """Give the reason why the machine is to be left alone, None where there is none."""
     if not facts.power.mains:
         return "on battery"
@@ -152,7 +152,7 @@ class Machine:
         self._own = Own(time.monotonic(), time.process_time())
         self._known: tuple[float, Power, float | None] | None = None
 
-    def facts(self, asked_s: float | None) -> Facts:
+    def facts(self, asked_s: float | None) -> MachineFacts:
         """Give what is known now; `asked_s` is the time since the last question, which somebody must have asked."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
@@ -160,7 +160,7 @@ class Machine:
             self._known = now, power(self._sources), away(self._sources, time.time())
         at, supplied, idle = self._known
         load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
-        return Facts(supplied, load, None if idle is None else idle + now - at, asked_s)
+        return MachineFacts(supplied, load, None if idle is None else idle + now - at, asked_s)
 
 
 def running_s() -> float:

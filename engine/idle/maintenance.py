@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from engine.idle.types import Outcome, Unit
+from engine.idle.types import IdleJob, Outcome
 from store.database import Ledger
 
 _DAY_S = 86_400.0
@@ -16,7 +16,7 @@ _PREFIX = "upkeep."  # of the small values that say when a duty was done last
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class MaintenanceTask:
     """Something to be done now and then: `due` tells whether there is anything, `do` does it."""
 
     name: str
@@ -25,21 +25,21 @@ class Duty:
     due: Callable[[], bool] = lambda: True
 
 
-def plan_maintenance(ledger: Ledger, duties: Sequence[Duty], now: float) -> list[Unit]:
+def plan_maintenance(ledger: Ledger, duties: Sequence[MaintenanceTask], now: float) -> list[IdleJob]:
     """Give a unit for each duty that is due."""
     return [_unit(ledger, duty, now) for duty in duties if _is_due(ledger, duty, now)]
 
 
-def _is_due(ledger: Ledger, duty: Duty, now: float) -> bool:
+def _is_due(ledger: Ledger, duty: MaintenanceTask, now: float) -> bool:
     return now - float(ledger.get(_PREFIX + duty.name) or 0.0) >= _DAY_S and duty.due()
 
 
-def _unit(ledger: Ledger, duty: Duty, now: float) -> Unit:
+def _unit(ledger: Ledger, duty: MaintenanceTask, now: float) -> IdleJob:
     do = partial(_do, ledger, duty, now)
-    return Unit("upkeep", duty.name, duty.what, "daily", 0.0, 0.0, _GUESSED_S, do)
+    return IdleJob("upkeep", duty.name, duty.what, "daily", 0.0, 0.0, _GUESSED_S, do)
 
 
-def _do(ledger: Ledger, duty: Duty, now: float) -> Outcome:
+def _do(ledger: Ledger, duty: MaintenanceTask, now: float) -> Outcome:
     duty.do()
     ledger.set(_PREFIX + duty.name, str(now))
     return Outcome()

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from engine.idle.conditions import Machine
-    from engine.idle.maintenance import Duty
+    from engine.idle.maintenance import MaintenanceTask
     from engine.idle.predict import Prediction, Strategy, View
-    from engine.idle.prefetch import Ahead
-    from engine.idle.refresh import Asking
-    from engine.idle.scheduler import Done, Plan
-    from engine.idle.summarize import Bank, Write
-    from engine.idle.types import Kind, Unit
-    from engine.llm.prefill import Reading
+    from engine.idle.prefetch import PrefetchContext
+    from engine.idle.refresh import Reasker
+    from engine.idle.scheduler import JobResult, Plan
+    from engine.idle.summarize import SummaryBank, Write
+    from engine.idle.types import IdleJob, Kind
+    from engine.llm.prefill import PromptReader
     from engine.models.mlx import Mlx
     from engine.models.types import LanguageModel
-    from store.answers import Kept
+    from store.answers import CachedAnswer
     from store.hits import Hit
-    from store.jobs import Paid, Spent
+    from store.jobs import JobBenefit, JobCost
     from store.summaries import Abstract, Abstracts
     from store.types import Chunk
 
@@ -46,7 +46,9 @@ def quiet(opened: Session) -> bool:
     return last is None or abs(opened.now.timestamp() - last) >= opened.settings.experiment.quiet_s
 
 
-def abstracts(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[Unit]":
+def abstracts(
+    opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]
+) -> "list[IdleJob]":
     """Plan what sums new chunks up."""
     from store.summaries import is_up_to_date
 
@@ -92,11 +94,11 @@ def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
 def _shown(opened: Session, model: "LanguageModel") -> "list[Abstract]":
     """Return the abstracts that a model is shown, and count them as drawn."""
     from engine.idle.predict import choose
-    from store.history import Retrieved
+    from store.history import RetrievalLog
 
     known = _abstracts(opened)
     with opened.locks.writer():
-        known.recount(Retrieved(opened.ledger).frequencies())
+        known.recount(RetrievalLog(opened.ledger).frequencies())
     with opened.locks.reader():
         chosen = choose(known.all(), model.context // _SHOWN, lambda text: len(model.tokens(text)))
     with opened.locks.writer():
@@ -104,8 +106,8 @@ def _shown(opened: Session, model: "LanguageModel") -> "list[Abstract]":
     return chosen
 
 
-def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "Bank":
-    from engine.idle.summarize import Bank, by_model, by_quotes, writer
+def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "SummaryBank":
+    from engine.idle.summarize import SummaryBank, by_model, by_quotes, writer
 
     def by_a_model(batch: "Sequence[Hit]") -> str:
         assert model
@@ -116,7 +118,7 @@ def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
             return _abstracts(opened).put(made)
 
     parts = (by_a_model if model else by_quotes, keep, opened.writer.fingerprint, opened.now.timestamp())
-    return Bank(partial(embedded, opened), *parts)
+    return SummaryBank(partial(embedded, opened), *parts)
 
 
 def embedded(opened: Session, ids: Sequence[str]) -> "list[Hit]":
@@ -142,12 +144,12 @@ def asked_before(opened: Session) -> list[str]:
 
 def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
     """Give the newest chunks that no question has retrieved, newest first, out of so many documents."""
-    from store.history import Retrieved
+    from store.history import RetrievalLog
     from store.types import Scope
 
     sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
     newest = [name for (name,) in opened.ledger.rows.execute(sql, (documents,))]
-    places, retrieved = {name: at for at, name in enumerate(newest)}, Retrieved(opened.ledger).frequencies()
+    places, retrieved = {name: at for at, name in enumerate(newest)}, RetrievalLog(opened.ledger).frequencies()
     with opened.locks.reader():
         hits = opened.reader.chunks_of(newest, Scope()) if newest else []
     new = [hit for hit in hits if hit.chunk.id not in retrieved]
@@ -189,10 +191,10 @@ class IdleRequest:
 class IdleReport:
     """What was done and what was left; what it took by kind; what the kinds took and brought in all nights so far."""
 
-    done: "list[Done]" = field(default_factory=list)
+    done: "list[JobResult]" = field(default_factory=list)
     reason: str | None = None
-    spent: "dict[Kind, Spent]" = field(default_factory=dict)
-    so_far: "dict[str, Paid]" = field(default_factory=dict)
+    spent: "dict[Kind, JobCost]" = field(default_factory=dict)
+    so_far: "dict[str, JobBenefit]" = field(default_factory=dict)
 
 
 def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
@@ -202,7 +204,7 @@ def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *
         if not alone and not asked.dry_run:
             report.reason = "another pkb idle is running"
             return report
-        from store.jobs import Account, rests
+        from store.jobs import JobAccount, rests
 
         if rests(ledger, *_about(opened, asked)):
             report.reason = "nothing has changed since the last complete run"
@@ -211,7 +213,7 @@ def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *
                 _plan_and_work(opened, asked, report, on_progress)
             except Locked as busy:  # another day
                 report.reason = busy.message
-        account = Account(ledger)
+        account = JobAccount(ledger)
         if not asked.dry_run:
             account.gather(opened.now.timestamp())
         report.so_far = account.by_kind()
@@ -230,11 +232,11 @@ def _may_go_on(opened: Session, asked: IdleRequest, machine: "Machine") -> "Call
     """Give what tells, at any moment, why the machine is to be left alone; None where it may be used."""
     if asked.force or opened.settings.idle.when == "always":
         return lambda: None
-    from engine.idle.conditions import Limits, why_not
+    from engine.idle.conditions import IdleConditions, why_not
     from engine.session import now
 
     experiment = opened.settings.experiment
-    limits = Limits(experiment.load, experiment.away_s)
+    limits = IdleConditions(experiment.load, experiment.away_s)
 
     def reason() -> str | None:
         last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
@@ -246,14 +248,14 @@ def _may_go_on(opened: Session, asked: IdleRequest, machine: "Machine") -> "Call
 def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:
     """Do what there is to do; where all of it is done, the next night need not look before something changes."""
     from engine.idle.conditions import Machine
-    from engine.idle.scheduler import Planning
+    from engine.idle.scheduler import PlanningBudget
 
     def over() -> bool:
         return time.monotonic() > asked.until
 
-    planning, machine = Planning(asked.seconds / _PLANNED, over), Machine()
+    planning, machine = PlanningBudget(asked.seconds / _PLANNED, over), Machine()
     may_go_on = _may_go_on(opened, asked, machine)
-    nightly = Nightly(
+    nightly = IdlePlanner(
         opened,
         force=asked.force,
         predictions=asked.predictions,
@@ -275,32 +277,32 @@ def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_p
         rest(opened.ledger, *_about(opened, asked))
 
 
-def _ends_it(done: "Done") -> bool:
+def _ends_it(done: "JobResult") -> bool:
     """Tell whether a next run would find nothing more to do of this; chunks are read further back each time."""
     return done.state in _ENDS_IT and not (done.state == "done" and done.unit.kind in _FURTHER)
 
 
-def _only_planned(nightly: "Nightly") -> "list[Done]":
-    from engine.idle.scheduler import Done
+def _only_planned(nightly: "IdlePlanner") -> "list[JobResult]":
+    from engine.idle.scheduler import JobResult
 
-    return [Done(unit, "planned") for plan in nightly.plans().values() for unit in plan()]
+    return [JobResult(unit, "planned") for plan in nightly.plans().values() for unit in plan()]
 
 
 def _work(
     opened: Session,
     asked: IdleRequest,
-    nightly: "Nightly",
+    nightly: "IdlePlanner",
     may_go_on: "Callable[[], str | None]",
     report: IdleReport,
     on_progress: OnProgress,
 ) -> None:
     """Do units, and note what became of each: of one that was planned again, the last."""
-    from engine.idle.scheduler import Limits, Night, World, ending
-    from engine.idle.types import NoTime
-    from store.jobs import Account, Jobs
+    from engine.idle.scheduler import JobRunner, RunContext, RunLimits, stopping
+    from engine.idle.types import OutOfTime
+    from store.jobs import JobAccount, Jobs
 
     ledger = opened.ledger
-    world = World(
+    world = RunContext(
         clock=time.monotonic,
         began=asked.began,
         may_go_on=may_go_on,
@@ -308,10 +310,10 @@ def _work(
         measure=nightly.measure,
         now=opened.now.timestamp(),
     )
-    night = Night(Jobs(ledger), Account(ledger), world, Limits(asked.until, asked.units))
-    report.spent, found = night.spent, dict[tuple[str, str], "Done"]()
+    night = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(asked.until, asked.units))
+    report.spent, found = night.spent, dict[tuple[str, str], "JobResult"]()
     try:
-        with ending(opened.models, nightly.over):
+        with stopping(opened.models, nightly.over):
             for one in night.work(nightly.plans()):
                 name = (one.unit.kind, one.unit.subject)
                 known = found.get(name)
@@ -319,7 +321,7 @@ def _work(
                     found[name] = one
                 report.reason = one.reason if one.state == "stopped" else report.reason
                 on_progress(one.unit.kind, sum(other.unit.kind == one.unit.kind for other in found.values()), None)
-    except NoTime:
+    except OutOfTime:
         pass  # while a plan waited for the model
     finally:
         report.done = list(found.values())
@@ -337,7 +339,7 @@ _UNTIDY = 100  # rows written since the tables were tidied, from which they are 
 
 
 @dataclass(slots=True)
-class Nightly:
+class IdlePlanner:
     """What the plans of one night share; `reading` is the model once it is loaded."""
 
     opened: Session
@@ -345,7 +347,7 @@ class Nightly:
     predictions: int  # foreseen questions that are readied
     late: Callable[[], Callable[[], bool]]  # gives, as planning begins, what tells that it has taken long enough
     over: Callable[[], bool]  # the night is
-    reading: "Reading | None" = field(default=None, init=False)
+    reading: "PromptReader | None" = field(default=None, init=False)
 
     def plans(self) -> "Mapping[Kind, Plan]":
         """Give the plan of each kind of work, in the order in which they are done."""
@@ -367,36 +369,36 @@ class Nightly:
             "upkeep": self._upkeep,
         }
 
-    def measure(self) -> "Spent":
+    def measure(self) -> "JobCost":
         """Return what the model did so far, and the bytes of tensors written."""
         from engine.models.types import flops
-        from store.jobs import Spent
+        from store.jobs import JobCost
         from store.kv_index import KvCounts
 
         size = sum(KvCounts(self.opened.ledger).written_by_day().values())
         if self.reading is None:
-            return Spent(bytes=size)
+            return JobCost(bytes=size)
         model = cast("Mlx", self.reading.model)
         meter = model.meter
-        return Spent(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
+        return JobCost(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
 
-    def load(self) -> "Reading":
+    def load(self) -> "PromptReader":
         """Load the model, unless it is there."""
         assert self.opened.writer.load, "a quote needs no model"
         self.reading = self.opened.writer.load()
         return self.reading
 
-    def _asks(self, plan: "Callable[[Session, Asking], list[Unit]]") -> "list[Unit]":
+    def _asks(self, plan: "Callable[[Session, Reasker], list[IdleJob]]") -> "list[IdleJob]":
         """Plan a kind that asks questions anew; where there is one to ask the model is loaded now, and counted here."""
         units = plan(self.opened, self._asking)
         if units and self.opened.writer.load:
             self.load()
         return units
 
-    def _abstract(self) -> "list[Unit]":
+    def _abstract(self) -> "list[IdleJob]":
         return abstracts(self.opened, self._model, self.over) if self._quiet() else []
 
-    def _predict(self) -> "list[Unit]":
+    def _predict(self) -> "list[IdleJob]":
         opened = self.opened
         if not self._quiet():
             return []
@@ -408,11 +410,11 @@ class Nightly:
         )
 
     @property
-    def _asking(self) -> "Asking":
+    def _asking(self) -> "Reasker":
         """Give what asks questions anew."""
-        from engine.idle.refresh import Asking
+        from engine.idle.refresh import Reasker
 
-        return Asking(self.opened.ledger, self.opened.means, self.opened.room, self.opened.now)
+        return Reasker(self.opened.ledger, self.opened.means, self.opened.room, self.opened.now)
 
     def _quiet(self) -> bool:
         return self.force or quiet(self.opened)
@@ -422,79 +424,79 @@ class Nightly:
         """Give what loads the model, None where pkb quotes."""
         return (lambda: self.load().model) if self.opened.writer.load else None
 
-    def _hottest(self) -> "list[Unit]":
-        from store.history import Retrieved as Lists
+    def _hottest(self) -> "list[IdleJob]":
+        from store.history import RetrievalLog as Lists
 
         opened, lists = self.opened, Lists(self.opened.ledger).lists(_QUESTIONS)
         new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
         if not lists and not new:
             return []
-        from engine.idle.prefetch import Retrieved, plan
+        from engine.idle.prefetch import RetrievalCounts, plan
 
         def chunks(ids: "Sequence[str]") -> "dict[str, Chunk]":
             return {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)}
 
-        found = Retrieved(lists, chunks, new)
+        found = RetrievalCounts(lists, chunks, new)
         ahead = self._ahead()
         return plan(ahead, found) if ahead else []
 
-    def _refill(self) -> "list[Unit]":
+    def _refill(self) -> "list[IdleJob]":
         from store.kv_index import KvCounts
 
         counts = KvCounts(self.opened.ledger)
         refused = bool(counts.of("refused"))
         if not counts.ghosts() and not refused:
             return []
-        from engine.idle.prefetch import gone
+        from engine.idle.prefetch import plan_restores_of
 
         ahead = self._ahead()
-        return gone(ahead, self._wanted(), refused=refused) if ahead else []
+        return plan_restores_of(ahead, self._wanted(), refused=refused) if ahead else []
 
-    def _wanted(self) -> "Iterator[tuple[Kept, float]]":
+    def _wanted(self) -> "Iterator[tuple[CachedAnswer, float]]":
         """Give the entries of the bank whose prompts may be wanted again, and how often they were."""
         from engine.idle.refresh import worth
-        from store.answers import Bank, wanted
+        from store.answers import AnswerBank, wanted
 
-        bank = Bank(self.opened.ledger)
+        bank = AnswerBank(self.opened.ledger)
         found = (bank.find(key) for key in wanted(self.opened.ledger, self._asking.mine, _WANTED))
         return ((kept, worth(kept)) for kept in found if kept)
 
-    def _ahead(self) -> "Ahead | None":
+    def _ahead(self) -> "PrefetchContext | None":
         """Give what is read ahead with; None where what this model reads cannot be kept."""
-        from engine.idle.prefetch import Ahead
+        from engine.idle.prefetch import PrefetchContext
 
         opened, reading = self.opened, self.load()
         settings = opened.settings
         if reading.kept is None:
             return None
         parts = (opened.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return Ahead(reading, self._asking, *parts, opened.locks.reader, self.late())
+        return PrefetchContext(reading, self._asking, *parts, opened.locks.reader, self.late())
 
-    def _upkeep(self) -> "list[Unit]":
+    def _upkeep(self) -> "list[IdleJob]":
         from engine.idle.maintenance import plan_maintenance
 
         return plan_maintenance(self.opened.ledger, _duties(self.opened), self.opened.now.timestamp())
 
 
-def _refresh(opened: Session, asking: "Asking") -> "list[Unit]":
+def _refresh(opened: Session, asking: "Reasker") -> "list[IdleJob]":
     from engine.idle.refresh import plan_refreshes
 
     return plan_refreshes(asking)
 
 
-def _owed(opened: Session, asking: "Asking") -> "list[Unit]":
+def _owed(opened: Session, asking: "Reasker") -> "list[IdleJob]":
     from engine.idle.refresh import plan_verifications
 
     return plan_verifications(asking, opened.settings.bank.tau, opened.settings.experiment.max_error)
 
 
-def _populate(opened: Session, asking: "Asking", taken: Callable[[], bool]) -> "list[Unit]":
+def _populate(opened: Session, asking: "Reasker", taken: Callable[[], bool]) -> "list[IdleJob]":
     from engine.idle.predict import plan_population
 
     return plan_population(asking, _strategy(opened), taken)
 
 
-def _convert(opened: Session, asking: "Asking") -> "list[Unit]":
+def _convert(opened: Session, asking: "Reasker") -> "list[IdleJob]":
     from engine.idle.refresh import plan_conversions
 
     return plan_conversions(asking, decode=_strategy(opened).decode)
@@ -503,16 +505,16 @@ def _convert(opened: Session, asking: "Asking") -> "list[Unit]":
 def _strategy(opened: Session) -> "Strategy":
     """Say how foreseen questions are readied: quotes always whole, for there is nothing to read ahead."""
     from engine.idle.predict import Strategy, decodes
-    from engine.types import Manner
+    from engine.types import AskOptions
 
     settings = opened.settings
     decode = opened.writer.load is None or decodes(settings.bank.tau, settings.experiment.cutoff)
-    return Strategy(Manner(k=settings.ask.k), decode, settings.bank.tau)
+    return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
 
-def _duties(opened: Session) -> "list[Duty]":
+def _duties(opened: Session) -> "list[MaintenanceTask]":
     """Give what is to be done now and then."""
-    from engine.idle.maintenance import Duty
+    from engine.idle.maintenance import MaintenanceTask
 
     ledger = opened.ledger
 
@@ -529,17 +531,17 @@ def _duties(opened: Session) -> "list[Duty]":
         return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
 
     return [
-        Duty("tables", "compact search tables", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
-        Duty("slice", "verify part of the ledger and KV cache", look, any_kept),
+        MaintenanceTask("tables", "compact search tables", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
+        MaintenanceTask("slice", "verify part of the ledger and KV cache", look, any_kept),
     ]
 
 
 def queue(opened: Session) -> None:
     """Note what `pkb idle` has to do since mail came in; nothing is done, and no model is loaded."""
-    from engine.idle.refresh import Asking, plan_refreshes
+    from engine.idle.refresh import Reasker, plan_refreshes
     from store.jobs import Job, Jobs
 
     model, at = opened.writer.load, opened.now.timestamp()
-    asked = plan_refreshes(Asking(opened.ledger, opened.means, opened.room, opened.now))
+    asked = plan_refreshes(Reasker(opened.ledger, opened.means, opened.room, opened.now))
     units = [*asked, *abstracts(opened, (lambda: model().model) if model else None, lambda: False)]
     Jobs(opened.ledger).offer([Job(u.kind, u.subject, u.seconds, u.gain, at, u.source) for u in units])

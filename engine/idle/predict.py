@@ -15,15 +15,15 @@ from math import sqrt
 from typing import Any
 
 from engine.ask.keys import normalise
-from engine.ask.question import begin, key_of, prepare
-from engine.idle.refresh import Asking
+from engine.ask.prepare import begin, key_of, prepare
+from engine.idle.refresh import Reasker
 from engine.idle.summarize import Write
-from engine.idle.types import Kind, Outcome, Unit
+from engine.idle.types import IdleJob, Kind, Outcome
 from engine.text.label import one_line
-from engine.types import Manner
+from engine.types import AskOptions
 from prompts import prompt
-from store.answers import Bank, typical_s
-from store.jobs import Foreseen, Foresights, Job, Jobs
+from store.answers import AnswerBank, typical_s
+from store.jobs import Job, Jobs, PredictionLog, PredictorCounts
 from store.summaries import Abstract
 
 KIND: Kind = "populate"
@@ -35,7 +35,7 @@ _POPULATION_S = 1.0  # an answer, until one was made
 class Strategy:
     """How foreseen questions are readied: in which manner, whether they are answered, which are one to the bank."""
 
-    manner: Manner
+    manner: AskOptions
     decode: bool
     tau: float
 
@@ -54,7 +54,7 @@ def quota(most: int) -> Callable[[], bool]:
     return lambda: next(left) <= 0
 
 
-def offer(asking: Asking, found: "Iterable[Prediction]") -> int:
+def offer(asking: Reasker, found: "Iterable[Prediction]") -> int:
     """Keep foreseen questions until they are readied; gives how many are waiting."""
     jobs, seconds, at = Jobs(asking.ledger), _seconds(asking), asking.now.timestamp()
     jobs.offer([Job(KIND, one.question, seconds, one.promise * seconds, at, one.source) for one in found])
@@ -64,7 +64,7 @@ def offer(asking: Asking, found: "Iterable[Prediction]") -> int:
     return min(len(waiting), MOST_WAITING)
 
 
-def plan_population(asking: Asking, strategy: Strategy, taken: Callable[[], bool]) -> list[Unit]:
+def plan_population(asking: Reasker, strategy: Strategy, taken: Callable[[], bool]) -> list[IdleJob]:
     """Give a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
 
     Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
@@ -73,13 +73,13 @@ def plan_population(asking: Asking, strategy: Strategy, taken: Callable[[], bool
     return [_unit(asking, strategy, job, taken) for job in jobs]
 
 
-def _seconds(asking: Asking) -> float:
+def _seconds(asking: Reasker) -> float:
     return typical_s(asking.ledger, asking.means.writer) or _POPULATION_S
 
 
-def _unit(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Unit:
+def _unit(asking: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> IdleJob:
     why = f"predicted by {job.source}" if job.source else "predicted"
-    return Unit(
+    return IdleJob(
         kind=KIND,
         subject=job.subject,
         what=job.subject,
@@ -92,12 +92,12 @@ def _unit(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool
     )
 
 
-def _in_bank(asking: Asking, strategy: Strategy, question: str) -> bool:
+def _in_bank(asking: Reasker, strategy: Strategy, question: str) -> bool:
     key = key_of(asking.means, question, strategy.manner, asking.now)
-    return Bank(asking.ledger).find(key.digest) is not None
+    return AnswerBank(asking.ledger).find(key.digest) is not None
 
 
-def _populate(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
+def _populate(asking: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
     """Ready a question, unless the bank has learnt it meanwhile or knows one like it."""
     question = job.subject
     if _in_bank(asking, strategy, question) or is_near(asking, strategy, question):
@@ -108,18 +108,18 @@ def _populate(asking: Asking, strategy: Strategy, job: Job, taken: Callable[[], 
     return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
 
 
-def is_near(asking: Asking, strategy: Strategy, question: str) -> bool:
+def is_near(asking: Reasker, strategy: Strategy, question: str) -> bool:
     """Tell whether a question of the bank is so near that it would be lent its answer."""
     ask = begin(asking.means, asking.ledger, question, strategy.manner, asking.now)
     vector, questions = asking.means.embed(question, ask.trace), asking.means.questions()
     if vector is None or questions is None:
         return False
-    from engine.ask.paraphrase import refuse
+    from engine.ask.paraphrase import why_different
     from engine.text.question import understand
 
     key, asked = ask.key, understand(question, asking.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
-    return any(refuse(asked, understand(one.kept.question, asking.now)) is None for one in near)
+    return any(why_different(asked, understand(one.kept.question, asking.now)) is None for one in near)
 
 
 WEEK_S = 7 * 86_400.0
@@ -131,13 +131,13 @@ _LISTED = 3  # sources that a sentence names
 
 
 def shares(
-    sources: Sequence[str], yields: Mapping[str, Foreseen], budget: int, now: float, weeks: float, floor: int = 1
+    sources: Sequence[str], yields: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float, floor: int = 1
 ) -> dict[str, int]:
     """Part a budget of predictions among sources by what each may be worth; one that does not rest has `floor` of it.
 
     Where the budget has not `floor` for each, those that promise most come first.
     """
-    awake = [source for source in sources if not rests(yields.get(source), now, weeks)]
+    awake = [source for source in sources if not is_paused(yields.get(source), now, weeks)]
     hopes = {source: _hope(yields.get(source)) for source in awake}
     ordered = sorted(awake, key=lambda source: -hopes[source])
     given = dict.fromkeys(sources, 0)
@@ -153,7 +153,7 @@ def shares(
     return given
 
 
-def rests(one: Foreseen | None, now: float, weeks: float) -> bool:
+def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
     """Tell whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
     if one is None or one.predicted < _JUDGED:
         return False
@@ -162,16 +162,16 @@ def rests(one: Foreseen | None, now: float, weeks: float) -> bool:
     return silent and now - one.last < weeks * WEEK_S
 
 
-def resting(yields: Sequence[Foreseen], now: float, weeks: float) -> str | None:
+def paused_predictors(yields: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
     """Say which sources rest, in one sentence for a person; None where none does."""
-    found = sorted(one.source for one in yields if rests(one, now, weeks))
+    found = sorted(one.source for one in yields if is_paused(one, now, weeks))
     if not found:
         return None
     names = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
     return f"paused predictors (none of their questions asked in {weeks:g} weeks): {names}"
 
 
-def _hope(one: Foreseen | None) -> float:
+def _hope(one: PredictorCounts | None) -> float:
     """Return the share that may pay at best: the mean of a beta distribution and a standard deviation more."""
     paid, predicted = (one.paid, one.predicted) if one else (0.0, 0)
     count = predicted + _ASKED + _NOT
@@ -370,22 +370,22 @@ class View:
 
 
 def plan_predictions(
-    asking: Asking, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
-) -> list[Unit]:
+    asking: Reasker, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
+) -> list[IdleJob]:
     """Give a unit for each view that has something new to look at.
 
     `usual` is the number of questions to predict, `near` tells of one that the bank knows one like.
     """
     new = [view for view in views if view.seen and asking.ledger.get(_PREFIX + view.name) != view.seen]
     return [
-        Unit("predict", view.name, f"predict questions from {view.name}", view.why, 0.0, 0.0, _PREDICTION_S,
+        IdleJob("predict", view.name, f"predict questions from {view.name}", view.why, 0.0, 0.0, _PREDICTION_S,
              partial(_predict, asking, view, usual, near))
         for view in new
     ]  # fmt: skip
 
 
-def _predict(asking: Asking, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
-    foresights, now = Foresights(asking.ledger), asking.now.timestamp()
+def _predict(asking: Reasker, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
+    foresights, now = PredictionLog(asking.ledger), asking.now.timestamp()
     yields = {one.source: one for one in foresights.all()}
     given = shares(view.sources, yields, usual, now, WEEKS)
     found = view.predict(usual) if sum(given.values()) else ()
@@ -396,7 +396,7 @@ def _predict(asking: Asking, view: View, usual: int, near: Callable[[str], bool]
     return Outcome()
 
 
-def _known_questions(asking: Asking) -> list[str]:
+def _known_questions(asking: Reasker) -> list[str]:
     """Give the questions of the bank, of the history, and those that wait to be readied or were given up."""
     rows = asking.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
     waiting = [job.subject for job in Jobs(asking.ledger).every(KIND)]

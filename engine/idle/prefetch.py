@@ -12,15 +12,15 @@ from functools import partial
 from itertools import islice, takewhile
 from math import inf
 
-from engine.idle.refresh import Asking
+from engine.idle.refresh import Reasker
 from engine.idle.types import (
     Costs,
+    IdleJob,
     Ids,
     Kind,
     Outcome,
     Path,
-    Segment,
-    Unit,
+    PrefillJob,
     costs,
     in_order,
     is_kept,
@@ -28,24 +28,24 @@ from engine.idle.types import (
     subject_of,
 )
 from engine.llm.blocks import block_of, in_blocks
-from engine.llm.prefill import Kept, Reading, keep, prefill
+from engine.llm.prefill import KvBinding, PromptReader, keep, prefill
 from engine.llm.prompt import Order, Segments, chunk_ids, fit, system_ids
 from engine.types import Trace
-from store.answers import Kept as Entry
-from store.kv_index import Peek, Unused, path_keys
-from store.kv_tree import Root
+from store.answers import CachedAnswer as Entry
+from store.kv_index import KvQueries, UnusedNode, path_keys
+from store.kv_tree import TreeRoot
 from store.types import Chunk
 
 
 def plan_restores(
-    asked: Iterable[tuple[str, float, Sequence[Path]]], root: Root, peek: Peek, new: Costs | None = None
-) -> list[Segment]:
+    asked: Iterable[tuple[str, float, Sequence[Path]]], root: TreeRoot, peek: KvQueries, new: Costs | None = None
+) -> list[PrefillJob]:
     """Give each segment that went, given questions, how often they were asked, and the paths they want.
 
     What never was kept is not read, nor what stands behind it, unless `new` says what a token of that costs: some of it
     was read, and there was no room to keep it.
     """
-    found = dict[Path, Segment]()
+    found = dict[Path, PrefillJob]()
     for question, times, paths in asked:
         for one in _gone(question, times, paths, root, peek, new):
             known = found.get(one.path)
@@ -59,8 +59,8 @@ def prefixes(segments: Sequence[Ids]) -> list[Path]:
 
 
 def _gone(
-    question: str, times: float, paths: Sequence[Path], root: Root, peek: Peek, new: Costs | None
-) -> Iterator[Segment]:
+    question: str, times: float, paths: Sequence[Path], root: TreeRoot, peek: KvQueries, new: Costs | None
+) -> Iterator[PrefillJob]:
     out = set[Path]()  # paths with nothing to stand behind
     for path in paths:
         key = path_keys(root, path)[-1]
@@ -68,23 +68,23 @@ def _gone(
             continue
         ghost, tokens = peek.ghost(key), len(path[-1])
         if ghost is not None and path[:-1] not in out:
-            yield Segment("refill", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes)
+            yield PrefillJob("refill", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes)
         elif new is not None:
             why, size = "not stored for lack of space", int(tokens * new.bytes)
-            yield Segment("refill", question, why, path, times, tokens * new.seconds, size)
+            yield PrefillJob("refill", question, why, path, times, tokens * new.seconds, size)
         else:
             out.add(path)
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PrefetchContext:
     """What is read ahead, by which model, and where it is kept.
 
     `reader` holds off whoever would rewrite the tables, `late` tells that planning has taken long enough.
     """
 
-    reading: Reading
-    asking: Asking
+    reading: PromptReader
+    asking: Reasker
     order: Order
     most: int  # tokens of an answer
     k: int
@@ -93,13 +93,15 @@ class Ahead:
     late: Callable[[], bool]
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> KvBinding:
         """Give where it is kept."""
         assert self.reading.kept, "nothing is kept"
         return self.reading.kept
 
 
-def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool = False) -> list[Unit]:
+def plan_restores_of(
+    ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]], *, refused: bool = False
+) -> list[IdleJob]:
     """Plan what of these questions' prompts went for lack of room; with how often each question is wanted.
 
     Where some was `refused` for lack of room, what never was kept is planned too.
@@ -112,7 +114,7 @@ def gone(ahead: Ahead, entries: Iterable[tuple[Entry, float]], *, refused: bool 
     return as_units(ahead, plan_restores(wanted, kept.root, kept.store.peek, new))
 
 
-def _wanted(ahead: Ahead, entries: Iterable[tuple[Entry, float]]) -> Iterator[tuple[str, float, list[Path]]]:
+def _wanted(ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]]) -> Iterator[tuple[str, float, list[Path]]]:
     """Give what these questions would read if they were asked now."""
     for entry, times in entries:
         if ahead.late():
@@ -121,7 +123,7 @@ def _wanted(ahead: Ahead, entries: Iterable[tuple[Entry, float]]) -> Iterator[tu
             yield entry.question, times, paths
 
 
-def _paths(ahead: Ahead, entry: Entry) -> list[Path]:
+def _paths(ahead: PrefetchContext, entry: Entry) -> list[Path]:
     """Give the paths of all segments of a prompt but its last."""
     reading = ahead.reading
     evidence = ahead.asking.evidence(entry)
@@ -134,11 +136,11 @@ def _paths(ahead: Ahead, entry: Entry) -> list[Path]:
     return [(system,), *((system, block) for block in dict.fromkeys(blocks))]
 
 
-def as_units(ahead: Ahead, segments: Iterable[Segment]) -> list[Unit]:
+def as_units(ahead: PrefetchContext, segments: Iterable[PrefillJob]) -> list[IdleJob]:
     """Make units of segments, best first."""
     root, generation = ahead.kept.root, ahead.asking.ledger.generation
     return in_order(
-        Unit(
+        IdleJob(
             kind=one.kind,
             subject=subject_of(root, one.path),
             what=one.what,
@@ -155,7 +157,7 @@ def as_units(ahead: Ahead, segments: Iterable[Segment]) -> list[Unit]:
     )
 
 
-def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
+def _read(ahead: PrefetchContext, segment: PrefillJob, generation: int) -> Outcome:
     """Prefill a segment behind its prefix and keep it in place of what it replaces, unless there is no room."""
     kept, path = ahead.kept, segment.path
     if is_kept(kept, path):
@@ -173,7 +175,7 @@ def _read(ahead: Ahead, segment: Segment, generation: int) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class RetrievalCounts:
     """The chunks that each question retrieved, oldest question first; a look-up by id; and the newest other chunks."""
 
     lists: Sequence[Sequence[str]]
@@ -182,14 +184,14 @@ class Retrieved:
 
 
 @dataclass(frozen=True, slots=True)
-class Aged:
+class EvictionCandidate:
     """A prefetched node that may be evicted, and the age of its chunk: its place among the newest ones."""
 
     age: float
-    node: Unused
+    node: UnusedNode
 
 
-def plan(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
+def plan(ahead: PrefetchContext, retrieved: RetrievalCounts) -> list[IdleJob]:
     """Return a unit for each chunk to prefetch; each run goes further back in the new ones, as far as there is room."""
     times = most_retrieved(retrieved.lists, ahead.new)
     with ahead.reader():
@@ -198,11 +200,11 @@ def plan(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     one_token, system = costs(ahead.kept.store.peek.kept()), (system_ids(ahead.reading.model),)
     kind: Kind = "blocks" if ahead.reading.ropes else "first"
 
-    def segment(path: Path, what: str, why: str, expected: float) -> Segment:
+    def segment(path: Path, what: str, why: str, expected: float) -> PrefillJob:
         tokens = len(path[-1])
-        return Segment(kind, what, why, path, expected, tokens * one_token.seconds, int(tokens * one_token.bytes))
+        return PrefillJob(kind, what, why, path, expected, tokens * one_token.seconds, int(tokens * one_token.bytes))
 
-    wanted = list[tuple[int, Segment]]()
+    wanted = list[tuple[int, PrefillJob]]()
     for path, name in hot.items():
         if not is_kept(ahead.kept, path):
             helped = times[name] if ahead.reading.ropes else times[name] / ahead.k  # one of k is a prompt's first
@@ -210,11 +212,11 @@ def plan(ahead: Ahead, retrieved: Retrieved) -> list[Unit]:
     for age, path in islice(_uncached(ahead, retrieved.new), ahead.new):
         wanted.append((age, segment(path, retrieved.new[age].header, "new, not retrieved yet", 0.0)))
 
-    def evictable() -> list[Aged]:
+    def evictable() -> list[EvictionCandidate]:
         spared = {key_of(ahead.kept.root, path) for path in hot}
         ages = {key_of(ahead.kept.root, _path(ahead, chunk)): age for age, chunk in enumerate(retrieved.new)}
         unused = [one for one in ahead.kept.store.peek.unused("first", "blocks") if one.key not in spared]
-        return sorted((Aged(ages.get(one.key, inf), one) for one in unused), key=lambda one: one.age)
+        return sorted((EvictionCandidate(ages.get(one.key, inf), one) for one in unused), key=lambda one: one.age)
 
     found = list(make_room(wanted, ahead.kept.store.free(), evictable))
     if found and not is_kept(ahead.kept, system):
@@ -230,15 +232,15 @@ def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
 
 
 def make_room(
-    wanted: Sequence[tuple[float, Segment]], free: int, evictable: Callable[[], list[Aged]]
-) -> Iterator[Segment]:
+    wanted: Sequence[tuple[float, PrefillJob]], free: int, evictable: Callable[[], list[EvictionCandidate]]
+) -> Iterator[PrefillJob]:
     """Yield segments, given with their ages, those that `free` bytes lack room for with older nodes to evict.
 
     `evictable` returns the newest first; it is not called where all have room. Where too little is older, nothing goes.
     """
-    left: list[Aged] | None = None
+    left: list[EvictionCandidate] | None = None
     for age, segment in wanted:
-        going = list[Aged]()
+        going = list[EvictionCandidate]()
         if segment.bytes > free and left is None:
             left = evictable()
         while left and segment.bytes > free and left[-1].age > age:
@@ -254,7 +256,7 @@ def make_room(
         yield replace(segment, why=why, instead=tuple(one.node for one in going))
 
 
-def _uncached(ahead: Ahead, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
+def _uncached(ahead: PrefetchContext, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
     """Yield the places and paths of those chunks that are not cached, until planning has taken long enough."""
     for age, chunk in takewhile(lambda _: not ahead.late(), enumerate(new)):
         path = _path(ahead, chunk)
@@ -262,7 +264,7 @@ def _uncached(ahead: Ahead, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
             yield age, path
 
 
-def _path(ahead: Ahead, chunk: Chunk) -> Path:
+def _path(ahead: PrefetchContext, chunk: Chunk) -> Path:
     model = ahead.reading.model
     ids = tuple(model.tokens(block_of(chunk))) if ahead.reading.ropes else chunk_ids(model, 1, chunk)
     return (system_ids(model), ids)

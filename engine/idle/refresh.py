@@ -15,12 +15,25 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import normalise, scope_of
-from engine.ask.question import BankBudget, Prepared, begin, key_of, look, prepare
-from engine.ask.semantic import learnt
-from engine.idle.types import DONE, Outcome, Unit, by_rate
+from engine.ask.prepare import BankBudget, Prepared, begin, gather_context, key_of, prepare
+from engine.ask.semantic import learned_tau
+from engine.idle.types import DONE, IdleJob, Outcome, by_rate
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Manner, Means, Reply, relocate
-from store.answers import Bank, Debt, Hints, Kept, Mine, Notice, Notices, Owed, older, stamp, typical_s, undecoded
+from engine.types import Answer, AskOptions, Backend, relocate
+from store.answers import (
+    AnswerBank,
+    CachedAnswer,
+    Notice,
+    Notices,
+    PendingVerification,
+    RefreshCandidates,
+    Verifications,
+    WriterKey,
+    older,
+    stamp,
+    typical_s,
+    undecoded,
+)
 from store.database import Ledger
 
 if TYPE_CHECKING:
@@ -28,40 +41,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Reasker:
     """By what means questions are asked anew, at what time."""
 
     ledger: Ledger
-    means: Means
+    means: Backend
     room: BankBudget
     now: datetime
 
     @property
-    def mine(self) -> Mine:
+    def mine(self) -> WriterKey:
         """Give what the entries have in common that would be made the same way today."""
-        return Mine(f"{self.means.writer}/", self.now.date().isoformat())
+        return WriterKey(f"{self.means.writer}/", self.now.date().isoformat())
 
-    def makes(self, kept: Kept) -> bool:
+    def makes(self, kept: CachedAnswer) -> bool:
         """Tell whether an entry would be made the same way today: by this writer, for this day."""
         mine = kept.writer.startswith(f"{self.means.writer}/")
         return mine and key_of(self.means, kept.question, manner_of(kept), self.now).day == kept.day
 
-    def evidence(self, kept: Kept) -> "Evidence":
+    def evidence(self, kept: CachedAnswer) -> "Evidence":
         """Retrieve for a kept question as things are now."""
-        return look(self.means, begin(self.means, self.ledger, kept.question, manner_of(kept), self.now)).evidence
+        return gather_context(
+            self.means, begin(self.means, self.ledger, kept.question, manner_of(kept), self.now)
+        ).evidence
 
-    def anew(self, kept: Kept, *, decode: bool = True) -> Prepared:
+    def anew(self, kept: CachedAnswer, *, decode: bool = True) -> Prepared:
         """Make a kept entry anew; with `decode` its answer too."""
         parts = (self.ledger, self.means, self.room, kept.question, manner_of(kept), self.now)
         return prepare(*parts, decode=decode, origin=kept.origin, source=kept.source)
 
 
-def manner_of(kept: Kept) -> Manner:
+def manner_of(kept: CachedAnswer) -> AskOptions:
     """Give the manner in which an entry was asked for: the last part of its writer is the number of sources."""
-    return Manner(scope_of(kept.scope), int(kept.writer.rpartition("/")[2]))
+    return AskOptions(scope_of(kept.scope), int(kept.writer.rpartition("/")[2]))
 
 
-def worth(kept: Kept) -> float:
+def worth(kept: CachedAnswer) -> float:
     """Give how often an entry was wanted: it was asked for when a person had it made, and at each use since."""
     return kept.uses + (1.0 if kept.origin == "user" else 0.1)
 
@@ -70,14 +85,14 @@ MOST_CONVERSIONS = 500  # entries looked at in a night
 _CONVERSION_S = 1.0  # an answer, until one was made
 
 
-def plan_conversions(asking: Asking, *, decode: bool) -> list[Unit]:
+def plan_conversions(asking: Reasker, *, decode: bool) -> list[IdleJob]:
     """Give a unit for each entry that was read and not answered, where answers are wanted."""
     if not decode:
         return []
-    bank, seconds = Bank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _CONVERSION_S
+    bank, seconds = AnswerBank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _CONVERSION_S
     found = ((key, bank.find(key)) for key in undecoded(asking.ledger, asking.mine, MOST_CONVERSIONS))
     return by_rate(
-        Unit(
+        IdleJob(
             kind="convert",
             subject=key.hex(),
             what=kept.question,
@@ -93,8 +108,8 @@ def plan_conversions(asking: Asking, *, decode: bool) -> list[Unit]:
     )
 
 
-def _convert(asking: Asking, key: bytes, kept: Kept) -> Outcome:
-    now = Bank(asking.ledger).find(key)
+def _convert(asking: Reasker, key: bytes, kept: CachedAnswer) -> Outcome:
+    now = AnswerBank(asking.ledger).find(key)
     if now is None or now.state != "undecoded":
         return Outcome("there")
     return Outcome("done", (asking.anew(kept).key,))
@@ -106,7 +121,7 @@ _DENYING = re.compile(
 )
 
 
-def same(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
+def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
     """Tell whether two answers say the same; None and "" are the finding that there is no answer.
 
     `span` is what an answer highlights, where it highlights anything: the date, name or number that was asked for.
@@ -158,11 +173,11 @@ TAU = "tau"  # the small value of the ledger that holds the learnt threshold
 _VERIFICATION_S = 1.0  # an answer, until one was made
 
 
-def plan_verifications(asking: Asking, tau: float, max_error: float) -> list[Unit]:
+def plan_verifications(asking: Reasker, tau: float, max_error: float) -> list[IdleJob]:
     """Give a unit for each question that is owed its answer."""
     seconds = typical_s(asking.ledger, asking.means.writer) or _VERIFICATION_S
     return by_rate(
-        Unit(
+        IdleJob(
             kind="owed",
             subject=debt.key.hex(),
             what=kept.question,
@@ -176,9 +191,9 @@ def plan_verifications(asking: Asking, tau: float, max_error: float) -> list[Uni
     )
 
 
-def _open(asking: Asking) -> Iterator[tuple[Debt, Kept]]:
+def _open(asking: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
     """Yield the debts that can be paid now, oldest first; nothing is learnt where a question had its answer since."""
-    bank, owed = Bank(asking.ledger), Owed(asking.ledger)
+    bank, owed = AnswerBank(asking.ledger), Verifications(asking.ledger)
     for debt in owed.all():
         kept = bank.find(debt.key)
         if kept and kept.state != "owed":
@@ -187,40 +202,40 @@ def _open(asking: Asking) -> Iterator[tuple[Debt, Kept]]:
             yield debt, kept
 
 
-def _verify(asking: Asking, debt: Debt, kept: Kept, tau: float, max_error: float) -> Outcome:
+def _verify(asking: Reasker, debt: PendingVerification, kept: CachedAnswer, tau: float, max_error: float) -> Outcome:
     prepared = asking.anew(kept)
     reply = prepared.reply
     assert reply, "it was to be answered"
     span = reply.answer[slice(*reply.highlight)] if reply.answer and reply.highlight else ""
-    right = same(reply.answer, debt.served, span)
+    right = same_answer(reply.answer, debt.served, span)
     judged = right or prepared.kept.evidence == kept.evidence  # else mail came since, and says nothing of likeness
     _settle(asking, debt, right=right, judged=judged)
     if not right:
         about = (debt.served, reply.answer, "", asking.now.timestamp())
         Notices(asking.ledger).put(Notice(debt.key, "wrong" if judged else "changed", *about))
     if judged:
-        tau = learnt(Owed(asking.ledger).labels(None), max_error, tau)
+        tau = learned_tau(Verifications(asking.ledger).labels(None), max_error, tau)
         asking.ledger.set(TAU, str(tau))
     return Outcome("done", (prepared.key,))
 
 
-def _settle(asking: Asking, debt: Debt, *, right: bool, judged: bool) -> None:
-    owed, at = Owed(asking.ledger), asking.now.timestamp()
+def _settle(asking: Reasker, debt: PendingVerification, *, right: bool, judged: bool) -> None:
+    owed, at = Verifications(asking.ledger), asking.now.timestamp()
     if not judged:
         owed.drop(debt.key)
         return
     owed.settle(debt.key, right, at)
     if not right:
-        Bank(asking.ledger).raise_tau(debt.matched, math.nextafter(debt.similarity, math.inf))
+        AnswerBank(asking.ledger).raise_tau(debt.matched, math.nextafter(debt.similarity, math.inf))
 
 
 MOST_REFRESHES = 500  # answers looked at in a night
 _LEAST_S = 0.01  # that looking takes, whatever the answer took
 
 
-def plan_refreshes(asking: Asking) -> list[Unit]:
+def plan_refreshes(asking: Reasker) -> list[IdleJob]:
     """Give a unit for each entry that may be out of date: those first that new chunks came near to."""
-    hinted = {key: None for key, *_ in Hints(asking.ledger).all()}
+    hinted = {key: None for key, *_ in RefreshCandidates(asking.ledger).all()}
     old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST_REFRESHES)
     near = _units(asking, list(hinted), "new mail is close to it")
     return [
@@ -229,23 +244,25 @@ def plan_refreshes(asking: Asking) -> list[Unit]:
     ]
 
 
-def _units(asking: Asking, keys: Sequence[bytes], why: str) -> list[Unit]:
-    found = ((key, Bank(asking.ledger).find(key)) for key in keys)
+def _units(asking: Reasker, keys: Sequence[bytes], why: str) -> list[IdleJob]:
+    found = ((key, AnswerBank(asking.ledger).find(key)) for key in keys)
     return by_rate(_unit(asking, key, kept, why) for key, kept in found if kept and _fits(asking, kept))
 
 
-def _fits(asking: Asking, kept: Kept) -> bool:
+def _fits(asking: Reasker, kept: CachedAnswer) -> bool:
     return kept.state != "owed" and asking.makes(kept)
 
 
-def _unit(asking: Asking, key: bytes, kept: Kept, why: str) -> Unit:
+def _unit(asking: Reasker, key: bytes, kept: CachedAnswer, why: str) -> IdleJob:
     seconds = max(_LEAST_S, kept.made_ms / 1000)
-    return Unit("refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_refresh, asking, key))
+    return IdleJob(
+        "refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_refresh, asking, key)
+    )
 
 
-def _refresh(asking: Asking, key: bytes) -> Outcome:
+def _refresh(asking: Reasker, key: bytes) -> Outcome:
     """Look at an entry again, as it is now."""
-    kept, generation = Bank(asking.ledger).find(key), asking.ledger.generation
+    kept, generation = AnswerBank(asking.ledger).find(key), asking.ledger.generation
     if kept is None or not _fits(asking, kept):
         return Outcome("there")
     evidence = asking.evidence(kept)
@@ -255,24 +272,24 @@ def _refresh(asking: Asking, key: bytes) -> Outcome:
     prepared = asking.anew(kept, decode=kept.state == "answered")
     if prepared.reply and (kept.origin == "user" or kept.uses):
         _tell(asking, key, kept, prepared.reply, evidence)
-    Hints(asking.ledger).done(key)
+    RefreshCandidates(asking.ledger).done(key)
     return Outcome("done", (prepared.key,))
 
 
-def _still_right(asking: Asking, key: bytes, kept: Kept, evidence: "Evidence", generation: int) -> None:
+def _still_right(asking: Reasker, key: bytes, kept: CachedAnswer, evidence: "Evidence", generation: int) -> None:
     """Stamp an entry whose evidence is what it was, with its sources where they stand now."""
     moved = replace(kept, reply=relocate(kept.reply, evidence.sources)) if kept.reply else kept
     if moved != kept:
-        Bank(asking.ledger).keep(key, moved, asking.room.bytes)
+        AnswerBank(asking.ledger).keep(key, moved, asking.room.bytes)
     stamp(asking.ledger, key, generation, kept.evidence)
-    Hints(asking.ledger).done(key)
+    RefreshCandidates(asking.ledger).done(key)
 
 
-def _tell(asking: Asking, key: bytes, kept: Kept, reply: Reply, evidence: "Evidence") -> None:
+def _tell(asking: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
     """Note that an answer has changed, with the first source that it did not have before."""
     before = json.loads(kept.reply)
     answer, marked = before["answer"], before["highlight"]
-    if same(answer, reply.answer, _span(answer, marked), _span(reply.answer, reply.highlight)):
+    if same_answer(answer, reply.answer, _span(answer, marked), _span(reply.answer, reply.highlight)):
         return
     known = set(kept.evidence)
     new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)

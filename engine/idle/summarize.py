@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from math import log, sqrt
 
-from engine.idle.types import NoTime, Outcome, Unit
+from engine.idle.types import IdleJob, Outcome, OutOfTime
 from engine.models.types import LanguageModel
 from engine.text.label import day, one_line
 from engine.text.sentences import sentences
@@ -157,7 +157,7 @@ _GUESSED_S = 1.0  # a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Bank:
+class SummaryBank:
     """Where chunks come from, who sums them up, and where that goes; `keep` gives the number of those kept."""
 
     chunks: Callable[[Sequence[str]], list[Hit]]
@@ -167,17 +167,17 @@ class Bank:
     now: float  # seconds since the epoch
 
 
-def plan_summaries(bank: Bank, wanted: Sequence[str]) -> list[Unit]:
+def plan_summaries(bank: SummaryBank, wanted: Sequence[str]) -> list[IdleJob]:
     """Give a unit for each batch of these chunks."""
     why = "not summarized yet"
     return [
-        Unit("abstract", batch[0].chunk.id, batch[0].chunk.header, why, 0.0, 0.0, _GUESSED_S,
+        IdleJob("abstract", batch[0].chunk.id, batch[0].chunk.header, why, 0.0, 0.0, _GUESSED_S,
              partial(_do, bank, [hit.chunk.id for hit in batch]))
         for batch in reversed(batches(bank.chunks(wanted)))
     ]  # fmt: skip
 
 
-def _do(bank: Bank, ids: Sequence[str]) -> Outcome:
+def _do(bank: SummaryBank, ids: Sequence[str]) -> Outcome:
     """Sum a batch up, of the chunks that are still there."""
     hits = {hit.chunk.id: hit for hit in bank.chunks(ids)}
     batch = [hits[name] for name in ids if name in hits]
@@ -227,4 +227,4 @@ def _fitting(segments: Sequence[Sequence[int]], left: int) -> list[Sequence[int]
 
 def _check(late: Callable[[], bool]) -> None:
     if late():
-        raise NoTime
+        raise OutOfTime

@@ -26,7 +26,7 @@ _IN_SIGHT: tuple[Kind, ...] = ("email", "phone", "link", "amount")  # what canno
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class QuestionForm:
     """A question with a slot; `asked` are the names it was asked with, `share` how much of all questions it is."""
 
     before: str
@@ -40,18 +40,18 @@ class Form:
         return f"{self.before}{filler}{self.after}"
 
 
-def forms(questions: Sequence[str]) -> list[Form]:
+def forms(questions: Sequence[str]) -> list[QuestionForm]:
     """Learn the forms that were asked with several names, the most frequent first."""
     found = defaultdict[tuple[str, str, Slot], list[tuple[str, str, str]]](list)
     for question in questions:
         for before, filler, after, slot in _slots(question):
             found[normalise(before + "x")[:-1], normalise(after), slot].append((before, filler, after))
-    learnt = list[Form]()
+    learnt = list[QuestionForm]()
     for (_, _, slot), uses in found.items():
         asked = frozenset(normalise(filler) for _, filler, _ in uses)
         if len(asked) >= _LEAST:
             before, _, after = uses[-1]
-            learnt.append(Form(before, after, slot, asked, len(uses) / len(questions)))
+            learnt.append(QuestionForm(before, after, slot, asked, len(uses) / len(questions)))
     return sorted(learnt, key=lambda form: (-form.share, form.before, form.after))
 
 
@@ -65,7 +65,7 @@ def fillers(hit: Hit, slot: Slot, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*correspondents(hit), *named(hit), *known]))
 
 
-def may_answer(form: Form, filler: str, hit: Hit) -> bool:
+def may_answer(form: QuestionForm, filler: str, hit: Hit) -> bool:
     """Tell whether a chunk could answer a form about something: it says what else is asked, and has such a thing."""
     kind = wanted(understand(form.filled(filler), _ANY_DAY))
     if kind == "email":

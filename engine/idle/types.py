@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from store.kv_index import Tally, Unused, path_keys
-from store.kv_tree import Key, Root
+from store.kv_index import CountTotal, UnusedNode, path_keys
+from store.kv_tree import Key, TreeRoot
 
 if TYPE_CHECKING:
-    from engine.llm.prefill import Kept
+    from engine.llm.prefill import KvBinding
 
 
-class NoTime(Exception):
+class OutOfTime(Exception):
     """The night was over before a piece of work was."""
 
 
@@ -40,7 +40,7 @@ DONE = Outcome()
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class IdleJob:
     """One piece of work, short enough not to be missed when it is broken off.
 
     `subject` names it within its kind, from one night to the next; `what` and `why` are for a person. `expected` is how
@@ -72,23 +72,23 @@ class Unit:
         return self.gain / self.seconds if self.seconds else 0.0
 
 
-def by_rate(units: Iterable[Unit]) -> list[Unit]:
+def by_rate(units: Iterable[IdleJob]) -> list[IdleJob]:
     """Put units in order of benefit per second."""
     return sorted(units, key=lambda unit: -unit.rate)
 
 
-def in_order(units: Iterable[Unit]) -> list[Unit]:
+def in_order(units: Iterable[IdleJob]) -> list[IdleJob]:
     """Put units in order of benefit per second, each behind what it stands behind; of two of one name, the better.
 
     A unit is as good as the best one that waits for it.
     """
-    best = dict[str, Unit]()
+    best = dict[str, IdleJob]()
     for unit in units:
         if unit.subject not in best or unit.rate > best[unit.subject].rate:
             best[unit.subject] = unit
     rates, depths = dict.fromkeys(best, 0.0), dict.fromkeys(best, 0)
     for unit in best.values():
-        above: Unit | None = unit
+        above: IdleJob | None = unit
         while above is not None:
             rates[above.subject] = max(rates[above.subject], unit.rate)
             above = best.get(above.behind) if above.behind else None
@@ -111,7 +111,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PrefillJob:
     """One segment that questions are expected to want; fields as a unit's. Nodes `instead` are evicted for it."""
 
     kind: Kind
@@ -121,24 +121,24 @@ class Segment:
     expected: float
     seconds: float
     bytes: int
-    instead: tuple[Unused, ...] = ()
+    instead: tuple[UnusedNode, ...] = ()
 
 
-def costs(kept: Tally) -> Costs:
+def costs(kept: CountTotal) -> Costs:
     """Give what a token costs, from all that is kept."""
     return Costs(kept.seconds / kept.tokens, kept.bytes / kept.tokens) if kept.tokens else Costs(_GUESSED_S, 0.0)
 
 
-def key_of(root: Root, path: Path) -> Key:
+def key_of(root: TreeRoot, path: Path) -> Key:
     """Give the key of the last segment of a path."""
     return path_keys(root, path)[-1]
 
 
-def subject_of(root: Root, path: Path) -> str:
+def subject_of(root: TreeRoot, path: Path) -> str:
     """Name a segment behind its prefix."""
     return key_of(root, path).hex()
 
 
-def is_kept(kept: "Kept", path: Path) -> bool:
+def is_kept(kept: "KvBinding", path: Path) -> bool:
     """Tell whether the last segment of a path is kept."""
     return kept.store.peek.uses(key_of(kept.root, path)) is not None

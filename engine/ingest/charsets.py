@@ -113,7 +113,7 @@ def _paragraph(pieces: list[str], depth: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ParseLimits:
     """The caps that keep one bad item from costing too much; what lies beyond them is named as a problem."""
 
     message_bytes: int = 64 << 20  # of one message, attachments included
@@ -125,7 +125,7 @@ class Limits:
     seconds: float = 10.0  # for one item
 
 
-class Unreadable(Exception):
+class UnreadableItem(Exception):
     """An item that cannot be read; the reason holds none of its content."""
 
     def __init__(self, reason: str) -> None:

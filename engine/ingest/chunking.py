@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import groupby
 
 from engine.text.label import label, one_line
-from store.types import Chunk, Document, Passage
+from store.types import Chunk, Document, DocumentPassage
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # of one word without a blank that count as a word more: addresses, tables, base64
@@ -35,7 +35,7 @@ class Piece:
     last: int
 
 
-def chunk(document: Document, passages: Sequence[Passage]) -> list[Chunk]:
+def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk]:
     """Cut the passages of one document, in their order; a document without any gives one chunk of its title."""
     chunks = list[Chunk]()
     for role, run in groupby(passages, key=lambda passage: passage.role):
@@ -89,7 +89,7 @@ def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
     return packs
 
 
-def _pieces(passage: Passage) -> Iterator[Piece]:
+def _pieces(passage: DocumentPassage) -> Iterator[Piece]:
     text, speaker = passage.text, one_line(passage.speaker or "", 80)
     name, lines = f"{speaker}: " if speaker else "", text.count("\n")
     mapped = lines == passage.last - passage.first  # else the text was joined, and any part may stand on any line

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from engine.ingest.subtitles import CLOCK, Cue, seconds
-from store.types import Passage
+from store.types import DocumentPassage
 
 _PLAIN = re.compile(
     rf"(?:[-*•]\s+)?(?:>>\s*)?(?P<name>[^\s:：*\[(#][^:：\n*\[]{{0,99}}?)\s*(?:[\[(](?P<at>{CLOCK})[\])]\s*)?"
@@ -247,22 +247,22 @@ def named(found: Sequence[Cue]) -> list[Cue]:
     return known
 
 
-def joined(found: Sequence[Cue]) -> list[Passage]:
+def joined(found: Sequence[Cue]) -> list[DocumentPassage]:
     """Put what one speaker says without a long pause together, up to about 100 words."""
-    turns, words, until = list[Passage](), 0, None
+    turns, words, until = list[DocumentPassage](), 0, None
     for cue in found:
         more, before = len(cue.text.split()), turns[-1] if turns else None
         if before and _goes_on(before, cue, words + more, until):
             turns[-1] = replace(before, text=f"{before.text} {cue.text}", last=max(before.last, cue.last))
             words += more
         else:
-            turns.append(Passage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at))
+            turns.append(DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at))
             words = more
         until = cue.until
     return turns
 
 
-def _goes_on(turn: Passage, cue: Cue, words: int, until: float | None) -> bool:
+def _goes_on(turn: DocumentPassage, cue: Cue, words: int, until: float | None) -> bool:
     spoken = turn.speaker is not None or cue.until is not None
     silent = cue.at is not None and until is not None and cue.at - until > PAUSE
     return spoken and turn.speaker == cue.speaker and words <= TURN and not silent

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.ingest.charsets import Limits, Unreadable, decode_text
+from engine.ingest.charsets import ParseLimits, UnreadableItem, decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.mailbox import split_mbox, unwrap_emlx
 from engine.ingest.scan import HEAD, detect
 from engine.ingest.transcripts import read_transcript, sniff
-from store.types import Reading
+from store.types import ParsedItem
 
 UNKNOWN = "not mail or a transcript"
 
 
-def read(path: Path, raw_kind: str | None, limits: Limits) -> Iterator[Reading]:
+def read(path: Path, raw_kind: str | None, limits: ParseLimits) -> Iterator[ParsedItem]:
     """Yield one Reading per document of a file; what cannot be read is a Reading with a problem, never an exception.
 
     `raw_kind` ("mail", "mbox" or "transcript") overrides what the file looks like.
@@ -42,8 +42,8 @@ def _name(path: Path) -> str:
 
 
 def _read_open(
-    file: BinaryIO, name: str, raw_kind: str | None, limits: Limits, status: os.stat_result
-) -> Iterator[Reading]:
+    file: BinaryIO, name: str, raw_kind: str | None, limits: ParseLimits, status: os.stat_result
+) -> Iterator[ParsedItem]:
     head = file.read(HEAD)
     kind = raw_kind or detect(name, head)
     if raw_kind == "mail" and name.lower().endswith(".emlx"):
@@ -69,7 +69,7 @@ def _rest(file: BinaryIO, status: os.stat_result, most: int) -> bytes:
     return file.read(max(min(most, status.st_size) + 1 - HEAD, 0))
 
 
-def _read_mbox(file: BinaryIO, limits: Limits) -> Iterator[Reading]:
+def _read_mbox(file: BinaryIO, limits: ParseLimits) -> Iterator[ParsedItem]:
     count = 0
     for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
         yield replace(read_mail(raw, limits, count - 1), offset=None)
@@ -77,22 +77,22 @@ def _read_mbox(file: BinaryIO, limits: Limits) -> Iterator[Reading]:
         yield _problem("no message in it")
 
 
-def _read_one(raw: bytes, kind: str, limits: Limits) -> Reading:
+def _read_one(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
     if kind == "mail":
         return read_mail(raw, limits)
     try:
         reading = read_mail(unwrap_emlx(raw), limits)
-    except Unreadable as error:
+    except UnreadableItem as error:
         return replace(read_mail(raw, limits), problem=error.reason)
     return replace(reading, offset=None if reading.offset is None else reading.offset + 1)
 
 
-def _read_transcript(name: str, raw: bytes, modified: datetime, limits: Limits) -> Reading:
+def _read_transcript(name: str, raw: bytes, modified: datetime, limits: ParseLimits) -> ParsedItem:
     try:
         return read_transcript(name, raw, modified, limits)
-    except Unreadable as error:
+    except UnreadableItem as error:
         return _problem(error.reason)
 
 
-def _problem(text: str) -> Reading:
-    return Reading(0, None, problem=text)
+def _problem(text: str) -> ParsedItem:
+    return ParsedItem(0, None, problem=text)

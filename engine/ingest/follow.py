@@ -38,7 +38,7 @@ _SHARE = 2000  # a look at everything may take one part in so many of the time
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Intervals:
     """How long things take, in seconds.
 
     A root is read when nothing in it has changed for `quiet`, or after `patience` of steady change. Every `rescan` all
@@ -55,7 +55,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueFolder:
     """What is to be read now: the deepest folder of a root in which all that has changed lies.
 
     With `every` it is time to look at the whole root, and to take files as they are, even those still being written.
@@ -74,10 +74,10 @@ class _Root:
     last: float = 0.0
 
 
-class Unrest:
+class Debouncer:
     """The roots that are followed; changes with every call, and is for one thread at a time."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Intervals) -> None:
         self._pace = pace
         self._roots: dict[str, _Root] = {}
 
@@ -101,7 +101,7 @@ class Unrest:
         known.folder, known.first = folder, now
         return True
 
-    def due(self, now: float) -> list[Due]:
+    def due(self, now: float) -> list[DueFolder]:
         """Take what is due."""
         return [self._take(root, known, now) for root, known in self._roots.items() if self._when(known) <= now]
 
@@ -119,12 +119,12 @@ class Unrest:
             return known.rescan
         return min(known.last + self._pace.quiet, known.first + self._pace.patience, known.rescan)
 
-    def _take(self, root: str, known: _Root, now: float) -> Due:
+    def _take(self, root: str, known: _Root, now: float) -> DueFolder:
         if known.rescan <= now:
             known.rescan, known.folder = now + self._pace.rescan, None
-            return Due(root, root, every=True)
+            return DueFolder(root, root, every=True)
         folder, known.folder = known.folder or root, None
-        return Due(root, folder)
+        return DueFolder(root, folder)
 
 
 How = Literal["events", "polling"]
@@ -163,7 +163,7 @@ class Watches:
         self.unset(root)
         real, name = os.path.realpath(place), None if place == root else PurePath(root).name
         observer = self._observer(how)
-        ear = _Ear(root, real, name, self._touch, self._aside)
+        ear = _EventHandler(root, real, name, self._touch, self._aside)
         watch = observer.schedule(ear, real, recursive=name is None, event_filter=_HEARD)
         self._set[root] = _Set(observer, watch)
         if how == "events" and (error := full(real)):
@@ -195,7 +195,7 @@ class Watches:
         return self._observers[how]
 
 
-class _Ear(FileSystemEventHandler):
+class _EventHandler(FileSystemEventHandler):
     """What an observer calls; passes over what is never read. Of a root that is a file, `name` is its name."""
 
     def __init__(self, root: str, real: str, name: str | None, touch: Touch, aside: Sequence[str]) -> None:
@@ -285,14 +285,14 @@ class Follow:
 
     def __init__(
         self,
-        pace: Pace,
+        pace: Intervals,
         *,
         polling: bool = False,
         aside: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pace, self._polling, self._clock = pace, polling, clock
-        self._unrest, self._roused = Unrest(pace), threading.Condition()
+        self._unrest, self._roused = Debouncer(pace), threading.Condition()
         self._watches = Watches(self.touch, pace.poll, aside)
         self._roots: dict[str, _There] = {}
         self._touched: set[str] = set()
@@ -324,11 +324,11 @@ class Follow:
             while (left := min(ends, self._unrest.until() or ends) - self._clock()) > 0:
                 self._roused.wait(left)
 
-    def due(self) -> list[Due]:
+    def due(self) -> list[DueFolder]:
         """Take what is to be read now, as folders that a walk comes to."""
         with self._roused:
             due = self._unrest.due(self._clock())
-        return [Due(one.root, reached(one.root, one.folder), one.every) for one in due]
+        return [DueFolder(one.root, reached(one.root, one.folder), one.every) for one in due]
 
     def is_due(self) -> bool:
         """Tell whether something is to be read now."""

@@ -9,11 +9,11 @@ from email.utils import parsedate_tz
 from hashlib import blake2b
 
 from engine.ingest.calendar import MOST_EVENTS, event_texts
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.headers import MOST, Address, Headers, clean, decode_words, display_names, named, parse_addresses
-from engine.ingest.mime import Leaf, Nested, Part, Tree, read_part, walk
+from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
 from engine.ingest.quotes import ANSWERED, NEW, PASSED_ON, Quotes, paragraphs, passages_of
-from store.types import Document, Passage, Reading, Role
+from store.types import Document, DocumentPassage, ParsedItem, Role
 
 MOST_LINKS = 50
 YEARS = range(1970, 2101)
@@ -152,7 +152,7 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
     return [Section("\n\n".join(bodies)), *dict.fromkeys(others), *files]
 
 
-def _is_body(part: Part, have_body: bool) -> bool:
+def _is_body(part: MimePart, have_body: bool) -> bool:
     """Say whether a text is the mail's own: a named one is, if no other came before it."""
     if part.attached:
         return False
@@ -161,7 +161,7 @@ def _is_body(part: Part, have_body: bool) -> bool:
     return part.type.name in _BODIES and not (part.filename and have_body)
 
 
-def _is_calendar(part: Part) -> bool:
+def _is_calendar(part: MimePart) -> bool:
     return part.type.name in ("text/calendar", "application/ics") or part.filename.lower().endswith(".ics")
 
 
@@ -182,7 +182,7 @@ def _attached(leaf: Leaf, tree: Tree) -> Section:
     return Section(f"{_name_line(leaf.part)}\n{text}", "attachment")
 
 
-def _name_line(part: Part) -> str:
+def _name_line(part: MimePart) -> str:
     return f"[attachment: {part.filename or part.type.name}]"
 
 
@@ -208,10 +208,12 @@ _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
 _IN_PLACE = frozenset(("", "7bit", "8bit", "binary"))
 
 
-def read_mail(raw: bytes, limits: Limits, item: int = 0, clock: Callable[[], float] = time.monotonic) -> Reading:
+def read_mail(
+    raw: bytes, limits: ParseLimits, item: int = 0, clock: Callable[[], float] = time.monotonic
+) -> ParsedItem:
     """Read one message; what could not be read is named in `problem`, and nothing is raised."""
     if not raw.strip():
-        return Reading(item, None, problem="empty")
+        return ParsedItem(item, None, problem="empty")
     tree = Tree(limits, _timer(clock, limits.seconds))
     if len(raw) > limits.message_bytes:
         raw = raw[: limits.message_bytes]
@@ -225,10 +227,10 @@ def read_mail(raw: bytes, limits: Limits, item: int = 0, clock: Callable[[], flo
     walk(part, tree)
     text, passages = _lay_out(sections_of(tree.found, tree), _quotes(envelope), tree)
     if not text and not part.headers.fields and not tree.problems:
-        return Reading(item, None, problem="empty")
+        return ParsedItem(item, None, problem="empty")
     document = _document(envelope, text, passages)
     offset = _offset(raw, part, tree.found, text)
-    return Reading(item, document, offset, "; ".join(tree.problems) or None)
+    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None)
 
 
 def _timer(clock: Callable[[], float], seconds: float) -> Callable[[], bool]:
@@ -243,7 +245,7 @@ def _quotes(envelope: Envelope) -> Quotes:
     return ANSWERED if answers else NEW
 
 
-def _document(envelope: Envelope, text: str, passages: tuple[Passage, ...]) -> Document:
+def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
     return Document(
         id=_identity(envelope, text),
         kind="mail",
@@ -273,11 +275,11 @@ def _identity(envelope: Envelope, text: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _lay_out(sections: Sequence[Section], quotes: Quotes, tree: Tree) -> tuple[str, tuple[Passage, ...]]:
+def _lay_out(sections: Sequence[Section], quotes: Quotes, tree: Tree) -> tuple[str, tuple[DocumentPassage, ...]]:
     """Set the sections below each other, an empty line between, and find the paragraphs of each."""
     lines_before, length = 0, 0
     texts: list[str] = []
-    passages: list[Passage] = []
+    passages: list[DocumentPassage] = []
     for section in sections:
         text = section.text.rstrip("\n")
         if not text.strip():
@@ -295,14 +297,14 @@ def _lay_out(sections: Sequence[Section], quotes: Quotes, tree: Tree) -> tuple[s
     return "\n\n".join(texts), tuple(passages)
 
 
-def _passages(role: Role | None, text: str, quotes: Quotes, first_line: int) -> Sequence[Passage]:
+def _passages(role: Role | None, text: str, quotes: Quotes, first_line: int) -> Sequence[DocumentPassage]:
     if role is None:
         return passages_of(text, quotes, first_line)
     lines = text.split("\n")
     return paragraphs(lines, [role] * len(lines), first_line)
 
 
-def _offset(raw: bytes, part: Part, found: Sequence[Leaf | Nested], text: str) -> int | None:
+def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:
     """Count the lines above the text where it stands in the message as it is."""
     if part.type.name != "text/plain" or part.type.flowed or part.encoding not in _IN_PLACE or len(found) != 1:
         return None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from engine.ingest.charsets import Unreadable
+from engine.ingest.charsets import UnreadableItem
 
 LINE_BYTES = 1 << 20  # read at once
 _FROM = re.compile(rb"From .{0,300}?\d\d?:\d\d(?::\d\d)?.{0,40}\d{4}")
@@ -35,7 +35,7 @@ def unwrap_emlx(raw: bytes) -> bytes:
     """Take the message out of an emlx file: a line with its length, the message, a property list."""
     count = _COUNT.match(raw[:64])
     if count is None:
-        raise Unreadable("no byte count on the first line")
+        raise UnreadableItem("no byte count on the first line")
     return raw[count.end() : count.end() + int(count[1])]
 
 

@@ -9,7 +9,7 @@ from email.message import Message
 from functools import lru_cache
 from typing import TypeGuard
 
-from engine.ingest.charsets import Limits, decode_text, tidy, unflow
+from engine.ingest.charsets import ParseLimits, decode_text, tidy, unflow
 from engine.ingest.headers import Headers, clean, decode_words, loose_base64, split_header
 from engine.ingest.html import html_text
 
@@ -31,7 +31,7 @@ class ContentType:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MimePart:
     """A MIME part with its header read and its body still encoded."""
 
     headers: Headers
@@ -46,18 +46,18 @@ class Part:
         return self.headers.first("content-transfer-encoding").strip().lower().split(" ")[0].strip(";\"'")
 
 
-def read_part(raw: bytes, limits: Limits, default: str = "text/plain") -> Part:
+def read_part(raw: bytes, limits: ParseLimits, default: str = "text/plain") -> MimePart:
     """Split header and body of a message or part."""
     headers, start = split_header(raw, limits.header_bytes)
     return make_part(headers, raw[start:], default)
 
 
-def make_part(headers: Headers, body: bytes, default: str = "text/plain") -> Part:
+def make_part(headers: Headers, body: bytes, default: str = "text/plain") -> MimePart:
     """Read the fields that say what a body is."""
     kind = content_type(headers.first("content-type")[:_PARAMETERS], default)
     disposition = headers.first("content-disposition")[:_PARAMETERS]
     filename = (_disposed_name(disposition) if disposition else "") or kind.filename
-    return Part(headers, body, kind, filename, disposition.strip().lower().startswith("attachment"))
+    return MimePart(headers, body, kind, filename, disposition.strip().lower().startswith("attachment"))
 
 
 def decode_transfer(body: bytes, encoding: str) -> bytes:
@@ -139,7 +139,7 @@ _ALTERNATIVES = frozenset(
 class Leaf:
     """One part that is not a container: its text, or None where it has none that can be read."""
 
-    part: Part
+    part: MimePart
     text: str | None
 
 
@@ -147,7 +147,7 @@ class Leaf:
 class Tree:
     """What a walk over a message found (mutable while it walks): leaves and nested messages in order, problems."""
 
-    limits: Limits
+    limits: ParseLimits
     out_of_time: Callable[[], bool]
     found: list["Leaf | Nested"] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -167,7 +167,7 @@ class Nested:
     found: tuple["Leaf | Nested", ...]
 
 
-def walk(part: Part, tree: Tree, depth: int = 0) -> None:
+def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
     """Add what a part holds to the tree, within the limits; what is left out is named in `problems`."""
     tree.parts += 1
     if depth > tree.limits.depth:
@@ -186,7 +186,7 @@ def walk(part: Part, tree: Tree, depth: int = 0) -> None:
     return None
 
 
-def part_text(part: Part, tree: Tree) -> str | None:
+def part_text(part: MimePart, tree: Tree) -> str | None:
     """Decode the text of a leaf, None if it is of a kind that is not read."""
     kind = part.type.name
     readable = kind.startswith("text/") or kind in ("message/delivery-status", "application/ics", "application/json")
@@ -202,11 +202,11 @@ def part_text(part: Part, tree: Tree) -> str | None:
     return unflow(text, part.type.delete_space) if part.type.flowed else text
 
 
-def _walk_multipart(part: Part, tree: Tree, depth: int) -> None:
+def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
     bodies = split_multipart(part.body, part.type.boundary, tree.limits.parts)
     if not bodies:
         plain = ContentType("text/plain", part.type.charset, "", "", False, False)
-        tree.found.append(Leaf(part, part_text(Part(part.headers, part.body, plain, "", False), tree)))
+        tree.found.append(Leaf(part, part_text(MimePart(part.headers, part.body, plain, "", False), tree)))
         return
     default = _DIGEST if part.type.name == "multipart/digest" else "text/plain"
     children = [read_part(body, tree.limits, default) for body in bodies]
@@ -216,14 +216,14 @@ def _walk_multipart(part: Part, tree: Tree, depth: int) -> None:
         walk(child, tree, depth + 1)
 
 
-def _walk_message(part: Part, tree: Tree, depth: int) -> None:
+def _walk_message(part: MimePart, tree: Tree, depth: int) -> None:
     inner = read_part(decode_transfer(part.body, part.encoding), tree.limits)
     before = len(tree.found)
     walk(inner, tree, depth + 1)
     tree.found[before:] = [Nested(inner.headers, tuple(tree.found[before:]))]
 
 
-def _walk_alternatives(children: list[Part], tree: Tree, depth: int) -> list[Part]:
+def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list[MimePart]:
     """Add the best of the alternative texts; give back what is left to walk: invitations, files, a lone text."""
     texts = [child for child in children if child.type.name in _ALTERNATIVES and not child.attached]
     plain = next((child for child in texts if child.type.name == "text/plain"), None)

@@ -18,16 +18,16 @@ from hashlib import blake2b
 from pathlib import Path
 
 from engine.ingest import scan
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import ignorable
 from engine.text.label import searched
 from store import documents
-from store.catalog import Catalogue, Problem, Root
+from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
-from store.types import Document, Entry, FileState, Passage, Place, Reading
+from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
 
 _DOCUMENTS, _CHARS = 20_000, 64_000_000
 _TICK = 200  # files
@@ -63,7 +63,7 @@ class Block:
 def blocks(
     files: Mapping[bytes, FileState],
     collection: str,
-    reader: Callable[[Path], Iterator[Reading]],
+    reader: Callable[[Path], Iterator[ParsedItem]],
     known: Callable[[str], bool],
 ) -> Iterator[Block | int]:
     """Read files into blocks, giving the number of files read now and then; a `known` document counts as a place only.
@@ -85,7 +85,7 @@ def blocks(
     yield block
 
 
-def _take(block: Block, file: FileRead, reading: Reading, collection: str, known: Callable[[str], bool]) -> None:
+def _take(block: Block, file: FileRead, reading: ParsedItem, collection: str, known: Callable[[str], bool]) -> None:
     if reading.problem:
         file.problems.append(Problem(file.path, reading.item, reading.problem))
     if (document := reading.document) is None:
@@ -151,14 +151,14 @@ class Ingest:
     """
 
     def __init__(
-        self, ledger: Ledger, knowledge: Knowledge, limits: Limits, guard: Guard, settled: Settled | None = None
+        self, ledger: Ledger, knowledge: Knowledge, limits: ParseLimits, guard: Guard, settled: Settled | None = None
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
         self._settled = settled
-        self._catalogue = Catalogue(ledger)
+        self._catalogue = Catalog(ledger)
         self.summary = Summary()
 
-    def run(self, root: Root) -> Iterator[Progress]:
+    def run(self, root: SourceRoot) -> Iterator[Progress]:
         """Follow the path for one root."""
         self._knowledge.recover()
         found = self._look(root)
@@ -172,7 +172,7 @@ class Ingest:
         known = (problem for problem in self._catalogue.problems(root.path) if problem not in fresh)
         self.summary.known_problems += known
 
-    def let_go(self, root: Root) -> None:
+    def let_go(self, root: SourceRoot) -> None:
         """Drop a root that is not there any more, with what stood only in it, unless that looks like a missing disk."""
         self._knowledge.recover()
         self._clear(root, self._catalogue.files(root.path))
@@ -180,7 +180,7 @@ class Ingest:
             with self._ledger.transaction():
                 self._catalogue.drop_root(root.path)
 
-    def _look(self, root: Root) -> scan.Look:
+    def _look(self, root: SourceRoot) -> scan.Look:
         if not self._is_covered(root):
             with self._ledger.transaction():
                 self._catalogue.put_root(root)
@@ -205,7 +205,7 @@ class Ingest:
             found.gone.clear()
         self.summary.waiting += len(moving)
 
-    def _is_covered(self, root: Root) -> bool:
+    def _is_covered(self, root: SourceRoot) -> bool:
         """Tell whether a root further out says the same of what is in this one, so that it need not be one itself."""
         roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
         nearest = next((roots[above] for above in scan.upwards(os.fsencode(root.path)) if above in roots), None)
@@ -224,10 +224,10 @@ class Ingest:
                 else:
                     yield from self._keep(step)
 
-    def _by_root(self, files: Mapping[bytes, FileState]) -> dict[Root, dict[bytes, FileState]]:
+    def _by_root(self, files: Mapping[bytes, FileState]) -> dict[SourceRoot, dict[bytes, FileState]]:
         """Part files by the nearest root above them, whose collection and kind are theirs."""
         roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
-        parted: dict[Root, dict[bytes, FileState]] = {}
+        parted: dict[SourceRoot, dict[bytes, FileState]] = {}
         for path, state in files.items():
             root = next(roots[above] for above in scan.upwards(path) if above in roots)
             parted.setdefault(root, {})[path] = state
@@ -246,7 +246,7 @@ class Ingest:
         if self._knowledge.untidy >= _COMPACT_EVERY:
             self._knowledge.compact()
 
-    def _clear(self, root: Root, gone: Iterable[bytes]) -> None:
+    def _clear(self, root: SourceRoot, gone: Iterable[bytes]) -> None:
         """Let go of what stands in no file any more, unless that looks like an unmounted disk."""
         vanished = list(gone)
         lost, every = self._catalogue.leaving(root.path, vanished)
@@ -276,10 +276,10 @@ _REPEATED = ("quote", "forward", "signature")
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class PassageSplit:
     """The passages of a document to search, the digests that it has from now on, and those it shares with others."""
 
-    passages: tuple[Passage, ...]
+    passages: tuple[DocumentPassage, ...]
     owned: tuple[bytes, ...]
     quoted: tuple[bytes, ...]
 
@@ -295,7 +295,7 @@ def bodies(document: Document, digests: Sequence[bytes]) -> list[bytes]:
     return [digest for passage, digest in pairs if passage.role not in _REPEATED]
 
 
-def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> Split:
+def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> PassageSplit:
     """Keep what the document says itself, and of the rest what no other document has."""
     kept, owned, quoted = [], [], []
     for passage, digest in zip(document.passages, digests, strict=True):
@@ -304,10 +304,10 @@ def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping
         else:
             kept.append(passage)
             owned.append(digest)
-    return Split(tuple(kept), tuple(owned), tuple(quoted))
+    return PassageSplit(tuple(kept), tuple(owned), tuple(quoted))
 
 
-def _digest(passage: Passage) -> bytes:
+def _digest(passage: DocumentPassage) -> bytes:
     text = passage.text if passage.role == "body" else _unattributed(passage.text)
     bare = " ".join(_MARKS.sub("", text).casefold().split())
     return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
@@ -328,7 +328,7 @@ _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 def keep(ledger: Ledger, knowledge: Knowledge, block: Block) -> Iterator[int]:
     """Commit a block, yielding the number of documents after each commit; its files are done with the last one."""
-    catalogue, standing = Catalogue(ledger), _standing(block)
+    catalogue, standing = Catalog(ledger), _standing(block)
     # Oldest first: the message that was quoted comes before the one that quotes it, and replies find their threads.
     ordered = sorted(block.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
     for start in range(0, max(len(ordered), 1), _COMMIT):
@@ -350,11 +350,13 @@ def _standing(block: Block) -> dict[str, list[Place]]:
     return found
 
 
-def _collections(catalogue: Catalogue, document: str, places: Sequence[Place]) -> tuple[str, ...]:
+def _collections(catalogue: Catalog, document: str, places: Sequence[Place]) -> tuple[str, ...]:
     return tuple(sorted({*catalogue.collections(document), *(place.collection for place in places)}))
 
 
-def _entries(ledger: Ledger, batch: Sequence[Document], collections: dict[str, tuple[str, ...]]) -> list[Entry]:
+def _entries(
+    ledger: Ledger, batch: Sequence[Document], collections: dict[str, tuple[str, ...]]
+) -> list[IndexedDocument]:
     digests = {document.id: passage_digests(document) for document in batch}
     owners = dict(documents.owners(ledger, (digest for several in digests.values() for digest in several)))
     for document in batch:
@@ -365,17 +367,17 @@ def _entries(ledger: Ledger, batch: Sequence[Document], collections: dict[str, t
 
 def _entry(
     document: Document, digests: Sequence[bytes], owners: MutableMapping[bytes, str], collections: tuple[str, ...]
-) -> Entry:
+) -> IndexedDocument:
     """Make the entry of a document; `owners` learns what is searched in it."""
     split = split_passages(document, digests, owners)
     for digest in split.owned:
         owners.setdefault(digest, document.id)
     chunks = tuple(chunk(document, split.passages))
     tokens = tuple(" ".join(searched(piece, document.sender, document.recipients, document.date)) for piece in chunks)
-    return Entry(document, chunks, tokens, collections, split.owned, split.quoted)
+    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted)
 
 
-def _record(catalogue: Catalogue, batch: Sequence[Document], standing: dict[str, list[Place]]) -> None:
+def _record(catalogue: Catalog, batch: Sequence[Document], standing: dict[str, list[Place]]) -> None:
     by_file: dict[str, list[Place]] = {}
     for document in batch:
         for place in standing[document.id]:
@@ -384,7 +386,7 @@ def _record(catalogue: Catalogue, batch: Sequence[Document], standing: dict[str,
         catalogue.put_places(path, places)
 
 
-def _finish(catalogue: Catalogue, block: Block) -> None:
+def _finish(catalogue: Catalog, block: Block) -> None:
     for file in block.files:
         if file.whole:
             catalogue.put_file(file.path, file.state, file.places, file.problems)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from store.types import Passage, Role
+from store.types import DocumentPassage, Role
 
 _RULE = r"[\s=*]*+[-_]{2,}+[-_=*\s]*+"
 
@@ -200,7 +200,7 @@ NEW = Quotes(alone="forward")  # nobody answers without a mark: it is passed on
 PASSED_ON = Quotes("forward", "forward")
 
 
-def passages_of(text: str, quotes: Quotes = ANSWERED, first_line: int = 1) -> tuple[Passage, ...]:
+def passages_of(text: str, quotes: Quotes = ANSWERED, first_line: int = 1) -> tuple[DocumentPassage, ...]:
     """Give the paragraphs of a mail's text with their roles.
 
     Lines count from `first_line`. Every line that is not blank is in exactly one passage.
@@ -270,15 +270,15 @@ def _begins_signature(lines: Sequence[str], at: int) -> bool:
     return starts_list_footer(lines, at)
 
 
-def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> list[Passage]:
+def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> list[DocumentPassage]:
     """Cut lines at blank ones and where the role changes."""
-    passages: list[Passage] = []
+    passages: list[DocumentPassage] = []
     begin = -1
     for at, line in enumerate([*lines, ""]):
         blank = not line or line.isspace()
         if begin >= 0 and (blank or roles[at] != roles[begin] or _ends_quoted(lines, begin, at - 1)):
             text = "\n".join(lines[begin:at]).strip()
-            passages.append(Passage(text, begin + first_line, at - 1 + first_line, roles[begin]))
+            passages.append(DocumentPassage(text, begin + first_line, at - 1 + first_line, roles[begin]))
             begin = -1
         if begin < 0 and not blank:
             begin = at
@@ -294,7 +294,7 @@ def _is_bare_quote(line: str) -> bool:
     return line[-1:] in "> " and ">" in line and not line.strip(" \t>")
 
 
-def _signatures(text: str, passages: list[Passage]) -> tuple[Passage, ...]:
+def _signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
     """Find disclaimers, and the block of name and numbers that ends the writer's own text."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
     if any(hint in text for hint in LEGAL_HINTS):

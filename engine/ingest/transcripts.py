@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import accumulate, groupby
 from pathlib import PurePosixPath
 
-from engine.ingest.charsets import Limits, Unreadable, decode_text, tidy
+from engine.ingest.charsets import ParseLimits, UnreadableItem, decode_text, tidy
 from engine.ingest.dialogue import (
     Lines,
     chat_cues,
@@ -26,7 +26,7 @@ from engine.ingest.dialogue import (
 )
 from engine.ingest.headers import clean
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
-from store.types import Document, Passage, Reading
+from store.types import Document, DocumentPassage, ParsedItem
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = (
@@ -150,7 +150,7 @@ _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|md|markdown|text|transcript
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class FrontMatter:
     """What the first lines of a text say about the whole of it, and where the rest begins."""
 
     title: str
@@ -158,7 +158,7 @@ class Front:
     rest: Lines
 
 
-def front_of(lines: Lines) -> Front:
+def front_matter(lines: Lines) -> FrontMatter:
     """Take title and date from the first lines; those that hold nothing else are no turns."""
     title, date, taken = "", None, set[int]()
     filled = [place for place, (_, line) in enumerate(lines[:200]) if line.strip()][:_MOST]
@@ -182,7 +182,7 @@ def front_of(lines: Lines) -> Front:
             continue
         taken.add(place)
     rest = [pair for place, pair in enumerate(lines) if place not in taken]
-    return Front(title, date or date_within(title), rest)
+    return FrontMatter(title, date or date_within(title), rest)
 
 
 def _is_title(line: str, after: str) -> bool:
@@ -215,12 +215,12 @@ def whisper_cues(text: str) -> list[Cue]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unreadable("broken JSON") from None
+        raise UnreadableItem("broken JSON") from None
     cues = [cue for segment in _segments(data) for cue in _cues(segment)]
     if not cues and isinstance(data, dict):
         cues = list(_cues(data))
     if not cues:
-        raise Unreadable("JSON without the segments of a transcript")
+        raise UnreadableItem("JSON without the segments of a transcript")
     return cues
 
 
@@ -296,24 +296,24 @@ def sniff(name: str, head: str) -> bool:
     return suffix in _TEXTS and _is_prose(head)
 
 
-def read_transcript(name: str, raw: bytes, modified: datetime, limits: Limits) -> Reading:
+def read_transcript(name: str, raw: bytes, modified: datetime, limits: ParseLimits) -> ParsedItem:
     """Read one file; `modified` is no meeting's date and is not used. Raises Unreadable."""
     if len(raw) > limits.file_bytes:
-        raise Unreadable(f"larger than {limits.file_bytes >> 20} MB")
+        raise UnreadableItem(f"larger than {limits.file_bytes >> 20} MB")
     text = _decoded(raw)
     if PurePosixPath(name).suffix.lower() == ".json":
         return _read_json(name, text, limits)
     cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
     problem = None if cut == len(text) else _beyond(limits)
-    return Reading(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), 0, problem)
+    return ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), 0, problem)
 
 
-def _read_json(name: str, text: str, limits: Limits) -> Reading:
+def _read_json(name: str, text: str, limits: ParseLimits) -> ParsedItem:
     turns = [replace(turn, first=line, last=line) for line, turn in enumerate(joined(named(whisper_cues(text))), 1)]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))
     problem = None if kept == len(lines) else _beyond(limits)
-    return Reading(0, _document(name, "\n".join(lines[:kept]), turns[:kept], "", None), None, problem)
+    return ParsedItem(0, _document(name, "\n".join(lines[:kept]), turns[:kept], "", None), None, problem)
 
 
 def _read_text(name: str, text: str) -> Document:
@@ -325,23 +325,23 @@ def _read_text(name: str, text: str) -> Document:
             return _document(name, text, joined(named(shown)), header_title(lines), None)
     if is_chat(numbered):
         return _document(name, text, joined(chat_cues(numbered)), "", None)
-    front = front_of(numbered)
+    front = front_matter(numbered)
     return _document(name, text, joined(dialogue_cues(front.rest)), front.title, front.date)
 
 
-def _beyond(limits: Limits) -> str:
+def _beyond(limits: ParseLimits) -> str:
     return f"read up to {limits.text_chars} characters only"
 
 
 def _decoded(raw: bytes) -> str:
     if not raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) and raw.count(0, 0, 4096) * 4 > len(raw[:4096]):
-        raise Unreadable("not a text")
+        raise UnreadableItem("not a text")
     wide = raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
     text = raw.decode("utf-32", "replace") if wide else decode_text(raw)
     # Only what ends a line of the file may end one here.
     text = tidy(text.removeprefix("\ufeff").replace("\u2028", " ").replace("\u2029", " "))
     if not text.strip():
-        raise Unreadable("empty")
+        raise UnreadableItem("empty")
     return text
 
 
@@ -350,7 +350,7 @@ def _is_prose(head: str) -> bool:
     return "\0" not in head and letters >= 0.4 * len(head[:4000])
 
 
-def _document(name: str, text: str, turns: Sequence[Passage], title: str, date: datetime | None) -> Document:
+def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
     file = PurePosixPath(name).name
     title, date = title or readable(file), date or date_in_name(file)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))

@@ -14,11 +14,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from engine.llm.prefill import Kept, Reading
+from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import Ids, Segments, chunk_segment, halved
 from engine.models.kv_cache import Arrays, Cache, files, fill, joined, tensor, unpack
 from engine.models.rope import Ropes
-from engine.models.types import LanguageModel, Unreadable
+from engine.models.types import LanguageModel, UnreadableCache
 from engine.types import Trace
 from store.kv_files import Tensor
 from store.kv_index import Match
@@ -47,11 +47,11 @@ def load(paths: Sequence[Path], count: int) -> list[Arrays]:
 
     opened, wanted = files(paths), {f"{number}.{kv}" for number in range(count) for kv in "kv"}
     if any(not wanted <= one.keys() for one in opened):
-        raise Unreadable("LookupError")
+        raise UnreadableCache("LookupError")
     try:
         mx.eval([list(one.values()) for one in opened])
     except RuntimeError as error:
-        raise Unreadable(type(error).__name__) from error
+        raise UnreadableCache(type(error).__name__) from error
     return opened
 
 
@@ -75,7 +75,7 @@ Prefix = tuple[Ids, ...]  # the system segment, or that and a block behind it
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BlockPart:
     """The end of a path in the form that it is kept in: of a node, or computed just now in so many seconds."""
 
     arrays: Arrays
@@ -96,7 +96,7 @@ class PrefixCache:
     release: Callable[[], None] = lambda: None
 
 
-def read(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
+def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
     """Read the system segment and the blocks behind it; what is matched stays in the store until `held` is closed."""
     assert reading.ropes, "this model's keys cannot be moved"
     system, *blocks = segments
@@ -111,7 +111,9 @@ def read(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStac
     return PrefixCache(cache, reused, partial(_keep, reading.kept, parts, evict=trace.asked))
 
 
-def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack) -> dict[Prefix, Part]:
+def _find(
+    kept: KvBinding, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack
+) -> dict[Prefix, BlockPart]:
     """Load what is kept of the paths, of so many layers; nothing where a file is gone or damaged."""
     with trace.step("match") as step:
         nodes = _match(kept, paths, held, asked=trace.asked)
@@ -120,7 +122,7 @@ def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: E
     with trace.step("load") as step:
         try:
             opened = load([kept.store.path_of(node) for node in nodes.values()], count)
-        except Unreadable:
+        except UnreadableCache:
             for node in nodes.values():
                 kept.store.check(node, read_data=True)
             nodes, opened = {}, []
@@ -130,10 +132,10 @@ def _find(kept: Kept, paths: Sequence[Prefix], count: int, trace: Trace, held: E
         whole = Match(tuple(nodes.values()), None, lambda: None)
         trace.saved_s = max(0.0, worth - (time.perf_counter() - begun))
         kept.store.used(whole, trace.saved_s)
-    return {path: Part(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
+    return {path: BlockPart(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
 
 
-def _match(kept: Kept, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
+def _match(kept: KvBinding, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
     """Give the nodes at the ends of paths, held on to."""
     found = dict[Prefix, Node]()
     for path in dict.fromkeys(paths):
@@ -146,8 +148,8 @@ def _match(kept: Kept, paths: Sequence[Prefix], held: ExitStack, *, asked: bool)
 
 
 def _compute(
-    model: LanguageModel, ropes: Ropes, paths: Sequence[Prefix], found: Mapping[Prefix, Part]
-) -> dict[Prefix, Part]:
+    model: LanguageModel, ropes: Ropes, paths: Sequence[Prefix], found: Mapping[Prefix, BlockPart]
+) -> dict[Prefix, BlockPart]:
     """Add the parts that were not found, each computed behind the system segment alone."""
     parts = dict(found)
     for path in dict.fromkeys(paths):
@@ -156,11 +158,11 @@ def _compute(
             cache = fill(model.begin(), assemble([above.arrays], [0], ropes)) if above else model.begin()
             start, begun = sum(map(len, path[:-1])), time.perf_counter()
             arrays = model.prefill(cache, path[-1]) or take(cache, start, start + len(path[-1]))
-            parts[path] = Part(arrays, None, time.perf_counter() - begun)
+            parts[path] = BlockPart(arrays, None, time.perf_counter() - begun)
     return parts
 
 
-def _keep(kept: Kept | None, parts: Mapping[Prefix, Part], *, evict: bool) -> int:
+def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], *, evict: bool) -> int:
     """Keep what was computed, if anywhere, and give the number of nodes kept: the system segment comes first."""
     nodes, count = {path: part.node for path, part in parts.items() if part.node}, 0
     for path, part in parts.items() if kept else ():

@@ -13,13 +13,13 @@ from functools import partial
 
 from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
-from engine.llm.prefill import Reading, keep, prefill
+from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.models.types import Drafts, LanguageModel
+from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.sentences import sentences
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Evidence, Passage, Reply, Say, Tier, Trace, Written
+from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LEAD = re.compile(r"\A\W*answer\s*:[\s*]*", re.IGNORECASE)
@@ -38,20 +38,20 @@ _MOST = 1000  # a list such as 1-999999 is no list of sources
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedAnswer:
     """An answer, None where the model found none, and the numbers of what it is from, in the order they are named."""
 
     answer: str | None
     cited: tuple[int, ...]
 
 
-def parse(written: str) -> Said:
+def parse(written: str) -> ParsedAnswer:
     """Read all that a model wrote."""
     text = _THOUGHT.sub("", written)
     answer = visible(written, done=True)
     if not answer or _NOTHING.search(answer):
-        return Said(None, ())
-    return Said(answer, tuple(dict.fromkeys(n for found in _lists(text) for n in _numbers(found))))
+        return ParsedAnswer(None, ())
+    return ParsedAnswer(answer, tuple(dict.fromkeys(n for found in _lists(text) for n in _numbers(found))))
 
 
 def visible(written: str, *, done: bool = False) -> str:
@@ -100,7 +100,7 @@ class Cited:
 
 
 def cite(
-    said: Said, question: str, reads: Sequence[Passage], shown: Sequence[int], *, words_first: bool = False
+    said: ParsedAnswer, question: str, reads: Sequence[Passage], shown: Sequence[int], *, words_first: bool = False
 ) -> Cited:
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
@@ -178,17 +178,17 @@ class _Answer:
 
 def generate(
     name: str,
-    load: Callable[[], Reading],
+    load: Callable[[], PromptReader],
     question: Question,
     evidence: Evidence,
     trace: Trace,
     now: datetime,
     most: int,
-    say: Say | None = None,
+    say: OnText | None = None,
     order: Order = in_document_order,
     drafts: int = 0,
     draft: Draft | None = None,
-) -> Written:
+) -> GeneratedAnswer:
     """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
 
     Of them `drafts` are guessed at a time, at most, from the texts that `draft` returns as token ids. Where nothing
@@ -196,7 +196,9 @@ def generate(
     """
     if not evidence.reads:
         ms = trace.ms()
-        return Written(Reply(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]}))
+        return GeneratedAnswer(
+            Answer(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]})
+        )
     with trace.step("model"):
         reading = load()
     with trace.step("prompt") as step:
@@ -207,7 +209,7 @@ def generate(
     held = ExitStack()
     guesses = None
     if drafts and draft:
-        guesses = Drafts(partial(draft, reading.model, question, evidence, segments), drafts)
+        guesses = Drafter(partial(draft, reading.model, question, evidence, segments), drafts)
     written = _write(reading, segments, trace, most, guesses, say, held)
     with trace.step("cite") as step:
         said = parse(written.text)
@@ -218,7 +220,7 @@ def generate(
             trace.notices.append("the answer shares no word with its sources; check it")
     reused, count = sum(written.read.reused), segments.count
     lead = (cited.first or 0) if cited.stands else 0
-    reply = Reply(
+    reply = Answer(
         question=question.text,
         answer=said.answer if cited.stands else None,
         tier=_tier(reading) if reused else "full",
@@ -235,11 +237,11 @@ def generate(
         },
         lead=lead,
     )
-    return Written(reply, partial(_keep, written.read, held))
+    return GeneratedAnswer(reply, partial(_keep, written.read, held))
 
 
-def read_ahead(
-    load: Callable[[], Reading],
+def prefill_prompt(
+    load: Callable[[], PromptReader],
     question: Question,
     evidence: Evidence,
     trace: Trace,
@@ -257,7 +259,7 @@ def read_ahead(
 
 
 def segments_of(
-    reading: Reading,
+    reading: PromptReader,
     question: Question,
     evidence: Evidence,
     now: datetime,
@@ -270,17 +272,17 @@ def segments_of(
     return in_blocks(reading.model, segments) if reading.ropes else segments
 
 
-def _tier(reading: Reading) -> Tier:
+def _tier(reading: PromptReader) -> Tier:
     return "blocks" if reading.ropes else "prefix"
 
 
 def _write(
-    reading: Reading,
+    reading: PromptReader,
     segments: Segments,
     trace: Trace,
     most: int,
-    guesses: Drafts | None,
-    say: Say | None,
+    guesses: Drafter | None,
+    say: OnText | None,
     held: ExitStack,
 ) -> _Answer:
     """Read the prompt and write the answer; what may be shown of it is said at once."""
@@ -307,7 +309,7 @@ def _write(
     return written
 
 
-def read(reading: Reading, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
+def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
     """Read all segments but the last, in the form that the settings name."""
     if reading.ropes:
         return blocks.read(reading, before, trace, held)
@@ -329,14 +331,14 @@ def _done(read: PrefixCache) -> None:
     read.release()
 
 
-def _tell(shown: str, said: str, say: Say | None) -> str:
+def _tell(shown: str, said: str, say: OnText | None) -> str:
     """Say what of the shown was not said yet; gives all that was said."""
     if say and len(shown) > len(said):
         say(shown[len(said) :])
     return max(said, shown, key=len)
 
 
-def _note(said: Said, stands: bool) -> str:
+def _note(said: ParsedAnswer, stands: bool) -> str:
     if said.answer is None:
         return "not found"
     numbers = ", ".join(map(str, said.cited)) or "none"

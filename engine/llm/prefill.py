@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.models.rope import Ropes
-from engine.models.types import LanguageModel, Sliceable, Unreadable
+from engine.models.types import KvSliceable, LanguageModel, UnreadableCache
 from engine.types import Trace
 from store.kv_index import Match
 from store.kv_store import KvStore
-from store.kv_tree import Node, Root
+from store.kv_tree import Node, TreeRoot
 
 Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KvBinding:
     """Where the model's tensors are kept: a store, and the root that stands for all that changes them."""
 
     store: KvStore
-    root: Root
-    model: Sliceable
+    root: TreeRoot
+    model: KvSliceable
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PromptReader:
     """A model that reads prompts, and where what it has read is kept, None where nothing is.
 
     With `ropes` it reads them in blocks.
     """
 
     model: LanguageModel
-    kept: Kept | None = None
+    kept: KvBinding | None = None
     ropes: Ropes | None = None
 
 
@@ -55,7 +55,7 @@ class Prefilled:
     fleeting: tuple[Any, ...]
 
 
-def prefill(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
+def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
     """Read the segments in front of the last one; what is matched stays in the store until `held` is closed.
 
     What is used is counted where a question asked for it, and not where it is read ahead.
@@ -80,7 +80,7 @@ def prefill(reading: Reading, segments: Sequence[Ids], trace: Trace, held: ExitS
     return _compute(reading, cache, match.nodes, reused, segments, trace)
 
 
-def keep(kept: Kept, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
+def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
     """Keep what was computed, each segment under the one before it; gives the number of segments kept.
 
     Without `evict` nothing else goes for it.
@@ -96,14 +96,14 @@ def keep(kept: Kept, segments: Sequence[Ids], read: Prefilled, *, evict: bool = 
     return count
 
 
-def _load(kept: Kept, match: Match) -> Any:
+def _load(kept: KvBinding, match: Match) -> Any:
     """Give a cache that holds what was matched; None where nothing was, or where a file is gone or damaged."""
     if not match.found:
         return None
     lent = match.partial.tokens if match.partial else None
     try:
         return kept.model.restore([kept.store.path_of(node) for node in match.found], lent)
-    except Unreadable:
+    except UnreadableCache:
         for node in match.found:
             kept.store.check(node, read_data=True)
         return None
@@ -117,7 +117,7 @@ def _worth(match: Match) -> float:
 
 
 def _compute(
-    reading: Reading, cache: Any, nodes: tuple[Node, ...], reused: list[int], segments: Sequence[Ids], trace: Trace
+    reading: PromptReader, cache: Any, nodes: tuple[Node, ...], reused: list[int], segments: Sequence[Ids], trace: Trace
 ) -> Prefilled:
     seconds, fleeting = [], []
     with trace.step("prefill") as step:

@@ -18,7 +18,7 @@ from store.types import Chunk
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PromptChunk:
     """One chunk as the model may be shown it: the source it belongs to, best first from 0, and that source's date."""
 
     chunk: Chunk
@@ -36,17 +36,21 @@ class Prompt:
     sources: tuple[int, ...]
 
 
-Order = Callable[[Sequence[Shown]], list[Shown]]  # puts chunks that come best first into the order of a prompt
+Order = Callable[
+    [Sequence[PromptChunk]], list[PromptChunk]
+]  # puts chunks that come best first into the order of a prompt
 
 
-def in_document_order(shown: Sequence[Shown]) -> list[Shown]:
+def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     """Sort by date, then document, then position; what has no date comes first."""
     return sorted(
         shown, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.chunk.document, one.chunk.position)
     )
 
 
-def answer_prompt(question: str, now: datetime, shown: Sequence[Shown], order: Order = in_document_order) -> Prompt:
+def answer_prompt(
+    question: str, now: datetime, shown: Sequence[PromptChunk], order: Order = in_document_order
+) -> Prompt:
     """Write the prompt for a question asked now."""
     ordered = order(shown)
     chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
@@ -110,7 +114,7 @@ def fit(
     """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError where not one does."""
     left = model.context - min(most, model.context // _ANSWER_SHARE)
     left -= len(system_ids(model)) + len(_question_ids(model, question_segment(question, now)))
-    shown, fitting = candidates(evidence), list[Shown]()
+    shown, fitting = candidates(evidence), list[PromptChunk]()
     for one in shown:
         size = len(chunk_ids(model, _ANY_NUMBER, one.chunk))
         if size <= left:
@@ -122,9 +126,9 @@ def fit(
     return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - len(fitting))
 
 
-def candidates(evidence: Evidence) -> list[Shown]:
+def candidates(evidence: Evidence) -> list[PromptChunk]:
     """Give the chunks that may be shown, those first that come first where there is not room for all."""
-    return [Shown(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
+    return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
 
 
 def system_ids(model: LanguageModel) -> Ids:

@@ -13,7 +13,7 @@ from store.errors import Locked
 from store.locks import Lease
 
 if TYPE_CHECKING:
-    from engine.llm.prefill import Reading
+    from engine.llm.prefill import PromptReader
     from engine.models.mlx import Mlx
 
 
@@ -25,7 +25,7 @@ def _nothing() -> None:
     """Let nobody in between."""
 
 
-class Models:
+class ResidentModel:
     """The model that is in memory, and what was opened for it; `breathe` is called between two steps of its work."""
 
     def __init__(self, locks: Path, breathe: Callable[[], None] = _nothing) -> None:
@@ -33,7 +33,7 @@ class Models:
         self._lease, self._wanted = Lease(locks / "model.lock"), Lease(locks / "wanted.lock")
         self._key: Hashable = None
         self._model: Mlx | None = None
-        self._readings: dict[Hashable, Reading] = {}
+        self._readings: dict[Hashable, PromptReader] = {}
 
     @property
     def claimed(self) -> bool:
@@ -63,7 +63,7 @@ class Models:
             self._model, self._key = replace(load(), breathe=self._breathe), key
         return self._model
 
-    def reading(self, key: Hashable, make: "Callable[[], Reading]") -> "Reading":
+    def reading(self, key: Hashable, make: "Callable[[], PromptReader]") -> "PromptReader":
         """Give what was opened for the model under a key, opened when first asked for."""
         if key not in self._readings:
             self._readings[key] = make()

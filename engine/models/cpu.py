@@ -16,7 +16,7 @@ _NAME = "scaled_dot_product_attention"
 _BLOCK = 1 << 18  # scores at a time: they stay in a core's second-level cache while they are gone over four times
 
 
-def stand_in(model: Any) -> None:
+def patch_attention(model: Any) -> None:
     """Have a loaded model attend by `attend`, wherever its layers come from."""
     for name in {type(part).__module__ for part in model.modules()}:
         if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], _NAME):

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.catalog import CONFIG, INDEX, SPEAKING, TOKENS, WEIGHTS, Local, hub_cache, repository
+from engine.models.lookup import CONFIG, INDEX, SPEAKING, TOKENS, WEIGHTS, LocalModel, hub_cache, repository
 from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DownloadPlan:
     """What a model consists of at one commit, and its config.json, which says whether the rest is worth fetching."""
 
     name: str
@@ -75,7 +75,7 @@ def wanted(name: str) -> bool:
     return name in (*SPEAKING, INDEX) or fnmatch(name, WEIGHTS)
 
 
-def demand_whole(name: str, files: set[str]) -> None:
+def require_complete(name: str, files: set[str]) -> None:
     """Raise PkbError where a repository lacks what a model needs here."""
     if not any(fnmatch(file, WEIGHTS) for file in files):
         raise PkbError(f"{name} has no safetensors weights, and pkb loads no other format")
@@ -102,7 +102,7 @@ def wrong(file: str, name: str) -> PkbError:
     return PkbError(f"{file} does not match the hub's checksum and was removed", f"pkb model pull {name}")
 
 
-class Growing(io.FileIO):
+class PartialDownload(io.FileIO):
     """A file that one process appends to; it tells how long it is by now, `before` included."""
 
     def __init__(self, path: Path, before: int, tick: Callable[[int], None]) -> None:
@@ -123,18 +123,18 @@ class Growing(io.FileIO):
         return len(whole)
 
 
-class Shelf:
+class HubCache:
     """One repository's folder in the hub's cache."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def held(self, plan: Plan, file: File) -> int:
+    def held(self, plan: DownloadPlan, file: File) -> int:
         """Count the bytes of a file that are here, whole or in part."""
         copy = self.copy(plan, file) or self.partial(file)
         return min(copy.stat().st_size, file.size) if copy.is_file() else 0
 
-    def copy(self, plan: Plan, file: File) -> Path | None:
+    def copy(self, plan: DownloadPlan, file: File) -> Path | None:
         """Give where a file lies whole, None where it does not; on a disk without links it is in the snapshot alone."""
         places = (self._snapshot(plan) / file.name, self._blob(file))
         return next((path for path in places if path.is_file()), None)
@@ -151,7 +151,7 @@ class Shelf:
         """Take a file that has grown for whole."""
         self.partial(file).replace(self._blob(file))
 
-    def publish(self, plan: Plan) -> Local:
+    def publish(self, plan: DownloadPlan) -> LocalModel:
         """Let a model be found whose files are all here and verified."""
         snapshot = self._snapshot(plan)
         snapshot.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ class Shelf:
             reference = self._folder / "refs" / (plan.revision or "main")
             reference.parent.mkdir(parents=True, exist_ok=True)
             reference.write_text(plan.commit)
-        return Local(plan.name, snapshot, plan.commit)
+        return LocalModel(plan.name, snapshot, plan.commit)
 
     def remove(self) -> int:
         """Delete all revisions; gives the bytes that they took."""
@@ -172,7 +172,7 @@ class Shelf:
         shutil.rmtree(self._folder.parent / ".locks" / self._folder.name, ignore_errors=True)
         return taken
 
-    def _snapshot(self, plan: Plan) -> Path:
+    def _snapshot(self, plan: DownloadPlan) -> Path:
         return self._folder / "snapshots" / plan.commit
 
     def _blob(self, file: File) -> Path:
@@ -218,7 +218,7 @@ class Hub:
         self._environ, self._cache = environ, hub_cache(environ)
         self._endpoint = environ.get("HF_ENDPOINT", "").rstrip("/") or None
 
-    def plan(self, name: str, revision: str) -> Plan:
+    def plan(self, name: str, revision: str) -> DownloadPlan:
         """Ask what a model consists of, and fetch its config.json; NoModel where the hub has none of that name."""
         with self._explained(name, revision):
             info = self._info(name, revision)
@@ -226,13 +226,13 @@ class Hub:
             if not re.fullmatch("[0-9a-f]{40}", commit):
                 raise PkbError(f"the hub reports no commit of {name} to pin")
             files = tuple(_file(one) for one in info.siblings or () if wanted(one.rfilename))
-            demand_whole(name, {file.name for file in files})
+            require_complete(name, {file.name for file in files})
             config = next(file for file in files if file.name == CONFIG)
             text = io.BytesIO()
             self._get(name, commit, config, text)
-        return Plan(name, revision, commit, files, verified_config(name, config, text.getvalue()))
+        return DownloadPlan(name, revision, commit, files, verified_config(name, config, text.getvalue()))
 
-    def missing(self, plan: Plan) -> int:
+    def missing(self, plan: DownloadPlan) -> int:
         """Count the bytes of a plan that are not here yet."""
         shelf = self._shelf(plan)
         return sum(file.size - shelf.held(plan, file) for file in plan.files)
@@ -242,7 +242,7 @@ class Hub:
         there = next(folder for folder in (self._cache, *self._cache.parents) if folder.exists())
         return shutil.disk_usage(there).free
 
-    def pull(self, plan: Plan, tick: Callable[[int], None]) -> Local:
+    def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> LocalModel:
         """Fetch what is missing and verify all of it, then let it be found; `tick` is told how many bytes are here."""
         done = 0
         with self._explained(plan.name, plan.revision):
@@ -252,14 +252,14 @@ class Hub:
                 tick(done)
             return self._shelf(plan).publish(plan)
 
-    def _complete(self, plan: Plan, file: File, before: int, tick: Callable[[int], None]) -> None:
+    def _complete(self, plan: DownloadPlan, file: File, before: int, tick: Callable[[int], None]) -> None:
         """Have one file whole and verified; what an earlier attempt got of it is kept, and what is wrong is removed."""
         shelf = self._shelf(plan)
         if here := shelf.copy(plan, file):
             verify(here, file, plan.name)
             return
         shelf.make()
-        with Growing(shelf.partial(file), before, tick) as growing:
+        with PartialDownload(shelf.partial(file), before, tick) as growing:
             if growing.tell() > file.size or file.name == CONFIG:
                 growing.seek(0)
                 growing.truncate()
@@ -270,7 +270,7 @@ class Hub:
             verify(shelf.partial(file), file, plan.name)
             shelf.keep(file)
 
-    def _get(self, name: str, commit: str, file: File, into: io.BytesIO | Growing) -> None:
+    def _get(self, name: str, commit: str, file: File, into: io.BytesIO | PartialDownload) -> None:
         from huggingface_hub import get_token, hf_hub_url
         from huggingface_hub.file_download import http_get
 
@@ -296,8 +296,8 @@ class Hub:
         except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):  # the page of a hotel's network, say
             raise PkbError("the response is not from the hub", "try again on another network") from None
 
-    def _shelf(self, plan: Plan) -> Shelf:
-        return Shelf(repository(plan.name, self._environ))
+    def _shelf(self, plan: DownloadPlan) -> HubCache:
+        return HubCache(repository(plan.name, self._environ))
 
     @contextmanager
     def _explained(self, name: str, revision: str) -> Iterator[None]:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.models.types import Unreadable
+from engine.models.types import UnreadableCache
 from store.kv_files import Tensor
 
 Arrays = Mapping[str, Any]  # by name
@@ -42,7 +42,7 @@ def files(paths: Sequence[Path]) -> list[Arrays]:
     try:
         opened: list[Any] = [mx.load(str(path)) for path in paths]
     except (RuntimeError, ValueError) as error:
-        raise Unreadable(type(error).__name__) from error
+        raise UnreadableCache(type(error).__name__) from error
     return opened
 
 
@@ -229,7 +229,7 @@ def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = 
                 counts[-1] = min(lent, counts[-1])
             return _joined(files, counts, spare or {}), sum(counts)
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            raise Unreadable(type(error).__name__) from error
+            raise UnreadableCache(type(error).__name__) from error
 
 
 def clear(like: Arrays, tokens: int) -> Arrays:
@@ -322,7 +322,7 @@ _MOST_SPARE = 256 << 20  # bytes that lie idle between two questions, at most
 
 
 @dataclass(slots=True)
-class Spare:
+class SpareBuffers:
     """Memory for the next cache, of one that nobody needs any more or cleared ahead; mutable. One thread's."""
 
     arrays: Arrays = field(default_factory=dict)
@@ -334,7 +334,7 @@ class Spare:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CacheForm:
     """How what a model reads is kept: the `name` of the form, empty where it cannot be, and that `said` in words."""
 
     name: str
@@ -367,7 +367,7 @@ def length(cache: Cache) -> int:
     return max((int(part.offset) for _, part in _parts(cache) if hasattr(part, "offset")), default=0)
 
 
-def take_back(cache: Cache, count: int) -> None:
+def trim(cache: Cache, count: int) -> None:
     """Have a cache of keys and values of every token forget the last ones that it read."""
     for layer in cache if count else ():
         layer.trim(count)
@@ -380,11 +380,11 @@ def sliceable(cache: Cache) -> bool:
     return all(type(layer) is KVCache for layer in cache)
 
 
-def form(cache: Cache, bits: int = 0) -> Form:
+def form(cache: Cache, bits: int = 0) -> CacheForm:
     """Tell how what is read into an empty cache is kept: its layers say so, each by its type."""
     kinds = [(kind(part), part) for _, part in _parts(cache)]
     if strange := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
-        return Form("", f"KV cache not stored: {' and '.join(strange)} cannot be restored")
+        return CacheForm("", f"KV cache not stored: {' and '.join(strange)} cannot be restored")
     found = Counter(kind for kind, _ in kinds)
     widths = {window(part) for kind, part in kinds if kind == "window"}
     said = [
@@ -395,7 +395,7 @@ def form(cache: Cache, bits: int = 0) -> Form:
     ]
     told = [words for words, there in zip(said, (True, found["window"], found["state"], bits), strict=True) if there]
     name = "-".join(kind for kind in ("window", "state") if found[kind]) or "tokens"
-    return Form(f"{name}-{bits}" if bits else name, ", ".join(told))
+    return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(told))
 
 
 def settle(cache: Cache, count: int, bits: int = 0) -> Fleeting:
@@ -424,7 +424,7 @@ def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare: Spare | None = None) -> Cache:
+def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare: SpareBuffers | None = None) -> Cache:
     """Have an empty cache read what the files hold, one behind the other, of the last `lent` tokens.
 
     Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks. With `spare` no
@@ -438,11 +438,11 @@ def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare:
             put(part, name, opened, lent)
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
-        raise Unreadable(type(error).__name__) from error
+        raise UnreadableCache(type(error).__name__) from error
     return cache
 
 
-def release(cache: Cache, spare: Spare) -> None:
+def release(cache: Cache, spare: SpareBuffers) -> None:
     """Empty a cache that nobody reads any more; its memory is spare where it is keys and values of every token."""
     import mlx.core as mx
 
@@ -453,7 +453,7 @@ def release(cache: Cache, spare: Spare) -> None:
         spare.arrays = arrays
 
 
-def expect(cache: Cache, tokens: int, spare: Spare) -> None:
+def expect(cache: Cache, tokens: int, spare: SpareBuffers) -> None:
     """Clear memory for so many tokens of what a cache holds, where that is keys and values of every token."""
     arrays = _arrays(cache)
     if arrays and _size(arrays) * tokens <= _MOST_SPARE * arrays["0.k"].shape[2]:

@@ -17,8 +17,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from engine.models import kv_cache, memory, runtime
-from engine.models.catalog import TOKENS, architecture, lacks, read_config, role, split
-from engine.models.kv_cache import Form
+from engine.models.kv_cache import CacheForm
+from engine.models.lookup import TOKENS, architecture, lacks, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, unread, weights
 from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
@@ -190,12 +190,12 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
     )
 
 
-def form(folder: Path, bits: int) -> Form:
+def form(folder: Path, bits: int) -> CacheForm:
     """Tell how what the model in a folder reads would be kept; none of its weights are read."""
     try:
         return kv_cache.form(kv_cache.begin(unread(folder)), bits)
     except BROKEN:
-        return Form("", "cannot be loaded")
+        return CacheForm("", "cannot be loaded")
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:

@@ -7,7 +7,7 @@ import gc
 import sys
 from pathlib import Path
 
-from engine.models.catalog import WEIGHTS, bits, read_config
+from engine.models.lookup import WEIGHTS, bits, read_config
 from engine.models.runtime import Device
 from store.errors import PkbError
 

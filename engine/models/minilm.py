@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models.batches import Tokens, batches, in_order
-from engine.models.catalog import EMBEDDER, digest, find
+from engine.models.lookup import EMBEDDER, digest, find
 from store.errors import NoModel, PkbError
 from store.hits import Vectors
 

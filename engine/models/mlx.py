@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import cpu, kv_cache
-from engine.models.kv_cache import Cache, Fleeting, Form, Spare
+from engine.models.kv_cache import Cache, CacheForm, Fleeting, SpareBuffers
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
-from engine.models.types import Drafts, Frame, Meter, Size
+from engine.models.types import Drafter, Frame, Meter, Size
 from store.kv_files import Tensor
 from store.kv_tree import borders
 
@@ -27,7 +27,7 @@ Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest id behind each (rows
 
 
 def goes_on(
-    first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafts | None
+    first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafter | None
 ) -> Generator[int, None, None]:
     """Yield at most `room` ids, of which `first`, (1,), is the first; `undo` takes back that many rows of a step.
 
@@ -92,7 +92,7 @@ class Mlx:
     model: Any = field(repr=False)
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
-    spare: Spare = field(default_factory=Spare, repr=False)
+    spare: SpareBuffers = field(default_factory=SpareBuffers, repr=False)
     breathe: Callable[[], None] = field(default=_nothing, repr=False)
 
     def tokens(self, text: str) -> list[int]:
@@ -126,7 +126,7 @@ class Mlx:
         return kv_cache.settle(cache, len(ids), self.bits) if ids else {}
 
     def decode(
-        self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts | None = None
+        self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Generator[str, None, None]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
 
@@ -153,7 +153,7 @@ class Mlx:
         return Size(get_total_parameters(self.model) - tables * table, table, len(self.model.layers), attended)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> CacheForm:
         """Tell how what it reads can be kept."""
         return kv_cache.form(self.begin(), self.bits)
 
@@ -185,7 +185,7 @@ class Mlx:
 
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
 
-    def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafts | None) -> Generator[str, None, None]:
+    def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
         spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
         first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
         room = min(most, self.context - kv_cache.length(cache))
@@ -207,7 +207,7 @@ class Mlx:
 
     def _undo(self, cache: Cache, count: int) -> None:
         self.meter.take_back(count)
-        kv_cache.take_back(cache, count)
+        kv_cache.trim(cache, count)
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Begin to compute the ids that come next: (rows,) of (1, rows, vocabulary), which the cache has read."""
@@ -273,7 +273,7 @@ def _widened(model: Any, device: Device) -> Any:
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
-        cpu.stand_in(model)
+        cpu.patch_attention(model)
     for array in dict(tree_flatten(model.parameters())).values():
         mx.eval(array)  # one by one, so that only one is held in two widths
     return model

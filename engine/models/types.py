@@ -13,7 +13,7 @@ _TAILS = (2, 1)  # tokens to go by, the longer first
 _SEAM = -1  # no token: a text ends
 
 
-class Drafts:
+class Drafter:
     """How an answer may go on, at most so many tokens at a time; mutable. `right` counts those that were guessed right.
 
     Whoever writes sets `end`, the tokens in which answers end, if guesses are wanted.
@@ -146,7 +146,7 @@ class Frame:
     closing: tuple[int, ...] = ()
 
 
-class Unreadable(Exception):
+class UnreadableCache(Exception):
     """Kept tensors that cannot be read back: gone, damaged, or another model's."""
 
 
@@ -183,7 +183,7 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def decode(self, cache: Any, ids: Sequence[int], most: int, drafts: Drafts | None = None) -> Iterator[str]:
+    def decode(self, cache: Any, ids: Sequence[int], most: int, drafts: Drafter | None = None) -> Iterator[str]:
         """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
 
         `drafts` may guess tokens for it to check, which saves time and, but for rounding, changes nothing.
@@ -191,7 +191,7 @@ class LanguageModel(Protocol):
         ...
 
 
-class Sliceable(Protocol):
+class KvSliceable(Protocol):
     """A language model whose cache can be kept and put back in pieces."""
 
     def cut(self, cache: Any, start: int, stop: int, fleeting: Any = None) -> list[Tensor]:

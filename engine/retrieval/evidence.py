@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import Bank, Retrieval, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.retrieval.retrieve import SourceSpan as Found
 from engine.text.question import Question
 from engine.types import Evidence, Passage, Source, Trace
-from store.catalog import Catalogue
+from store.catalog import Catalog
 from store.hits import Hit, Vectors
 from store.search import Reader
 from store.types import Place, Scope
@@ -18,8 +18,8 @@ _NEAREST = 50  # as many as a question may read sources
 
 
 def gather(
-    bank: Bank,
-    catalogue: Catalogue,
+    bank: Searchable,
+    catalogue: Catalog,
     embedder: Embedder | None,
     question: Question,
     scope: Scope,
@@ -35,8 +35,8 @@ def gather(
 
 
 def find(
-    bank: Bank,
-    catalogue: Catalogue,
+    bank: Searchable,
+    catalogue: Catalog,
     vector: Vectors | None,
     question: Question,
     scope: Scope,
@@ -45,7 +45,7 @@ def find(
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
-        found = retrieve(bank, vector, question, scope, k, Retrieval())
+        found = retrieve(bank, vector, question, scope, k, RetrievalLimits())
         reads = tuple(read for source in found.sources if (read := _read(catalogue, source, found.hits)))
         step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
     # Of what is read, not of all that was found: the same ids must mean the same answer and the same sources.
@@ -60,7 +60,7 @@ def _nearest(hits: Mapping[str, Hit], vector: Vectors) -> tuple[float, ...]:
     return tuple(sorted(cosines, reverse=True)[:_NEAREST])
 
 
-def _read(catalogue: Catalogue, source: Found, hits: Mapping[str, Hit]) -> Passage | None:
+def _read(catalogue: Catalog, source: Found, hits: Mapping[str, Hit]) -> Passage | None:
     hit, places = hits[source.chunks[0].id], catalogue.places(source.document)
     if not places:
         return None

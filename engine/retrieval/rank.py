@@ -14,7 +14,7 @@ _REACH = 8  # words: two words further apart are not near
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class RankWeights:
     """What each part counts for; fitted on public sets, see docs/log.md.
 
     The first four multiply what function words, words of asking, those of names and those by which days may be named
@@ -36,7 +36,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RankRow:
     """One candidate: `where` holds the places of each question word in it; `cosine` is None where it is unknown.
 
     `titled` tells whether the question quotes the whole title of its document.
@@ -64,7 +64,7 @@ class QueryFeatures:
 
 
 def scores(
-    rows: Sequence[Row], bm25: Sequence[float], asked: QueryFeatures, idf: Mapping[str, float], weights: Weights
+    rows: Sequence[RankRow], bm25: Sequence[float], asked: QueryFeatures, idf: Mapping[str, float], weights: RankWeights
 ) -> list[float]:
     """Score a pool, row by row."""
     parts = (
@@ -96,18 +96,18 @@ def spread(values: Sequence[float | None]) -> list[float]:
     return [((mean if value is None else value) - low) / (high - low) for value in values]
 
 
-def proximity(rows: Sequence[Row], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+def proximity(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Give the share, by idf, of the question's neighbouring words that stand near in each row, the nearer the more."""
     return _shares(rows, question, idf, _closeness)
 
 
-def sequence(rows: Sequence[Row], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+def sequence(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Give the share, by idf, of the question's neighbouring words that stand side by side, in order, in each row."""
     return _shares(rows, question, idf, _in_order)
 
 
 def _shares(
-    rows: Sequence[Row],
+    rows: Sequence[RankRow],
     question: Sequence[str],
     idf: Mapping[str, float],
     meeting: Callable[[Sequence[int], Sequence[int]], float],
@@ -130,19 +130,19 @@ def _in_order(one: Sequence[int], other: Sequence[int]) -> float:
     return float(any(place + 1 in other for place in one))
 
 
-def dated(rows: Sequence[Row], days: Sequence[Days]) -> list[float]:
+def dated(rows: Sequence[RankRow], days: Sequence[Days]) -> list[float]:
     """Give 1 to rows whose document is from a day that the question names."""
     return [float(row.day is not None and any(each.holds(row.day) for each in days)) for row in rows]
 
 
-def recent(rows: Sequence[Row]) -> list[float]:
+def recent(rows: Sequence[RankRow]) -> list[float]:
     """Give each dated row the share of the pool's days that are not after its own; all 0 where they are all one."""
     days = sorted({row.day for row in rows if row.day is not None})
     place = {day: number / (len(days) - 1) for number, day in enumerate(days)} if len(days) > 1 else {}
     return [place.get(row.day, 0.0) if row.day else 0.0 for row in rows]
 
 
-def with_neighbours(rows: Sequence[Row], own: Sequence[float], share: float) -> list[float]:
+def with_neighbours(rows: Sequence[RankRow], own: Sequence[float], share: float) -> list[float]:
     """Add a share of the better neighbour's score to each row's own."""
     at = {(row.document, row.position): score for row, score in zip(rows, own, strict=True)}
     beside = [max(at.get((row.document, row.position + step), 0.0) for step in (-1, 1)) for row in rows]

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rank_bm25 import BM25Okapi
 
-from engine.retrieval.rank import QueryFeatures, Row, Weights, scores
+from engine.retrieval.rank import QueryFeatures, RankRow, RankWeights, scores
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS, words
 from store.hits import Hit, Totals, Vectors
@@ -92,7 +92,7 @@ def _source(group: Sequence[Scored], copies: dict[str, list[Chunk]]) -> SourceSp
     return SourceSpan(tuple(chunks), group[0].score, same)
 
 
-class Bank(Protocol):
+class Searchable(Protocol):
     """What retrieval asks of a knowledge bank; every method may find nothing, none raises for odd words."""
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
@@ -113,7 +113,7 @@ class Bank(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class RetrievalLimits:
     """How much is looked at: candidates by words and by vector, and chunks that may join into one source."""
 
     by_words: int = 100
@@ -121,11 +121,11 @@ class Retrieval:
     joined: int = 3
     dated: int = 30  # best chunks that are looked at for days to come
     floor: float = 0.2  # cosine below which a chunk without a word of the question is not of its matter
-    weights: Weights = field(default_factory=Weights)
+    weights: RankWeights = field(default_factory=RankWeights)
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class RetrievalResult:
     """The sources, best first, the chunks ranked (joined or not), and the share of the bank that has vectors."""
 
     sources: tuple[SourceSpan, ...]
@@ -135,24 +135,24 @@ class Retrieved:
 
 
 def retrieve(
-    bank: Bank, vector: Vectors | None, question: Question, scope: Scope, k: int, settings: Retrieval
-) -> Retrieved:
+    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, k: int, settings: RetrievalLimits
+) -> RetrievalResult:
     """Find the k sources that fit a question and its unit vector best; fewer, or none, where the bank holds no more."""
     totals = bank.totals()
     hits = candidates(bank, vector, question, scope, settings)
     if not hits:
-        return Retrieved((), (), {}, _covered(totals))
+        return RetrievalResult((), (), {}, _covered(totals))
     counted = (*question.words, *question.day_words)
     idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
     by_id = {hit.chunk.id: hit for hit, _ in hits}
     ranked = _ranked(hits, question, idf, totals, settings.weights)
     if question.coming:
         ranked = _awaited(ranked, by_id, question.day, settings)
-    return Retrieved(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
+    return RetrievalResult(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
 
 
 def candidates(
-    bank: Bank, vector: Vectors | None, question: Question, scope: Scope, settings: Retrieval
+    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, settings: RetrievalLimits
 ) -> list[tuple[Hit, float | None]]:
     """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
     searched = (*question.content, *question.day_words)
@@ -188,7 +188,7 @@ def _ranked(
     question: Question,
     idf: Mapping[str, float],
     totals: Totals,
-    weights: Weights,
+    weights: RankWeights,
 ) -> list[Scored]:
     """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
     tokens = [hit.tokens.split(" ") for hit, _ in hits]
@@ -201,7 +201,7 @@ def _ranked(
     return sorted(ranked, key=_first)
 
 
-def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: Retrieval) -> list[Scored]:
+def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: RetrievalLimits) -> list[Scored]:
     """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
     from engine.text.relative_dates import comes  # patterns that few questions need, and compiling them takes a while
 
@@ -218,7 +218,7 @@ def _first(scored: Scored) -> tuple[float, str]:
     return -scored.score, scored.chunk.id
 
 
-def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) -> dict[str, float]:
+def _weighted(question: Question, idf: Mapping[str, float], weights: RankWeights) -> dict[str, float]:
     """Multiply the idf of function words, words of asking and days, and of names, which may hold a word of asking."""
     names = {word for name in question.names for word in words(name)}
     factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
@@ -228,11 +228,11 @@ def _weighted(question: Question, idf: Mapping[str, float], weights: Weights) ->
 
 def _row(
     hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float], quoted: Sequence[list[str]]
-) -> Row:
+) -> RankRow:
     present = idf.keys() & set(tokens)
     where = {word: [place for place, token in enumerate(tokens) if token == word] for word in idf if word in present}
     titled = bool(quoted) and words(hit.title) in quoted
-    return Row(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None, titled)
+    return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None, titled)
 
 
 def _covered(totals: Totals) -> float:

@@ -16,10 +16,10 @@ from engine.session import Session
 
 if TYPE_CHECKING:
     from engine.idle.plan import IdleReport, IdleRequest
-    from engine.idle.scheduler import Done
-    from engine.serve.process import Link
-    from engine.serve.worker import Job
-    from engine.types import Answered, Manner, Say
+    from engine.idle.scheduler import JobResult
+    from engine.serve.process import ServerLink
+    from engine.serve.worker import QueuedRequest
+    from engine.types import AskOptions, AskResult, OnText
 
 
 _PATIENCE_S = 10.0  # until who has the model can be reached, or has let go of it
@@ -30,7 +30,7 @@ _NAP_S = 0.05
 class _Said:
     """What was shown of an answer so far."""
 
-    def __init__(self, say: "Say | None") -> None:
+    def __init__(self, say: "OnText | None") -> None:
         self._say, self.text = say, ""
 
     @property
@@ -50,7 +50,7 @@ class _Said:
             self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
 
 
-def answer(opened: Session, text: str, manner: "Manner", say: "Say | None" = None) -> "Answered":
+def answer(opened: Session, text: str, manner: "AskOptions", say: "OnText | None" = None) -> "AskResult":
     """Answer one question; what is made anew is given to `say` while it is written."""
     said = _Said(say)
     if _may(opened) and not _is_kept(opened, text, manner):
@@ -73,19 +73,19 @@ def _may(opened: Session) -> bool:
     return opened.there and not mine and wants(opened)
 
 
-def _is_kept(opened: Session, text: str, manner: "Manner") -> bool:
+def _is_kept(opened: Session, text: str, manner: "AskOptions") -> bool:
     """Tell whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
-    from engine.ask.question import key_of
-    from store.answers import Bank
+    from engine.ask.prepare import key_of
+    from store.answers import AnswerBank
 
     key = key_of(opened.means, text, manner, opened.now)
-    kept = Bank(opened.ledger).find(key.digest) if manner.read_bank else None
+    kept = AnswerBank(opened.ledger).find(key.digest) if manner.read_bank else None
     return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
 
 
-def _elsewhere(opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
+def _elsewhere(opened: Session, text: str, manner: "AskOptions", said: _Said) -> "AskResult | None":
     """Have the resident process answer; None where this one must, which then has the right to load a model."""
-    from engine.serve.process import TRIES, Lost, start
+    from engine.serve.process import TRIES, ConnectionLost, start
 
     until, started = time.monotonic() + _PATIENCE_S, 0
     while (link := reach(opened)) is None:
@@ -98,7 +98,7 @@ def _elsewhere(opened: Session, text: str, manner: "Manner", said: _Said) -> "An
     try:
         with closing(link):
             return _follow(link, opened, text, manner, said)
-    except Lost:
+    except ConnectionLost:
         _may_load(opened)
         start(opened)
         return None
@@ -109,7 +109,7 @@ def _may_load(opened: Session) -> bool:
     return opened.writer.load is None or opened.models.claim()
 
 
-def reach(opened: Session) -> "Link | None":
+def reach(opened: Session) -> "ServerLink | None":
     """Connect to the resident process; one of another version, or with other settings, is sent home."""
     from engine.serve.process import connect
 
@@ -127,8 +127,8 @@ def reach(opened: Session) -> "Link | None":
     return None
 
 
-def _follow(link: "Link", opened: Session, text: str, manner: "Manner", said: _Said) -> "Answered | None":
-    from engine.serve.process import Lost
+def _follow(link: "ServerLink", opened: Session, text: str, manner: "AskOptions", said: _Said) -> "AskResult | None":
+    from engine.serve.process import ConnectionLost
     from engine.serve.protocol import Broken, answered, request
 
     link.send("ask", {"request": request(opened, text, manner, streams=said.shows)})
@@ -140,24 +140,24 @@ def _follow(link: "Link", opened: Session, text: str, manner: "Manner", said: _S
     try:
         return answered(frame.get("answer")) if frame["kind"] == "answered" else None
     except Broken:
-        raise Lost from None
+        raise ConnectionLost from None
 
 
 def complete(opened: "Session", text: str, turns: Sequence[Turn]) -> str:
     """Have the resident process complete a question; empty where it does not."""
-    from engine.serve.process import Lost
+    from engine.serve.process import ConnectionLost
     from engine.serve.protocol import request
-    from engine.types import Manner
+    from engine.types import AskOptions
 
     link = reach(opened)
     if link is None:
         return ""
     try:
         with closing(link):
-            asked = request(opened, text, Manner(), streams=False)
+            asked = request(opened, text, AskOptions(), streams=False)
             link.send("complete", {"request": asked, "turns": pack(list(turns))})
             frame = next(link.answers())
-    except Lost:
+    except ConnectionLost:
         return ""
     return str(frame.get("said")) if frame["kind"] == "completed" else ""
 
@@ -174,13 +174,13 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
     """Have a night's work done; `here` does it in this process."""
     link = reach(opened) if opened.there and wants(opened) and not asked.dry_run else None
     if link is not None:
-        from engine.serve.process import Lost
+        from engine.serve.process import ConnectionLost
 
         try:
             with closing(link):
                 link.send("idle", {"asked": pack(asked), "now": opened.now.isoformat()})
                 return _report(next(link.answers()).get("report"))
-        except (Lost, Broken):
+        except (ConnectionLost, Broken):
             pass  # what was done is done, and what was begun is taken up again
     models = opened.models
     usual, models.breathe = models.breathe, models.give_way
@@ -190,7 +190,7 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
         models.breathe = usual  # which does not refer to them: they go when nobody needs them
 
 
-def done_here(job: "Job", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
+def done_here(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
     """Do a night's work for a command that asks this process for it."""
     from engine.idle.plan import IdleRequest
 
@@ -204,7 +204,7 @@ def _packed(report: "IdleReport") -> Any:
     return about | {"done": [_row(one) for one in report.done]}
 
 
-def _row(one: "Done") -> Any:
+def _row(one: "JobResult") -> Any:
     unit = {part.name: getattr(one.unit, part.name) for part in fields(one.unit) if part.name != "do"}
     return {"unit": unit, "state": one.state, "reason": one.reason, "spent": pack(one.spent)}
 
@@ -212,14 +212,14 @@ def _row(one: "Done") -> Any:
 def _report(values: Any) -> "IdleReport":
     """Read a report; Broken where it is none."""
     from engine.idle.plan import IdleReport
-    from engine.idle.scheduler import Done
-    from engine.idle.types import DONE, Unit
-    from store.jobs import Paid, Spent
+    from engine.idle.scheduler import JobResult
+    from engine.idle.types import DONE, IdleJob
+    from store.jobs import JobBenefit, JobCost
 
     try:
-        rows = [(Unit(**row["unit"], do=lambda: DONE), row) for row in values["done"]]
-        done = [Done(unit, row["state"], unpack(Spent, row["spent"]), row["reason"]) for unit, row in rows]
-        spent = {kind: unpack(Spent, one) for kind, one in values["spent"].items()}
-        return IdleReport(done, values["reason"], spent, unpack(dict[str, Paid], values["so_far"]))
+        rows = [(IdleJob(**row["unit"], do=lambda: DONE), row) for row in values["done"]]
+        done = [JobResult(unit, row["state"], unpack(JobCost, row["spent"]), row["reason"]) for unit, row in rows]
+        spent = {kind: unpack(JobCost, one) for kind, one in values["spent"].items()}
+        return IdleReport(done, values["reason"], spent, unpack(dict[str, JobBenefit], values["so_far"]))
     except (LookupError, TypeError, AttributeError):
         raise Broken("a report that is none") from None

@@ -151,10 +151,13 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _libraries() -> int:
-    """Tell when a library was last installed or removed beside typer, which every command has imported."""
-    import typer
+    """Return when a library was last installed or removed, in ns: when the folder that holds typer changed."""
+    from importlib.util import find_spec
 
-    return Path(typer.__file__).parents[1].stat().st_mtime_ns
+    found = find_spec("typer")  # a dependency of every command
+    assert found
+    assert found.origin
+    return Path(found.origin).parents[1].stat().st_mtime_ns
 
 
 SILENCE_S = 2.0  # a process that works says so four times as often
@@ -162,11 +165,11 @@ _BYTES = 1 << 16
 _END_S, _RETRY_S = 5.0, 0.005  # a process that holds gigabytes may take its time to end
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The process at the other end is gone, or hangs."""
 
 
-class Link:
+class ServerLink:
     """An open connection; `hello` is what the process said of itself."""
 
     def __init__(self, end: socket.socket, pid: int, lock: Path) -> None:
@@ -183,7 +186,7 @@ class Link:
         except TimeoutError:
             self._kill()
         except (OSError, Broken):
-            raise Lost from None
+            raise ConnectionLost from None
 
     def receive(self) -> Frame:
         """Give the next frame; Lost where the connection ends, or nothing is said for too long: then it is ended."""
@@ -194,9 +197,9 @@ class Link:
             except TimeoutError:
                 self._kill()
             except (OSError, Broken):
-                raise Lost from None
+                raise ConnectionLost from None
             if not data:
-                raise Lost
+                raise ConnectionLost
         return self._waiting.pop(0)
 
     def answers(self) -> Iterator[Frame]:
@@ -218,7 +221,7 @@ class Link:
             while self._lock.is_taken() and time.monotonic() < until:
                 os.kill(self.pid, 0)
                 time.sleep(_RETRY_S)
-        raise Lost
+        raise ConnectionLost
 
 
 def lock_of(home: "Home") -> Path:
@@ -231,7 +234,7 @@ def record_of(home: "Home") -> Path:
     return home.locks / "serve.json"
 
 
-def connect(home: "Home") -> Link | None:
+def connect(home: "Home") -> ServerLink | None:
     """Reach the resident process of a home, whatever its version; None where there is none, or it is not ours."""
     path = announced(record_of(home))
     if path is None:
@@ -242,8 +245,8 @@ def connect(home: "Home") -> Link | None:
         end.connect(str(path))
         found = peer(end)
         if found.uid == os.getuid():
-            return Link(end, found.pid, lock_of(home))
-    except (OSError, Lost):
+            return ServerLink(end, found.pid, lock_of(home))
+    except (OSError, ConnectionLost):
         pass
     end.close()
     return None
@@ -272,7 +275,7 @@ def start(opened: "Session") -> bool:
 def stop(home: "Home", patience_s: float) -> bool:
     """Have the process end, once it has answered what it was asked; tells whether it has."""
     if link := connect(home):
-        with suppress(Lost), closing(link):
+        with suppress(ConnectionLost), closing(link):
             link.send("stop", {})
     lease, until = Lease(lock_of(home)), time.monotonic() + patience_s
     while lease.is_taken():
@@ -282,13 +285,13 @@ def stop(home: "Home", patience_s: float) -> bool:
     return True
 
 
-def let_go(home: "Home") -> None:
+def release_start_lock(home: "Home") -> None:
     """Have the process close what it has open of the home, so that it may be rewritten; it opens it again when asked.
 
     What it had read may still be in its memory: before something is forgotten, it is to be stopped.
     """
     if link := connect(home):
-        with suppress(Lost), closing(link):
+        with suppress(ConnectionLost), closing(link):
             link.send("release", {})
             next(link.answers())
 

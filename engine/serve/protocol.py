@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from engine.settings import Settings, keys, put
-from engine.types import Answered, Manner, Reply, Step, Trace
+from engine.types import Answer, AskOptions, AskResult, Step, Trace
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -163,7 +163,7 @@ class Request:
     """A question, when and how it is asked, and every setting that it is asked under, as text."""
 
     text: str
-    manner: Manner
+    manner: AskOptions
     now: datetime
     settings: dict[str, str]
     keeps_tensors: bool
@@ -174,14 +174,14 @@ class Request:
 class _Shown:
     """What is shown of an answer."""
 
-    reply: Reply
+    reply: Answer
     covered: float | None
     steps: list[Step] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     saved_s: float = 0.0
 
 
-def request(opened: "Session", text: str, manner: Manner, *, streams: bool) -> Any:
+def request(opened: "Session", text: str, manner: AskOptions, *, streams: bool) -> Any:
     """Write a question down."""
     settings = {key: str(value) for key, value in keys(opened.settings).items()}
     for key in ("model.name", "embed.model"):
@@ -208,13 +208,13 @@ def under(settings: Settings, wanted: dict[str, str]) -> Settings:
     return settings
 
 
-def answer(answered: Answered) -> Any:
+def answer(answered: AskResult) -> Any:
     """Write an answer down."""
     trace = answered.trace
     return pack(_Shown(answered.reply, answered.covered, trace.steps, trace.notices, trace.saved_s))
 
 
-def answered(values: Any) -> Answered:
+def answered(values: Any) -> AskResult:
     """Read an answer; Broken where it is none."""
     shown = unpack(_Shown, values)
-    return Answered(shown.reply, Trace(shown.steps, shown.notices, shown.saved_s), shown.covered)
+    return AskResult(shown.reply, Trace(shown.steps, shown.notices, shown.saved_s), shown.covered)

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.serve.process import peer
 from engine.serve.protocol import Broken, Frame, Frames, encode
-from engine.serve.worker import Job, Turns
+from engine.serve.worker import QueuedRequest, RequestQueue
 from store.locks import Lease
 
 _RECV_BYTES = 1 << 16
@@ -25,32 +25,32 @@ _MOST = 16 << 20  # bytes that wait for a caller who does not read them
 
 
 @dataclass(slots=True, eq=False)
-class Caller:
+class Connection:
     """A connection: what came in part, what is still to be sent, and the job that it waits for."""
 
     end: socket.socket
     frames: Frames = field(default_factory=Frames)
     out: bytearray = field(default_factory=bytearray)
-    job: "Job | None" = None
+    job: "QueuedRequest | None" = None
 
 
-class Callers:
+class Connections:
     """All connections, watched by a selector."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._selector, self._all = selector, set[Caller]()
+        self._selector, self._all = selector, set[Connection]()
 
-    def __iter__(self) -> Iterator[Caller]:
+    def __iter__(self) -> Iterator[Connection]:
         return iter(list(self._all))
 
     def __contains__(self, caller: object) -> bool:
         return caller in self._all
 
-    def waiting(self) -> list[Caller]:
+    def waiting(self) -> list[Connection]:
         """Give those that wait for a job."""
         return [one for one in self._all if one.job]
 
-    def accept(self, listener: socket.socket) -> Caller | None:
+    def accept(self, listener: socket.socket) -> Connection | None:
         """Take a connection; None where it is gone again, or another user's."""
         try:
             end, _ = listener.accept()
@@ -64,12 +64,12 @@ class Callers:
             end.close()
             return None
         end.setblocking(False)
-        caller = Caller(end)
+        caller = Connection(end)
         self._all.add(caller)
         self._selector.register(end, selectors.EVENT_READ, caller)
         return caller
 
-    def talk(self, caller: Caller, events: int) -> list[Frame]:
+    def talk(self, caller: Connection, events: int) -> list[Frame]:
         """Send what waits, and give the frames that came; one that hangs up or speaks nonsense is forgotten."""
         try:
             if events & selectors.EVENT_WRITE:
@@ -84,7 +84,7 @@ class Callers:
             self.drop(caller)
         return []
 
-    def send(self, caller: Caller, kind: str, values: Mapping[str, Any]) -> None:
+    def send(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
         """Send a frame, now or as soon as the other end takes it; one that takes nothing for too long is forgotten."""
         try:
             caller.out += encode(kind, values)
@@ -96,7 +96,7 @@ class Callers:
         if len(caller.out) > _MOST:
             self.drop(caller)
 
-    def drop(self, caller: Caller) -> None:
+    def drop(self, caller: Connection) -> None:
         """Forget a caller, and with it what is being done for it."""
         if caller in self._all:
             self._all.remove(caller)
@@ -105,7 +105,7 @@ class Callers:
             if caller.job and not caller.job.answered:
                 caller.job.cancelled = True
 
-    def _flush(self, caller: Caller) -> None:
+    def _flush(self, caller: Connection) -> None:
         try:
             while caller.out:
                 del caller.out[: caller.end.send(caller.out)]
@@ -120,11 +120,11 @@ _GRACE_S = 3.0  # for what is being done when a signal comes
 _SOON_S = 0.2  # for what is only being made ready: whoever asks next may wait for that to end
 _BYTES = 1 << 16
 _JOBS = ("ask", "complete", "idle", "release")
-_Sent = tuple[Caller, str, Mapping[str, Any]]
+_Sent = tuple[Connection, str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ProcessInfo:
     """What the process says of itself, and when it leaves: seconds without a job, None never."""
 
     identity: str
@@ -132,16 +132,16 @@ class About:
     idle_s: float | None
 
 
-class Resident:
+class Server:
     """Runs until it is told to stop, is idle for too long, takes too much memory, or has lost its lock."""
 
-    def __init__(self, listener: socket.socket, lease: Lease, about: About, environ: Mapping[str, str]) -> None:
+    def __init__(self, listener: socket.socket, lease: Lease, about: ProcessInfo, environ: Mapping[str, str]) -> None:
         self._listener, self._lease, self._about = listener, lease, about
         self._selector = selectors.DefaultSelector()
-        self._callers = Callers(self._selector)
+        self._callers = Connections(self._selector)
         self._mail: SimpleQueue[_Sent | None] = SimpleQueue()
         self._wake, self._woken = socket.socketpair()
-        self._turns = Turns(environ, partial(self._post, None))
+        self._turns = RequestQueue(environ, partial(self._post, None))
         self._since, self._last, self._beaten = time.time(), time.monotonic(), 0.0
         self._leaving = False
         self._quit_at: float | None = None
@@ -197,11 +197,11 @@ class Resident:
     def _hello(self) -> dict[str, Any]:
         return {"identity": self._about.identity, "version": self._about.version}
 
-    def _take(self, caller: Caller, frame: Frame) -> None:
+    def _take(self, caller: Connection, frame: Frame) -> None:
         """Do at once what a frame asks for, or put it among the jobs; who asks for what there is not is forgotten."""
         kind = frame["kind"]
         if kind in _JOBS and caller.job is None and not self._leaving:
-            caller.job = Job(frame, partial(self._post_to, caller))
+            caller.job = QueuedRequest(frame, partial(self._post_to, caller))
             self._turns.add(caller.job)
         elif kind == "status":
             self._callers.send(caller, "status", self._status())
@@ -217,7 +217,7 @@ class Resident:
         done = {"jobs": len(self._callers.waiting()), "answered": self._turns.answered}
         return made | done | {"model": self._turns.model, "memory": resident()}
 
-    def _post_to(self, caller: Caller, kind: str, values: Mapping[str, Any]) -> None:
+    def _post_to(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
         """Have a frame sent by the thread that sends; any thread may."""
         self._post((caller, kind, values))
 

@@ -16,14 +16,14 @@ from importlib import import_module
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
-from engine.llm.resident import Models
+from engine.llm.resident import ResidentModel
 from engine.serve.protocol import Broken, Frame, Request, answer, requested, under
 from engine.session import Session
 from store.errors import NoModel, PkbError
 from store.history import History
 
 if TYPE_CHECKING:
-    from engine.llm.prefill import Reading
+    from engine.llm.prefill import PromptReader
     from engine.types import Evidence
     from store.tables import Tables
 
@@ -32,13 +32,13 @@ _LOOKED_AT = 50  # questions: the longest of their prompts may be read from disk
 _Folders = tuple[tuple[str, int], ...]
 
 
-class Desk:
+class WorkerState:
     """The open home of a resident process; `breathe` is called between two steps of a model."""
 
     def __init__(self, environ: Mapping[str, str], breathe: Callable[[], None]) -> None:
         self._environ = environ
         self._base = Session(environ)
-        self.models = Models(self._base.home.locks, breathe)
+        self.models = ResidentModel(self._base.home.locks, breathe)
         self._tables: Tables | None = None
         self._folders: _Folders = ()
         self._tried = False  # to load the model that the settings name
@@ -78,12 +78,12 @@ class Desk:
     def warm(self) -> None:
         """Do what the next question is likely to need, but with no model."""
         from engine.ask.extract import write
-        from engine.ask.question import begin, look
-        from engine.types import Manner
+        from engine.ask.prepare import begin, gather_context
+        from engine.types import AskOptions
 
         opened = self.own()
-        ask = begin(opened.means, opened.ledger, "what", Manner(), opened.now)
-        asked = look(opened.means, ask)
+        ask = begin(opened.means, opened.ledger, "what", AskOptions(), opened.now)
+        asked = gather_context(opened.means, ask)
         write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below)
         _ = opened.asker, opened.rules()  # which import what they are made of
 
@@ -156,7 +156,7 @@ class Desk:
         return self._tables
 
 
-def _first_step(reading: "Reading", expected: int) -> None:
+def _first_step(reading: "PromptReader", expected: int) -> None:
     """Have a model read and write, for what its steps are made of is compiled at the first, longer than an answer.
 
     Then have memory ready for as many tokens as the first question may find kept.
@@ -181,7 +181,7 @@ class Cancelled(KeyboardInterrupt):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class QueuedRequest:
     """What one caller asks for; `tell` sends a frame back."""
 
     frame: Frame
@@ -195,14 +195,14 @@ class Job:
         return str(self.frame["kind"]) == "idle"
 
 
-class Turns(Thread):
+class RequestQueue(Thread):
     """Does the jobs of all callers; `done` is called after each, and when the thread ends, `sound` unless by a bug."""
 
     def __init__(self, environ: Mapping[str, str], done: Callable[[], None]) -> None:
         super().__init__(name="turns", daemon=True)
-        self._desk, self._done = Desk(environ, self.breathe), done
-        self._waiting, self._idle = deque[Job](), deque[Job]()
-        self._changed, self._ended, self._current = Condition(), False, list[Job]()
+        self._desk, self._done = WorkerState(environ, self.breathe), done
+        self._waiting, self._idle = deque[QueuedRequest](), deque[QueuedRequest]()
+        self._changed, self._ended, self._current = Condition(), False, list[QueuedRequest]()
         self.answered, self.large, self.sound = 0, False, False
 
     @property
@@ -215,7 +215,7 @@ class Turns(Thread):
         """Tell whether something is done that was asked for, or that follows from it."""
         return bool(self._current)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: QueuedRequest) -> None:
         """Put a job behind those that wait."""
         with self._changed:
             (self._idle if job.is_idle else self._waiting).append(job)
@@ -257,7 +257,7 @@ class Turns(Thread):
         except (Cancelled, *_OUTSIDE):
             self._desk.let_go()
 
-    def _next(self) -> Job | None:
+    def _next(self) -> QueuedRequest | None:
         """Wait for the next job; meanwhile let the model go, if another process wants it, and have it again later."""
         while not self._ended:
             with self._changed:
@@ -270,7 +270,7 @@ class Turns(Thread):
                 self._quietly(self._desk.load)
         return None
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: QueuedRequest) -> None:
         self._current.append(job)
         try:
             if not job.cancelled:
@@ -288,7 +288,7 @@ class Turns(Thread):
     def _idles(self) -> bool:
         return bool(self._current) and self._current[-1].is_idle
 
-    def _needs_all(self, job: Job) -> bool:
+    def _needs_all(self, job: QueuedRequest) -> bool:
         """Tell whether idle work must let go of its model, or of all that it has open, before a job can be done."""
         if job.frame["kind"] == "release":
             return True
@@ -304,8 +304,8 @@ class Turns(Thread):
         else:
             self._desk.let_go()
 
-    def _serve(self, job: Job) -> None:
-        kinds: dict[str, Callable[[Job], None]] = {
+    def _serve(self, job: QueuedRequest) -> None:
+        kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
             "complete": self._complete,
             "idle": self._night,
@@ -313,7 +313,7 @@ class Turns(Thread):
         }
         kinds[job.frame["kind"]](job)
 
-    def _ask(self, job: Job) -> None:
+    def _ask(self, job: QueuedRequest) -> None:
         asked = requested(job.frame.get("request"))
 
         def say(text: str) -> None:
@@ -325,14 +325,14 @@ class Turns(Thread):
             job.tell("answered", {"answer": answer(answered)})
             answered.keep()
 
-    def _complete(self, job: Job) -> None:
+    def _complete(self, job: QueuedRequest) -> None:
         from engine.serve.client import completed
 
         asked = requested(job.frame.get("request"))
         with self._desk.session(asked) as opened:
             job.tell("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
 
-    def _night(self, job: Job) -> None:
+    def _night(self, job: QueuedRequest) -> None:
         from engine.idle.plan import work
         from engine.serve.client import done_here
 
@@ -340,7 +340,7 @@ class Turns(Thread):
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
         done_here(job, opened, work)
 
-    def _release(self, job: Job) -> None:
+    def _release(self, job: QueuedRequest) -> None:
         from engine.models.memory import release
 
         self._desk.let_go()

@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from store.answers import Bank, Kept
+from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
 from store.hits import Vectors
 from store.question_index import Near, QuestionVectors
@@ -71,20 +71,20 @@ def near_low(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Ca
 
 def exact(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Find an answer by its key."""
-    return lambda: Bank(ledger).find(number.to_bytes(16, "big"))
+    return lambda: AnswerBank(ledger).find(number.to_bytes(16, "big"))
 
 
 def keep(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Keep one more question with its vector."""
     key, kept, vector = b"new" + number.to_bytes(13, "big"), entry(number), question.tobytes()
-    return lambda: Bank(ledger).keep(key, kept, BUDGET, vector, 0.5, EMBEDDER)
+    return lambda: AnswerBank(ledger).keep(key, kept, BUDGET, vector, 0.5, EMBEDDER)
 
 
 def keep_full(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Keep one more question in a bank that is full."""
     key, kept, vector = b"full" + number.to_bytes(12, "big"), entry(number), question.tobytes()
-    size = Bank(ledger).size()[1]
-    return lambda: Bank(ledger).keep(key, kept, max(size, 10_000), vector, 0.5, EMBEDDER)
+    size = AnswerBank(ledger).size()[1]
+    return lambda: AnswerBank(ledger).keep(key, kept, max(size, 10_000), vector, 0.5, EMBEDDER)
 
 
 def near_grown(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
@@ -117,13 +117,15 @@ def made(folder: Path, vectors: Vectors) -> tuple[Ledger, Path]:
     folder.mkdir()
     ledger = open_ledger(folder / "ledger.db", create=True)
     for number, vector in enumerate(vectors):
-        Bank(ledger).keep(number.to_bytes(16, "big"), entry(number), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
+        AnswerBank(ledger).keep(number.to_bytes(16, "big"), entry(number), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
     return ledger, folder
 
 
-def entry(number: int) -> Kept:
+def entry(number: int) -> CachedAnswer:
     """Give an answer to keep."""
-    return Kept(f"question {number}?", SCOPE, WRITER, None, REPLY, ("c" * 32,) * 5, 1, "full", float(number), 12.5)
+    return CachedAnswer(
+        f"question {number}?", SCOPE, WRITER, None, REPLY, ("c" * 32,) * 5, 1, "full", float(number), 12.5
+    )
 
 
 def unit(rows: "np.ndarray[tuple[int, ...], np.dtype[np.float64]] | Vectors") -> Vectors:

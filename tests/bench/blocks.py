@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from engine.bench import copied, questions
 from engine.llm.blocks import in_blocks
 from engine.llm.generate import parse, read
-from engine.llm.prefill import Reading
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, fit
 from engine.operations import search
 from engine.session import Session, session
@@ -82,7 +82,7 @@ class _Begun:
 
 
 def trial(
-    model: "Mlx", usual: Reading, blocks: Reading, prompts: tuple[Sequence[Ids], Sequence[Ids]], most: int
+    model: "Mlx", usual: PromptReader, blocks: PromptReader, prompts: tuple[Sequence[Ids], Sequence[Ids]], most: int
 ) -> Trial:
     """Read a prompt in both forms, twice, and answer in at most so many tokens."""
     (computed, loaded), (computed_b, loaded_b) = (
@@ -120,7 +120,7 @@ def again(prompts: Iterable[Sequence[Ids]], *, blocks: bool) -> float:
     return count / total if total else 0.0
 
 
-def _begin(model: "Mlx", way: Reading, ids: Sequence[Ids]) -> _Begun:
+def _begin(model: "Mlx", way: PromptReader, ids: Sequence[Ids]) -> _Begun:
     """Read a prompt and keep it."""
     begun = time.perf_counter()
     with ExitStack() as held:

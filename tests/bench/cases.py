@@ -26,8 +26,8 @@ from engine.idle.types import Kind
 from engine.models.mlx import Mlx
 from engine.models.types import Meter, flops
 from engine.session import Session
-from engine.types import Answered
-from store.jobs import Spent
+from engine.types import AskResult
+from store.jobs import JobCost
 from store.kv_index import KvCounts
 from tests.bench.corpus import User
 from tests.bench.forced import force
@@ -48,8 +48,8 @@ READY: tuple[Kind, ...] = ("populate", "convert", "refill")
 class Lived:
     """What a life came to: answers by question, what nights took by kind, operations of nights and of questions."""
 
-    answers: list[Answered] = field(default_factory=list)
-    spent: dict[Kind, Spent] = field(default_factory=dict)
+    answers: list[AskResult] = field(default_factory=list)
+    spent: dict[Kind, JobCost] = field(default_factory=dict)
     asking: float = 0.0
     loaded: list[int] = field(default_factory=list)  # tokens, by question
 
@@ -158,7 +158,7 @@ def b(case: Case, name: str) -> None:
             tiers = [one.tier for one in found]
             times = f"{median(one.ms['total'] for one in found):.1f} ms" if found else "none"
             print(f"  {title}, {whom}: median {times}, {dict(Counter(tiers))}")
-        did = lived.spent.get("convert", Spent())
+        did = lived.spent.get("convert", JobCost())
         print(f"    converted: {did.units} in {did.seconds:.2f} s, {did.read} tokens read, {did.written} written")
 
 
@@ -172,7 +172,7 @@ def c(case: Case, name: str) -> None:
         shares = (_share(lived.answers[part]) for part in (slice(0, 6), anew, rest))
         print(f"  {title}: {nodes}, {sum(lived.loaded[rest])} by the rest;", end=" ")
         print("of their tokens {:.0%}, {:.0%} and {:.0%}".format(*shares))
-        did = lived.spent.get("refill", Spent())
+        did = lived.spent.get("refill", JobCost())
         print(f"    read again: {did.units} segments, {did.read} tokens in {did.seconds:.1f} s")
 
 
@@ -223,15 +223,15 @@ def _loaded(life: Life) -> int:
     return KvCounts(life.session.ledger).total("hit").tokens
 
 
-def _share(answers: Sequence[Answered]) -> float:
+def _share(answers: Sequence[AskResult]) -> float:
     """Give the share of the prompts' tokens that was loaded."""
     tokens = [one.reply.tokens for one in answers if one.reply.tokens]
     return sum(one["reused"] for one in tokens) / max(1, sum(one["prompt"] for one in tokens))
 
 
-def _add(whole: dict[Kind, Spent], night: Mapping[Kind, Spent]) -> None:
+def _add(whole: dict[Kind, JobCost], night: Mapping[Kind, JobCost]) -> None:
     for kind, spent in night.items():
-        whole[kind] = whole.get(kind, Spent()) + spent
+        whole[kind] = whole.get(kind, JobCost()) + spent
 
 
 if __name__ == "__main__":

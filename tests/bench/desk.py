@@ -13,13 +13,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from engine.llm.prefill import Ids, Kept, Reading, keep, prefill
+from engine.llm.prefill import Ids, KvBinding, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
-from store.kv_budget import Limits, scores
+from store.kv_budget import KvLimits, scores
 from store.kv_store import KvStore
-from store.kv_tree import Root, root_of
+from store.kv_tree import TreeRoot, root_of
 from tests.store.kv_kit import WEIGHTS
 
 
@@ -78,7 +78,7 @@ class Desk:
     model: Mlx
     folder: Path
     segments: Sequence[Ids]
-    root: Root = field(default_factory=lambda: root_of({"model": "bench"}))
+    root: TreeRoot = field(default_factory=lambda: root_of({"model": "bench"}))
 
     def __post_init__(self) -> None:
         import mlx.core as mx
@@ -86,15 +86,15 @@ class Desk:
 
         self.folder.mkdir(parents=True)
         self.ledger: Ledger = open_ledger(self.folder / "ledger.db", create=True)
-        limits = Limits(ROOM, ROOM)
+        limits = KvLimits(ROOM, ROOM)
         self.store = KvStore(
             self.ledger, self.folder / "kv", limits=limits, score=scores(WEIGHTS)["value"],
             sub_step=self.model.sub_step, now=lambda: 1e9,
         )  # fmt: skip
-        self.kept = Kept(self.store, self.root, self.model)
+        self.kept = KvBinding(self.store, self.root, self.model)
         *self.context, self.question = self.segments
         with ExitStack() as held:
-            read = prefill(Reading(self.model, self.kept), self.context, Trace(), held)
+            read = prefill(PromptReader(self.model, self.kept), self.context, Trace(), held)
             keep(self.kept, self.context, read)
         self.natural = read.cache
         with self.store.match(self.root, self.context) as match:
@@ -107,15 +107,17 @@ class Desk:
 
     def computed(self, segments: Sequence[Ids] = ()) -> First:
         """Compute everything, of this prompt or another."""
-        return self._ask(Reading(self.model), segments or self.segments)
+        return self._ask(PromptReader(self.model), segments or self.segments)
 
     def reused(self, segments: Sequence[Ids] = ()) -> First:
         """Ask with the context kept, this prompt or another that begins alike."""
-        return self._ask(Reading(self.model, self.kept), segments or self.segments)
+        return self._ask(PromptReader(self.model, self.kept), segments or self.segments)
 
-    def keeping(self, root: Root) -> First:
+    def keeping(self, root: TreeRoot) -> First:
         """Compute everything, with a store that has none of it and keeps it after the first token."""
-        found = self._ask(Reading(self.model, Kept(self.store, root, self.model)), self.segments, then_keep=True)
+        found = self._ask(
+            PromptReader(self.model, KvBinding(self.store, root, self.model)), self.segments, then_keep=True
+        )
         with self.store.match(root, self.context[:1]) as match:
             self.store.forget([node.key for node in match.nodes])
         return found
@@ -161,7 +163,7 @@ class Desk:
         self.store.close()
         self.ledger.close()
 
-    def _ask(self, reading: Reading, segments: Sequence[Ids], *, then_keep: bool = False) -> First:
+    def _ask(self, reading: PromptReader, segments: Sequence[Ids], *, then_keep: bool = False) -> First:
         *context, question = segments
         with ExitStack() as held:
             trace, begun = Trace(), perf_counter()

@@ -21,14 +21,14 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from engine.ask.extract import QuoteSettings, quotable, quote
 from engine.ask.keys import normalise
 from engine.llm.prompt import candidates
-from engine.llm.resident import Models
+from engine.llm.resident import ResidentModel
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
-from engine.models.types import Drafts, Meter
+from engine.models.types import Drafter, Meter
 from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
-from engine.types import Evidence, Say, Trace, Written
+from engine.types import Evidence, GeneratedAnswer, OnText, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class Forced(Mlx):
     script: Script = field(default_factory=Script, repr=False)
 
     def decode(
-        self, cache: "Cache", ids: Sequence[int], most: int, drafts: Drafts | None = None
+        self, cache: "Cache", ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Generator[str, None, None]:
         """Read the last segment and yield the text of each token of the script, and a stop behind the last one."""
         script = self.script
@@ -83,7 +83,7 @@ class Forced(Mlx):
         return mx.array(said) + 0 * found  # which is there when that is
 
 
-class Following(Models):
+class Following(ResidentModel):
     """Models that follow a script; their weights are taken from those that are in memory, or left there."""
 
     def __init__(self, locks: Path, script: Script, loaded: dict[Hashable, Mlx]) -> None:
@@ -116,7 +116,7 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
     session.__dict__["models"] = Following(session.home.locks, script, {} if loaded is None else loaded)
     writer, least = session.writer, session.settings.ask.decline_below
 
-    def write(question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
+    def write(question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
         begun = perf_counter()
         shown = session.order(candidates(evidence))
         gold = gold_of(question, evidence, golds, least)

@@ -23,13 +23,13 @@ from typing import Any
 
 from engine.ask.extract import Quote, quotable, write
 from engine.ask.keys import key
-from engine.ask.question import Ask, BankBudget, QueryContext, enter
-from engine.ask.semantic import Rules, Similar
+from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_answer
+from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
-from engine.retrieval.retrieve import Retrieval, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import moves, understand
-from engine.types import Evidence, Manner, Means, Passage, Reply, Trace
-from store.answers import Bank
+from engine.types import Answer, AskOptions, Backend, Evidence, Passage, Trace
+from store.answers import AnswerBank
 from store.database import open_ledger
 from store.hits import Vectors
 from store.question_index import QuestionVectors
@@ -43,9 +43,9 @@ TAU, ROOM = 0.85, BankBudget(1 << 30, 5)
 TIMED, ROUNDS = 100, 5  # pairs of each user that are timed, evenly spaced, and how often
 AS_README = 0.8  # its default threshold: the squared distance of unit vectors, taken from 4, is at least 0.8 of 4
 RULES = {
-    "pkb": Rules(TAU, LEAST),
-    "pkb, not verified": Rules(TAU, LEAST, evidence=False, verify=False),
-    "pkb, cosine alone": Rules(TAU, LEAST, guard=False, evidence=False, verify=False),
+    "pkb": SemanticRules(TAU, LEAST),
+    "pkb, not verified": SemanticRules(TAU, LEAST, evidence=False, verify=False),
+    "pkb, cosine alone": SemanticRules(TAU, LEAST, guard=False, evidence=False, verify=False),
 }
 THRESHOLDS = {"GPTCache": AS_README, "GPTCache, cosine 0.85": 1 - (2 - 2 * TAU) / 4}
 
@@ -55,9 +55,9 @@ class Entry:
     """One question, what was read for it, and its own answer."""
 
     case: Case
-    ask: Ask
+    ask: PendingQuestion
     asked: QueryContext
-    reply: Reply
+    reply: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def entries(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> di
 def entry(user: User, row: dict[str, Any], text: str, vector: Vectors, embedder: str) -> Entry:
     """Retrieve for one question, and answer it."""
     question, by_id = understand(text, NOW), {hit.chunk.id: hit for hit in user.bank.hits}
-    found = retrieve(user.bank, vector, question, Scope(), K, Retrieval())
+    found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
     hits = [(source, by_id[source.chunks[0].id]) for source in found.sources]
     reads = tuple(Passage(one.chunks, hit.sender, hit.recipients, hit.date, one.score, ()) for one, hit in hits)
     evidence = Evidence(reads, tuple(chunk.id for read in reads for chunk in read.chunks), found.covered)
@@ -126,7 +126,10 @@ def entry(user: User, row: dict[str, Any], text: str, vector: Vectors, embedder:
     case = Case(row, golds, question, vector, quotable(evidence), evidence.chunks, said)
     own = key(text, Scope(), "quote", NOW, calendar=moves(text))
     return Entry(
-        case, Ask(text, Manner(), own, 0, NOW, Trace()), QueryContext(question, vector, embedder, evidence), reply
+        case,
+        PendingQuestion(text, AskOptions(), own, 0, NOW, Trace()),
+        QueryContext(question, vector, embedder, evidence),
+        reply,
     )
 
 
@@ -138,19 +141,19 @@ def caches(folder: Path, embedder: MiniLM) -> dict[str, Cache]:
     return ours | {label: gptcache(folder / label, least, embedder.width) for label, least in THRESHOLDS.items()}
 
 
-def our_own(folder: Path, rules: Rules, embedder: MiniLM) -> Cache:
+def our_own(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
     """Make an empty bank."""
     ledger = open_ledger(folder / "ledger.db", create=True)
-    bank, questions = Bank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
-    means = Means(_never, _never, _never, _never, lambda *_: True, lambda: questions, "quote")
-    similar = Similar(means, ledger, rules)
+    bank, questions = AnswerBank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
+    means = Backend(_never, _never, _never, _never, lambda *_: True, lambda: questions, "quote")
+    similar = SemanticLookup(means, ledger, rules)
 
     def find(one: Entry) -> str | None:
         found = similar.find(replace(one.ask, generation=ledger.generation, trace=Trace()), one.asked)
         return found.kept.question if found else None
 
     def keep(one: Entry) -> None:
-        enter(bank, ROOM, replace(one.ask, generation=ledger.generation), one.asked, one.reply)
+        store_answer(bank, ROOM, replace(one.ask, generation=ledger.generation), one.asked, one.reply)
 
     return Cache(find, keep)
 

@@ -23,10 +23,10 @@ from typing import Any, TextIO, cast
 from filelock import FileLock
 
 from engine.ask.keys import normalise
-from engine.ask.question import begin, look
+from engine.ask.prepare import begin, gather_context
 from engine.models.mlx import Mlx
 from engine.session import Session
-from engine.types import Manner, Trace
+from engine.types import AskOptions, Trace
 from tests.bench.corpora import CORPORA, users
 from tests.bench.corpus import User
 from tests.bench.forced import force
@@ -155,7 +155,7 @@ def lived(work: Work, home: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> 
 
 def warm(session: Session) -> None:
     """Embed, retrieve and quote once, so that nothing is opened or imported while the first question waits."""
-    asked = look(session.means, begin(session.means, session.ledger, "Where is it?", Manner(), NOW))
+    asked = gather_context(session.means, begin(session.means, session.ledger, "Where is it?", AskOptions(), NOW))
     if session.writer.load:
         for name in ("engine.ask.semantic", "engine.llm.generate"):
             import_module(name)

@@ -20,10 +20,10 @@ from engine.ask import paraphrase, semantic
 from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, QuoteSettings, quote
 from engine.ask.keys import normalise
-from engine.ask.paraphrase import refuse
-from engine.ask.semantic import unsupported
+from engine.ask.paraphrase import why_different
+from engine.ask.semantic import why_not_entailed
 from engine.models.minilm import MiniLM
-from engine.retrieval.retrieve import Retrieval, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
 from store.hits import Vectors
 from store.types import Scope
@@ -95,7 +95,7 @@ def cases(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> Iter
     texts = [" ".join(row["question"].split()) for row in asked]
     for row, text, vector in zip(asked, texts, embedder.embed(texts), strict=True):
         question, reads = understand(text, NOW), list[SourceText]()
-        found = retrieve(user.bank, vector, question, Scope(), K, Retrieval())
+        found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
         for number, source in enumerate(found.sources):
             hit = by_id[source.chunks[0].id]
             body = "\n".join(chunk.text for chunk in source.chunks)
@@ -160,10 +160,10 @@ def lent(asked: Case, bank: Sequence[Case], tau: float, off: frozenset[str]) -> 
 
 def fits(asked: Case, kept: Case, off: frozenset[str]) -> bool:
     """Tell whether words and evidence agree."""
-    if refuse(asked.question, kept.question, off) is not None:
+    if why_different(asked.question, kept.question, off) is not None:
         return False
     told = (asked.reads, asked.chunks, kept.chunks, kept.said.answer)
-    return unsupported(asked.question, kept.question, *told, LEAST, off) is None
+    return why_not_entailed(asked.question, kept.question, *told, LEAST, off) is None
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import Any
 
 from engine.ask.keys import normalise
-from engine.ask.question import key_of
+from engine.ask.prepare import key_of
 from engine.session import Session
-from engine.types import STAGES, Answered, Manner, Trace
-from store.answers import Bank
+from engine.types import STAGES, AskOptions, AskResult, Trace
+from store.answers import AnswerBank
 from store.kv_index import KvCounts
 from tests.bench.corpus import Query, User, same
 from tests.bench.living import NOW, Life, added
@@ -131,23 +131,23 @@ class Replay:
             "printed": printed,
         }
 
-    def ask(self, text: str) -> Answered:
+    def ask(self, text: str) -> AskResult:
         """Ask as a person does, and keep what was read when the answer is there."""
         policy, session = self.work.policy, self.life.session
-        manner = Manner(k=session.settings.ask.k, read_bank=policy.bank, write_bank=policy.bank and policy.keeps)
+        manner = AskOptions(k=session.settings.ask.k, read_bank=policy.bank, write_bank=policy.bank and policy.keeps)
         answered = session.asker.ask(text, manner, NOW)
         answered.keep()
         return answered
 
-    def match(self, query: Query, answered: Answered) -> Match:
+    def match(self, query: Query, answered: AskResult) -> Match:
         """Find whose answer it is, and whether it is right: by gold where that question was asked, else by words."""
         reply = answered.reply
         if reply.tier not in ("exact", "semantic"):
             return Match()
         whose = reply.matched_question or query.text
         session = self.life.session
-        key = key_of(session.means, whose, Manner(k=session.settings.ask.k), NOW).digest
-        kept = Bank(session.ledger).find(key)
+        key = key_of(session.means, whose, AskOptions(k=session.settings.ask.k), NOW).digest
+        kept = AnswerBank(session.ledger).find(key)
         assert kept, "an answer was given that is not there"
         if kept.origin == "predicted":
             return Match(kept.question, foreseen=True, right=bears(reply.answer, query.answer))
@@ -171,7 +171,7 @@ def sizes(session: Session) -> Sizes:
     """Weigh what is kept."""
     tensors = session.ledger.rows.execute("SELECT coalesce(sum(bytes), 0) FROM kv_nodes").fetchone()[0]
     written = sum(KvCounts(session.ledger).written_by_day().values())
-    return Sizes(Bank(session.ledger).size()[1], int(tensors), written)
+    return Sizes(AnswerBank(session.ledger).size()[1], int(tensors), written)
 
 
 def read_of(trace: Trace) -> list[tuple[int, int]]:

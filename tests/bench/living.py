@@ -14,17 +14,17 @@ from typing import Any, Self
 from zlib import crc32
 
 from engine.ask.keys import normalise
-from engine.idle.plan import Nightly, little_asked
+from engine.idle.plan import IdlePlanner, little_asked
 from engine.idle.predict import offer, pick
-from engine.idle.refresh import Asking
-from engine.idle.scheduler import Limits, Night, World
+from engine.idle.refresh import Reasker
+from engine.idle.scheduler import JobRunner, RunContext, RunLimits
 from engine.idle.templates import from_forms
 from engine.idle.types import Kind
 from engine.llm.prompt import Order, in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
-from engine.types import Answered, Manner
-from store.jobs import Account, Jobs, Spent
+from engine.types import AskOptions, AskResult
+from store.jobs import JobAccount, JobCost, Jobs
 from tests.bench.homes import environment, opened, pkb
 from tests.bench.nights import rows
 
@@ -95,7 +95,7 @@ class Life:
     dress: Callable[[Session], None] = as_it_is
     order: Order = in_document_order  # of the passages in a prompt
     session: Session = field(init=False)
-    nightly: Nightly = field(init=False)
+    nightly: IdlePlanner = field(init=False)
 
     def __enter__(self) -> Self:
         for key, value in of_file(self.settings).items():
@@ -106,7 +106,7 @@ class Life:
         self.dress(self.session)
         never = self._never
         parts = (self.session, True, 10**6, lambda: never, never)
-        self.nightly = Nightly(*parts)
+        self.nightly = IdlePlanner(*parts)
         if self.session.writer.load:
             self.nightly.load()
         return self
@@ -116,9 +116,9 @@ class Life:
             self.session.models.free()
         self.session.ledger.close()
 
-    def ask(self, text: str, *, fresh: bool = False) -> Answered:
+    def ask(self, text: str, *, fresh: bool = False) -> AskResult:
         """Ask a question as a person does; `fresh` does not look into the bank."""
-        answered = self.session.asker.ask(text, Manner(k=self.session.settings.ask.k, read_bank=not fresh), NOW)
+        answered = self.session.asker.ask(text, AskOptions(k=self.session.settings.ask.k, read_bank=not fresh), NOW)
         answered.keep()
         return answered
 
@@ -127,17 +127,17 @@ class Life:
 
         What a tiny or random model would foresee is no question.
         """
-        asking = Asking(self.session.ledger, self.session.means, self.session.room, NOW)
+        asking = Reasker(self.session.ledger, self.session.means, self.session.room, NOW)
         found = from_forms(little_asked(self.session), self._asked(self.session.settings.experiment.history))
         shares = dict.fromkeys((one.source for one in found), most)
         chosen = pick(found, shares, self._known())[:most]
         offer(asking, [replace(one, promise=0.5) for one in chosen])
         return len(chosen)
 
-    def night(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, Spent]:
+    def night(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, JobCost]:
         """Do a night's work, of some kinds or of all; gives what it took by kind."""
         ledger = self.session.ledger
-        world = World(
+        world = RunContext(
             clock=time.monotonic,
             began=time.monotonic(),
             may_go_on=lambda: None,
@@ -145,7 +145,7 @@ class Life:
             measure=self.nightly.measure,
             now=NOW.timestamp(),
         )
-        night = Night(Jobs(ledger), Account(ledger), world, Limits(float("inf"), 10**6))
+        night = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(float("inf"), 10**6))
         plans = self.nightly.plans()
         wanted = set(plans if kinds is None else kinds)
         for _ in night.work({kind: plan for kind, plan in plans.items() if kind in wanted}):
@@ -175,6 +175,6 @@ class Life:
         return False
 
 
-def added(spent: Iterable[Mapping[Kind, Spent]]) -> Spent:
+def added(spent: Iterable[Mapping[Kind, JobCost]]) -> JobCost:
     """Add up what nights took."""
-    return sum((one for night in spent for one in night.values()), Spent())
+    return sum((one for night in spent for one in night.values()), JobCost())

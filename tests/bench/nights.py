@@ -13,12 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from engine.ask.keys import normalise
-from engine.ask.paraphrase import refuse
-from engine.ingest.charsets import Limits
+from engine.ask.paraphrase import why_different
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import Retrieval, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
 from store.hits import Hit, Vectors
 from store.types import Scope
@@ -71,7 +71,7 @@ class Stream:
         """Give the chunks for a question as things are, best first."""
         key = (self._number, text)
         if key not in self._seen:
-            found = retrieve(self._bank, self.vector(text), understand(text, NOW), Scope(), K, Retrieval())
+            found = retrieve(self._bank, self.vector(text), understand(text, NOW), Scope(), K, RetrievalLimits())
             self._seen[key] = tuple(one.chunk.id for one in found.ranked[:K])
         return self._seen[key]
 
@@ -132,7 +132,7 @@ class Bank:
         if len(self._vectors):
             asked, similar = understand(text, NOW), self._vectors @ self._stream.vector(text)
             for place in np.argsort(-similar)[:8]:
-                if similar[place] >= TAU and refuse(asked, self._questions[int(place)]) is None:
+                if similar[place] >= TAU and why_different(asked, self._questions[int(place)]) is None:
                     return "semantic", int(place)
         return "none", None
 
@@ -166,7 +166,7 @@ def documents(folder: Path) -> tuple[list[Item], dict[str, str]]:
     """Read a user's documents in the order of their dates, then of their names; and which document a path is."""
     items, paths = dict[str, Item](), dict[str, str]()
     for path in sorted(path for name in ("docs", "mail") for path in (folder / name).rglob("*") if path.is_file()):
-        for document in (reading.document for reading in read(path, None, Limits())):
+        for document in (reading.document for reading in read(path, None, ParseLimits())):
             if document is not None:
                 items.setdefault(document.id, Item(document, tuple(chunk(document, document.passages))))
                 paths[path.relative_to(folder).as_posix()] = document.id

@@ -20,11 +20,11 @@ from time import perf_counter
 import numpy as np
 
 from engine.ask.extract import quotable, write
-from engine.ask.paraphrase import refuse
-from engine.ask.semantic import unsupported
+from engine.ask.paraphrase import why_different
+from engine.ask.semantic import why_not_entailed
 from engine.text.question import understand
-from engine.types import Manner, Trace
-from store.answers import Bank
+from engine.types import AskOptions, Trace
+from store.answers import AnswerBank
 from store.hits import Vectors
 from store.kv_tree import root_of
 from store.question_index import QuestionVectors
@@ -36,7 +36,7 @@ from tests.bench.homes import pkb
 from tests.bench.living import DATA, NOW, Life
 from tests.bench.peers import loaded, prompts
 
-ROUNDS, SIZES, MANNER = 15, (100, 1_000, 25_000), Manner()
+ROUNDS, SIZES, MANNER = 15, (100, 1_000, 25_000), AskOptions()
 TOKENS, FORESEEN, ASKED = 8, 4, 40  # decoded at a time, foreseen at a time, questions whose entries are weighed
 FILTERS = ("date", "sender", "recipients", "collections")
 TABLES = {
@@ -141,7 +141,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     def check(number: int) -> Deed:
         at = number % len(texts)
         one, chunks, reads = asked[at], found[at].chunks, quotable(found[at])
-        return lambda: (refuse(one, one), unsupported(one, one, reads, chunks, chunks, said[at], least))
+        return lambda: (why_different(one, one), why_not_entailed(one, one, reads, chunks, chunks, said[at], least))
 
     def foresee(_: int) -> Deed:
         return lambda: (life.foresee(FORESEEN), life.night(("populate",)))
@@ -214,7 +214,7 @@ def row_of(operation: Operation, ms: Sequence[float]) -> Row:
 def of_items(life: Life, desk: Desk, scratch: Path) -> Iterator[Row]:
     """Weigh what is kept."""
     session, args = life.session, desk.model.model.args
-    entries, size = Bank(session.ledger).size()
+    entries, size = AnswerBank(session.ledger).size()
     yield Row("a bank entry", bytes=size // entries, note=f"mean of {entries:,}; its vector, twice, and five sources")
     width = session.embedder.width
     yield Row("a question's vector", bytes=4 * width, note=f"{width} numbers of 4 bytes")

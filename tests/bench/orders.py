@@ -6,30 +6,32 @@ Along what is kept, a prompt, and so an answer, depends on what happens to be th
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from engine.llm.prompt import Ids, Shown, chunk_ids, in_document_order, system_ids
+from engine.llm.prompt import Ids, PromptChunk, chunk_ids, in_document_order, system_ids
 from engine.models.types import LanguageModel
-from store.kv_tree import Key, Root, child_key
+from store.kv_tree import Key, TreeRoot, child_key
 
 Uses = Callable[[Key], int | None]  # how often the node of a key was used, None where it is not kept
-_Path = tuple[Shown, ...]
+_Path = tuple[PromptChunk, ...]
 
 
-def by_relevance(shown: Sequence[Shown]) -> list[Shown]:
+def by_relevance(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     """Sort by source, best first; the chunks of one source as they stand in their document."""
     return sorted(shown, key=lambda one: (one.source, one.chunk.position))
 
 
-def along_what_is_kept(model: LanguageModel, root: Root, uses: Uses, shown: Sequence[Shown]) -> list[Shown]:
+def along_what_is_kept(
+    model: LanguageModel, root: TreeRoot, uses: Uses, shown: Sequence[PromptChunk]
+) -> list[PromptChunk]:
     """Put those chunks first that make the longest kept path, in tokens, then the most used one; the rest by date.
 
     Under another number a chunk is another segment, so a kept one comes back only to its place.
     """
 
     @cache
-    def ids(number: int, one: Shown) -> Ids:
+    def ids(number: int, one: PromptChunk) -> Ids:
         return chunk_ids(model, number, one.chunk)
 
-    def best(parent: Key, left: Sequence[Shown], number: int) -> tuple[int, int, _Path]:
+    def best(parent: Key, left: Sequence[PromptChunk], number: int) -> tuple[int, int, _Path]:
         found: tuple[int, int, _Path] = (0, 0, ())
         for one in left:
             key = child_key(parent, ids(number, one))

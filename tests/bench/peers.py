@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from engine.llm.prefill import Ids, Kept, Reading, keep, prefill
+from engine.llm.prefill import Ids, KvBinding, PromptReader, keep, prefill
 from engine.models import runtime
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import open_ledger
-from store.kv_budget import Limits, scores
+from store.kv_budget import KvLimits, scores
 from store.kv_store import KvStore
 from store.kv_tree import root_of
 from tests.bench.desk import ROOM, Desk, afresh
@@ -128,10 +128,10 @@ def again(model: Mlx, folder: Path, number: int) -> Times:
 
     def ours() -> None:
         with closing(open_ledger(folder / "ledger.db")) as ledger:
-            score, limits, step = scores(WEIGHTS)["value"], Limits(ROOM, ROOM), model.sub_step
+            score, limits, step = scores(WEIGHTS)["value"], KvLimits(ROOM, ROOM), model.sub_step
             store = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=step, now=lambda: 1e9)
             with closing(store), ExitStack() as held:
-                read = prefill(Reading(model, Kept(store, ROOT, model)), whole[:-1], Trace(), held)
+                read = prefill(PromptReader(model, KvBinding(store, ROOT, model)), whole[:-1], Trace(), held)
                 next(model.decode(read.cache, whole[-1], 1))
 
     def theirs() -> None:
@@ -200,7 +200,7 @@ def weighed(desk: Desk, kept: Any, half: Sequence[Ids]) -> Iterator[Row]:
     yield Row(FILE, one, own, theirs, "bytes")
     yield Row(MEMORY, one, own, kept.nbytes, "bytes", "in memory, gone with the process; the question among it")
     with ExitStack() as held:
-        read = prefill(Reading(desk.model, desk.kept), half[:-1], Trace(), held)
+        read = prefill(PromptReader(desk.model, desk.kept), half[:-1], Trace(), held)
         keep(desk.kept, half[:-1], read)
     both = sum(path.stat().st_size for path in (desk.folder / "kv").glob("*.safetensors"))
     yield Row(FILE, two, both, 2 * theirs, "bytes", "a file a prompt")

@@ -20,11 +20,11 @@ from typing import Any
 
 from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
 from engine.ingest.scan import ignorable
-from engine.retrieval.retrieve import Retrieval, bm25, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
 from engine.text.question import Question, understand
 from engine.text.sentences import sentences
 from engine.text.words import words
@@ -82,7 +82,9 @@ def load(folder: Path, name: str) -> Iterator[User]:
         paths = [
             path for part in ("docs", "mail") for path in sorted((file.parent / part).rglob("*")) if path.is_file()
         ]
-        found = [reading.document for path in paths if not ignorable(path) for reading in read(path, None, Limits())]
+        found = [
+            reading.document for path in paths if not ignorable(path) for reading in read(path, None, ParseLimits())
+        ]
         items = [Item(document, tuple(chunk(document, document.passages))) for document in found if document]
         held = hits(items)
         yield User(name, file.parent.name, MemoryBank(held), {hit.chunk.id: hit for hit in held}, rows)
@@ -101,7 +103,7 @@ def asked(user: User, users: Sequence[User]) -> Iterator[Case]:
 def ask(user: User, of: User, group: str, row: dict[str, Any]) -> Case:
     """Retrieve by words alone, and quote."""
     question = understand(" ".join(row["question"].split()), NOW)
-    found = retrieve(of.bank, None, question, Scope(), K, Retrieval())
+    found = retrieve(of.bank, None, question, Scope(), K, RetrievalLimits())
     reads = []
     for number, source in enumerate(found.sources):
         hit = of.hits[source.chunks[0].id]

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk, embedded_text
 from engine.ingest.files import read
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
-from engine.retrieval.rank import Weights
-from engine.retrieval.retrieve import Retrieval, SourceSpan, retrieve
+from engine.retrieval.rank import RankWeights
+from engine.retrieval.retrieve import RetrievalLimits, SourceSpan, retrieve
 from engine.text.question import understand
 from store.hits import Vectors
 from store.types import Chunk, Scope
@@ -33,7 +33,7 @@ Listed = tuple[str, int, int]  # path, first and last line
 KS = (1, 2, 5, 10)
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 MULTIPLIERS = ("function", "asking", "names")  # off is 1, not 0
-PLAIN = Weights(**{field.name: 0.0 for field in fields(Weights)} | dict.fromkeys(MULTIPLIERS, 1.0))
+PLAIN = RankWeights(**{field.name: 0.0 for field in fields(RankWeights)} | dict.fromkeys(MULTIPLIERS, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def main() -> None:
     """Print the tables."""
     options = arguments()
     embedder = None if "vector" in options.off else MiniLM(workers=options.workers)
-    weights = replace(Weights(), **{part: float(part in MULTIPLIERS) for part in options.off if part != "plain"})
-    settings = Retrieval(weights=PLAIN if "plain" in options.off else weights)
+    weights = replace(RankWeights(), **{part: float(part in MULTIPLIERS) for part in options.off if part != "plain"})
+    settings = RetrievalLimits(weights=PLAIN if "plain" in options.off else weights)
     for name in options.sets:
         files = sorted((options.data / name).rglob("questions.jsonl"))
         rows = [row for file in files for row in measured(load(file, embedder, options.vectors), embedder, settings)]
@@ -63,7 +63,9 @@ def arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", nargs="+", default=SETS)
-    parser.add_argument("--off", nargs="+", default=(), choices=[field.name for field in fields(Weights)] + ["plain"])
+    parser.add_argument(
+        "--off", nargs="+", default=(), choices=[field.name for field in fields(RankWeights)] + ["plain"]
+    )
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--workers", type=int, default=1)
     return parser.parse_args()
@@ -73,7 +75,7 @@ def load(file: Path, embedder: Embedder | None, vectors: Path | None) -> User:
     """Read one user's documents and questions; a document may stand in several files."""
     items, paths = list[Item](), dict[str, list[str]]()
     for path in sorted(path for name in ("docs", "mail") for path in (file.parent / name).rglob("*") if path.is_file()):
-        for document in (reading.document for reading in read(path, None, Limits())):
+        for document in (reading.document for reading in read(path, None, ParseLimits())):
             if document is None:
                 continue
             if document.id not in paths:
@@ -106,7 +108,7 @@ def kept(chunks: Sequence[Chunk], embedder: Embedder, folder: Path | None) -> Ve
     return vectors
 
 
-def measured(user: User, embedder: Embedder | None, settings: Retrieval) -> Iterator[dict[str, dict[str, float]]]:
+def measured(user: User, embedder: Embedder | None, settings: RetrievalLimits) -> Iterator[dict[str, dict[str, float]]]:
     """Yield the marks of each question three times.
 
     For the chunks as ranked, for the sources they were joined to (a document known by its first path), and for these

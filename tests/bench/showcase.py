@@ -10,8 +10,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.types import Reply
-from store.jobs import Spent
+from engine.types import Answer
+from store.jobs import JobCost
 from tests.bench.living import NANO, USERS, Life, added, prepared
 
 QUESTIONS, FORESEEN = 10, 5
@@ -61,14 +61,14 @@ def foresee(life: Life, writer: str, most: int) -> None:
         life.foresee(most)
 
 
-def line(reply: Reply) -> str:
+def line(reply: Answer) -> str:
     """Write one question down."""
     times = (f"{reply.ms[stage]:12.1f}" if stage in reply.ms else f"{'':12}" for stage in STAGES)
     tokens = (f"{reply.tokens[name]:10}" if reply.tokens else f"{'':10}" for name in TOKENS)
     return f"{reply.tier:9}{''.join(times)}{''.join(tokens)}"
 
 
-def worked(spent: Spent, life: Life) -> str:
+def worked(spent: JobCost, life: Life) -> str:
     """Sum idle work up, and say what it foresaw."""
     foreseen = len(life.foreseen("answered")) + len(life.foreseen("undecoded"))
     more = f", {spent.read:,} tokens read, {spent.flops / 1e9:,.0f} GFLOP" if spent.read else ""

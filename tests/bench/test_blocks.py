@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.llm.prefill import Kept, Reading
+from engine.llm.prefill import KvBinding, PromptReader
 from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from store.kv_tree import root_of
@@ -41,8 +41,8 @@ def test_in_order_only_a_beginning_comes_again_and_in_blocks_anything() -> None:
 def test_one_block_right_behind_the_system_segment_is_read_as_usual(nano: Mlx, tmp_path: Path) -> None:
     box = Box(tmp_path, nano)
     prompt = [some(nano, seed, length) for seed, length in enumerate((40, 100, 20))]
-    usual, blocks = (Kept(box.store, root_of({"way": way}), nano) for way in ("usual", "blocks"))
-    found = trial(nano, Reading(nano, usual), Reading(nano, blocks, movable(nano)), (prompt, prompt), 12)
+    usual, blocks = (KvBinding(box.store, root_of({"way": way}), nano) for way in ("usual", "blocks"))
+    found = trial(nano, PromptReader(nano, usual), PromptReader(nano, blocks, movable(nano)), (prompt, prompt), 12)
     box.close()
     assert (len(found.kl), found.same, found.equal) == (12, 12, True)
     assert max(found.kl) == 0.0
@@ -53,9 +53,9 @@ def test_one_block_right_behind_the_system_segment_is_read_as_usual(nano: Mlx, t
 def test_another_order_of_blocks_is_told_from_the_usual_reading(nano: Mlx, tmp_path: Path) -> None:
     box = Box(tmp_path, nano)
     system, a, b, last = [some(nano, seed, length) for seed, length in enumerate((40, 100, 60, 20))]
-    usual, blocks = (Kept(box.store, root_of({"way": way}), nano) for way in ("usual", "blocks"))
+    usual, blocks = (KvBinding(box.store, root_of({"way": way}), nano) for way in ("usual", "blocks"))
     both = ([system, a, b, last], [system, b, a, last])
-    found = trial(nano, Reading(nano, usual), Reading(nano, blocks, movable(nano)), both, 12)
+    found = trial(nano, PromptReader(nano, usual), PromptReader(nano, blocks, movable(nano)), both, 12)
     box.close()
     assert min(found.kl) > 0
     assert found.equal == (found.answers[0] == found.answers[1])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from tests.bench import enronqa
 from tests.bench.corpus import Query, same
@@ -56,7 +56,7 @@ def test_a_mailbox_is_a_user_and_a_mail_in_two_splits_is_one_file(tmp_path: Path
 def test_a_mail_is_ingested_as_it_stands(tmp_path: Path) -> None:
     put(tmp_path / "in/test.parquet", row("falk-i/sent/4.", "When?"))
     (user,) = enronqa.users(tmp_path / "in", tmp_path / "out")
-    (reading,) = read(next(user.folders[0].iterdir()), None, Limits())
+    (reading,) = read(next(user.folders[0].iterdir()), None, ParseLimits())
     assert reading.problem is None
     assert reading.document is not None
     assert (reading.document.kind, reading.document.title) == ("mail", "Tide")

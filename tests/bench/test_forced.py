@@ -9,7 +9,7 @@ import pytest
 from engine.models.kv_cache import length
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.types import Drafts, Meter, flops
+from engine.models.types import Drafter, Meter, flops
 from tests.bench.forced import NOT_FOUND, Following, Script, follow, learnt, reply
 from tests.engine.models.shapes import KINDS, TEXT, bpe, make
 from tests.engine.models.traced import traced
@@ -78,7 +78,7 @@ def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -
 def test_guesses_that_a_script_bears_out_take_no_steps_of_their_own(plain: Mlx) -> None:
     ids, steps = plain.tokens(GOLD), list[int]()
     forced, cache = follow(replace(plain, breathe=lambda: steps.append(1)), Script(GOLD)), plain.begin()
-    drafts = Drafts(lambda: [[5, 6, 7], ids[:3], [*ids, 9]], 8)
+    drafts = Drafter(lambda: [[5, 6, 7], ids[:3], [*ids, 9]], 8)
     pieces = forced.decode(cache, QUESTION, 64, drafts)
     first = next(pieces)
     drafts.learn()

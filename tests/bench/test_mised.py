@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from tests.bench import mised
 from tests.bench.corpus import Query
@@ -72,7 +72,7 @@ def test_the_transcript_is_ingested_with_its_speakers(tmp_path: Path) -> None:
     said = [*SEGMENTS, {"text": "Ten: past nine."}, {"speakerName": "Head"}, {"text": "Bye.", "speakerName": "PhD: C"}]
     put(tmp_path / "in/a.jsonl", row("ES/2a", [turn("What colour?")], said))
     (user,) = mised.users(tmp_path / "in", tmp_path / "out")
-    (reading,) = read(user.folders[0] / "ES_2a.txt", None, Limits())
+    (reading,) = read(user.folders[0] / "ES_2a.txt", None, ParseLimits())
     assert reading.problem is None
     assert reading.document is not None
     assert [(one.speaker, one.text) for one in reading.document.passages] == [

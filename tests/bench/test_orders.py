@@ -7,7 +7,7 @@ from itertools import permutations, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.llm.prompt import Shown, chunk_ids, system_ids
+from engine.llm.prompt import PromptChunk, chunk_ids, system_ids
 from store.kv_index import path_keys
 from store.kv_tree import Key, root_of
 from store.types import Chunk
@@ -18,24 +18,24 @@ ROOT = root_of({"model": "parrot"})
 MODEL = Parrot([])
 
 
-def shown(number: int, rank: int = 0) -> Shown:
+def shown(number: int, rank: int = 0) -> PromptChunk:
     """Give the chunk of one message, the first of them the oldest, of another length each."""
     chunk = Chunk(f"c{number}", f"d{number}", 0, f"From: {number}", "word " * (number + 1), 1, 1)
-    return Shown(chunk, rank, datetime(2024, 6, 1 + number, tzinfo=UTC))
+    return PromptChunk(chunk, rank, datetime(2024, 6, 1 + number, tzinfo=UTC))
 
 
-def keys(ordered: Sequence[Shown]) -> list[Key]:
+def keys(ordered: Sequence[PromptChunk]) -> list[Key]:
     ids = [chunk_ids(MODEL, number, one.chunk) for number, one in enumerate(ordered, 1)]
     return path_keys(ROOT, [system_ids(MODEL), *ids])[2:]
 
 
-def reused(ordered: Sequence[Shown], kept: dict[Key, int]) -> int:
+def reused(ordered: Sequence[PromptChunk], kept: dict[Key, int]) -> int:
     """Count the tokens of a prompt that are kept, from its beginning."""
     there = list(takewhile(lambda key: key in kept, keys(ordered)))
     return sum(len(chunk_ids(MODEL, number, one.chunk)) for number, one in enumerate(ordered[: len(there)], 1))
 
 
-def follow(ones: Sequence[Shown], kept: dict[Key, int]) -> list[Shown]:
+def follow(ones: Sequence[PromptChunk], kept: dict[Key, int]) -> list[PromptChunk]:
     return along_what_is_kept(MODEL, ROOT, kept.get, ones)
 
 
@@ -67,12 +67,12 @@ def test_a_chunk_kept_under_another_number_is_not_followed() -> None:
 
 
 def test_of_paths_of_the_same_length_the_more_used_one_is_followed() -> None:
-    alike = [Shown(Chunk(f"c{i}", f"d{i}", 0, f"From: {i}", "same", 1, 1), 0, shown(i).date) for i in range(2)]
+    alike = [PromptChunk(Chunk(f"c{i}", f"d{i}", 0, f"From: {i}", "same", 1, 1), 0, shown(i).date) for i in range(2)]
     kept = {keys([alike[0]])[0]: 1, keys([alike[1]])[0]: 2}
     assert follow(alike, kept) == [alike[1], alike[0]]
 
 
 def test_relevance_puts_the_best_source_first_and_its_chunks_in_their_order() -> None:
     old, new = shown(0, rank=1), shown(4, rank=0)
-    second = Shown(Chunk("c9", "d4", 1, "From: 4", "more", 2, 2), 0, new.date)
+    second = PromptChunk(Chunk("c9", "d4", 1, "From: 4", "more", 2, 2), 0, new.date)
     assert by_relevance([old, second, new]) == [new, second, old]

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from store.types import Document
 from tests.bench import synthetic
@@ -30,7 +30,7 @@ def files(user: User) -> dict[str, bytes]:
 def documents(user: User) -> dict[str, Document]:
     found = dict[str, Document]()
     for name in files(user):
-        (reading,) = read(user.folders[0].parent / name, None, Limits())
+        (reading,) = read(user.folders[0].parent / name, None, ParseLimits())
         assert (reading.problem, reading.document is None) == (None, False), name
         if reading.document is not None:
             found[name] = reading.document

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.serve.process import Link, connect, identity, lock_of
+from engine.serve.process import ServerLink, connect, identity, lock_of
 from engine.serve.protocol import request
 from engine.session import Session
-from engine.types import Manner
+from engine.types import AskOptions
 from store.home import Home, locate
 from store.locks import Lease
 
@@ -61,7 +61,7 @@ class Served:
         """Tell whether its resident process lives."""
         return Lease(lock_of(self.home)).is_taken()
 
-    def link(self) -> Link:
+    def link(self) -> ServerLink:
         """Connect to the resident process, which must be there or about to be."""
         until = time.monotonic() + NET_S
         while (link := connect(self.home)) is None:
@@ -84,9 +84,9 @@ class Served:
         """Open the home in this process."""
         return Session(self.environ)
 
-    def ask(self, link: Link, text: str, manner: Manner | None = None, *, streams: bool = False) -> None:
+    def ask(self, link: ServerLink, text: str, manner: AskOptions | None = None, *, streams: bool = False) -> None:
         """Ask through a connection, and wait for nothing."""
-        link.send("ask", {"request": request(self.session(), text, manner or Manner(), streams=streams)})
+        link.send("ask", {"request": request(self.session(), text, manner or AskOptions(), streams=streams)})
 
     @property
     def identity(self) -> str:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.plan import Nightly
-from engine.idle.scheduler import Limits, Night, Planning, World, ending
-from engine.idle.types import NoTime
-from engine.llm.resident import Models
+from engine.idle.plan import IdlePlanner
+from engine.idle.scheduler import JobRunner, PlanningBudget, RunContext, RunLimits, stopping
+from engine.idle.types import OutOfTime
+from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.session import Session
-from store.answers import Bank
+from store.answers import AnswerBank
 from store.database import Ledger
-from store.jobs import Account, Job, Jobs
+from store.jobs import Job, JobAccount, Jobs
 from tests.demo import NANO, environment
 
 QUESTION = "How much is a ticket for the summer concert?"
@@ -49,12 +49,14 @@ def after(steps: int) -> Callable[[], bool]:
 
 def populate(session: Session, over: Callable[[], bool]) -> list[str]:
     """Ready what was foreseen until it is over; gives what became of it."""
-    nightly = Nightly(session, force=True, predictions=9, late=lambda: over, over=over)
+    nightly = IdlePlanner(session, force=True, predictions=9, late=lambda: over, over=over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
-    world = World(time.monotonic, began, lambda: None, lambda: generation, nightly.measure, session.now.timestamp())
-    night = Night(Jobs(ledger), Account(ledger), world, Limits(began + 1e6, 9))
-    with ending(session.models, over):
+    world = RunContext(
+        time.monotonic, began, lambda: None, lambda: generation, nightly.measure, session.now.timestamp()
+    )
+    night = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(began + 1e6, 9))
+    with stopping(session.models, over):
         return [one.state for one in night.work({"populate": nightly.plans()["populate"]})]
 
 
@@ -67,14 +69,14 @@ def test_a_unit_that_takes_too_long_ends_with_the_night_and_is_done_in_another(s
     Jobs(session.ledger).offer([Job("populate", QUESTION, 1.0, 1.0, 0.0, "history/model")])
     assert populate(session, after(2)) == ["time"]
     assert waiting(session.ledger) == [(QUESTION, 1)]
-    assert Bank(session.ledger).size()[0] == 0
+    assert AnswerBank(session.ledger).size()[0] == 0
     assert populate(session, lambda: False) == ["done"]
     assert waiting(session.ledger) == []
 
 
 def test_planning_has_its_time_from_when_it_begins_however_late_that_is() -> None:
     now = [100.0]
-    planning = Planning(5.0, lambda: False, lambda: now[0])
+    planning = PlanningBudget(5.0, lambda: False, lambda: now[0])
     now[0] = 200.0
     late = planning.begin()
     now[0] = 204.0
@@ -84,17 +86,17 @@ def test_planning_has_its_time_from_when_it_begins_however_late_that_is() -> Non
 
 
 def test_planning_ends_with_the_night() -> None:
-    planning = Planning(5.0, lambda: True, lambda: 0.0)
+    planning = PlanningBudget(5.0, lambda: True, lambda: 0.0)
     assert (planning.begin()(), planning.cut) == (True, True)
 
 
 def test_the_model_stops_at_the_first_step_after_the_end_and_works_on_when_the_night_is_closed(
     nano: Mlx, tmp_path: Path
 ) -> None:
-    models = Models(tmp_path)
+    models = ResidentModel(tmp_path)
     model = models.get("a", lambda: nano)
     ids = [5] * (3 * model.sub_step)
-    with ending(models, after(1)), pytest.raises(NoTime):
+    with stopping(models, after(1)), pytest.raises(OutOfTime):
         model.prefill(model.begin(), ids)
     model.prefill(model.begin(), ids)
 
@@ -108,8 +110,8 @@ def test_a_question_that_is_answered_between_two_steps_goes_on_to_its_end(nano: 
             answered.extend(model.decode(model.begin(), [5, 6], 4))
             answered.append("ended")
 
-    models = Models(tmp_path, ask)
+    models = ResidentModel(tmp_path, ask)
     model = models.get("a", lambda: nano)
-    with ending(models, lambda: True), pytest.raises(NoTime):
+    with stopping(models, lambda: True), pytest.raises(OutOfTime):
         model.prefill(model.begin(), [5])
     assert (answered[0], answered[-1]) == ("begun", "ended")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from store.answers import Hints
+from store.answers import RefreshCandidates
 from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.test_freshness import QUESTION, write
@@ -11,7 +11,7 @@ from tests.cli.test_freshness import QUESTION, write
 def hinted(pkb: Pkb) -> list[bytes]:
     ledger = open_ledger(pkb.folder / "home" / "ledger.db", create=False)
     try:
-        return [key for key, *_ in Hints(ledger).all()]
+        return [key for key, *_ in RefreshCandidates(ledger).all()]
     finally:
         ledger.close()
 

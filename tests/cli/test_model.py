@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.models import catalog, memory, minilm
-from engine.models.catalog import EMBEDDER, find
+from engine.models import lookup, memory, minilm
+from engine.models.lookup import EMBEDDER, find
 from engine.models.runtime import device
 from engine.settings import load as load_config
 from store.errors import NoModel
@@ -201,8 +201,8 @@ def test_what_pkb_cannot_use_is_said_before_it_is_fetched(
 
 def test_without_a_name_the_default_for_this_machine_is_fetched(fresh: Pkb, hub: Hub) -> None:
     room = int(memory.total() * 0.75)
-    name = catalog.default(memory.total(), room, lambda weights: memory.needed(weights, 4, device()))
-    for one in catalog.DEFAULTS:
+    name = lookup.default(memory.total(), room, lambda weights: memory.needed(weights, 4, device()))
+    for one in lookup.DEFAULTS:
         hub.add(one.name, FILES)
     done = process(fresh, "pull", "--yes")
     assert chosen(fresh)[0] == (name or "")

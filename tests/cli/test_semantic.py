@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.paraphrase import refuse
+from engine.ask.paraphrase import why_different
 from engine.text.question import understand
-from store.answers import Bank, Owed
+from store.answers import AnswerBank, Verifications
 from tests.cli.conftest import Pkb
 from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, lent, miss, note, put
 from tests.cli.test_freshness import write
@@ -45,8 +45,8 @@ def test_the_own_answer_of_a_rephrased_question_is_owed(bank: Pkb) -> None:
     ask(bank, QUESTION)
     row = ask(bank, LIKE)
     with ledger(bank) as opened:
-        (debt,) = Owed(opened).all()
-        own, other = Bank(opened).find(debt.key), Bank(opened).find(debt.matched)
+        (debt,) = Verifications(opened).all()
+        own, other = AnswerBank(opened).find(debt.key), AnswerBank(opened).find(debt.matched)
     assert own
     assert other
     assert (own.question, own.state, own.reply) == (LIKE, "owed", "")
@@ -59,15 +59,15 @@ def test_what_is_owed_is_served_by_the_same_answer_again_and_owed_once(bank: Pkb
     first, second = ask(bank, LIKE), ask(bank, LIKE)
     assert (second["tier"], second["answer"]) == ("semantic", first["answer"])
     with ledger(bank) as opened:
-        assert Owed(opened).count() == 1
+        assert Verifications(opened).count() == 1
 
 
 def test_an_owed_answer_is_lent_to_nobody(bank: Pkb) -> None:
     ask(bank, QUESTION)
     ask(bank, LIKE)
     with ledger(bank) as opened:
-        (debt,) = Owed(opened).all()
-        Bank(opened).drop(debt.matched)
+        (debt,) = Verifications(opened).all()
+        AnswerBank(opened).drop(debt.matched)
     assert ask(bank, QUESTION)["tier"] == "full"
 
 
@@ -87,7 +87,7 @@ def test_a_question_that_the_guard_refuses_says_why(bank: Pkb) -> None:
     put(bank, tau="0.5")
     ask(bank, QUESTION)
     now = datetime.fromisoformat(NOW)
-    why = refuse(understand(TWIN, now), understand(QUESTION, now))
+    why = why_different(understand(TWIN, now), understand(QUESTION, now))
     assert why
     row = ask(bank, TWIN)
     assert miss(row, why)
@@ -183,6 +183,6 @@ def test_what_is_not_asked_in_english_is_lent_nothing(bank: Pkb) -> None:
     like = "Welche Farbe hat eigentlich das Tretboot des Hafenmuseums?"
     ask(bank, german)
     now = datetime.fromisoformat(NOW)
-    why = refuse(understand(like, now), understand(german, now))
+    why = why_different(understand(like, now), understand(german, now))
     assert why
     assert miss(ask(bank, like), why)

@@ -17,9 +17,19 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.serve.process import announce, announced, is_private, let_go, listen, lock_of, places, record_of, withdraw
+from engine.serve.process import (
+    announce,
+    announced,
+    is_private,
+    listen,
+    lock_of,
+    places,
+    record_of,
+    release_start_lock,
+    withdraw,
+)
 from engine.serve.protocol import encode
-from engine.types import Manner
+from engine.types import AskOptions
 from store.locks import Lease, Locks
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, served, wait
@@ -362,7 +372,7 @@ def test_all_who_ask_at_once_get_their_own_answers(lasting: Served) -> None:
     questions = [f"{word} key to the workshop?" for word in ("Who has the", "Where is the", "Was there a", "Is a")]
     links = [lasting.link() for _ in questions]
     for link, question in zip(links, questions, strict=True):
-        lasting.ask(link, question, Manner(k=2))
+        lasting.ask(link, question, AskOptions(k=2))
     found = [next(link.answers()) for link in links]
     for link in links:
         link.close()
@@ -387,7 +397,7 @@ def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> No
     home = up.home
     before = row(up, "ask", KEY, "--no-cache")
     with Locks(home.locks).alone():
-        let_go(home)
+        release_start_lock(home)
         assert _open_files(up.pid, home.data) == set()
         shutil.copytree(home.tables, tmp_path / "tables")
         shutil.rmtree(home.tables)

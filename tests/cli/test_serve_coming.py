@@ -11,8 +11,8 @@ from threading import Timer
 
 import pytest
 
-from engine.serve.process import TRIES, Lost
-from engine.serve.worker import Desk
+from engine.serve.process import TRIES, ConnectionLost
+from engine.serve.worker import WorkerState
 from store.locks import Lease
 from tests.cli.serving import Served, wait
 from tests.demo import NANO
@@ -66,7 +66,7 @@ def test_a_model_is_named_when_its_first_step_is_done(home: Served) -> None:
     def see() -> None:
         seen.append((desk.model, desk.models.loaded))
 
-    desk: Desk = Desk(home.environ, see)
+    desk: WorkerState = WorkerState(home.environ, see)
     desk.load()
     assert set(seen) == {(None, str(NANO))}
     assert desk.model == str(NANO)
@@ -102,7 +102,7 @@ def test_it_leaves_when_what_it_said_was_taken(home: Served) -> None:
             link.send("status", {})
         link.send("stop", {})
         assert [link.receive()["kind"] for _ in range(asked)] == ["status"] * asked
-        with pytest.raises(Lost):
+        with pytest.raises(ConnectionLost):
             link.receive()
     wait(lambda: not home.is_there)
 

@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from engine.llm.resident import Models
+from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.types import Manner
+from engine.types import AskOptions
 from store.errors import Locked
 from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait
@@ -62,7 +62,7 @@ def test_a_lease_that_is_handed_on_is_held_by_who_has_it(tmp_path: Path) -> None
 
 
 def test_a_model_is_loaded_once_another_one_is_let_go_of(nano: Mlx, tmp_path: Path) -> None:
-    first, second = Models(tmp_path), Models(tmp_path)
+    first, second = ResidentModel(tmp_path), ResidentModel(tmp_path)
     assert first.get("a", lambda: nano).name == "nano"
     found = list[str]()
     waiting = Thread(target=lambda: found.append(second.get("a", lambda: nano).name), daemon=True)
@@ -79,20 +79,20 @@ def test_a_model_is_loaded_once_another_one_is_let_go_of(nano: Mlx, tmp_path: Pa
 
 
 def test_who_waits_for_the_model_may_give_up(nano: Mlx, tmp_path: Path) -> None:
-    first = Models(tmp_path)
+    first = ResidentModel(tmp_path)
     assert first.claim()
 
     def enough() -> None:
         raise KeyboardInterrupt
 
-    second = Models(tmp_path, enough)
+    second = ResidentModel(tmp_path, enough)
     with pytest.raises(KeyboardInterrupt):
         second.get("a", lambda: nano)
     assert not first.wanted
 
 
 def test_a_model_breathes_before_each_step_and_token(nano: Mlx, tmp_path: Path) -> None:
-    models, breaths = Models(tmp_path), list[int]()
+    models, breaths = ResidentModel(tmp_path), list[int]()
     models.breathe = lambda: breaths.append(1)
     model = models.get("a", lambda: nano)
     cache = model.begin()
@@ -108,7 +108,7 @@ def test_it_waits_to_load_the_model_until_no_other_process_has_one(home: Served)
     assert session.models.claim()
     home.run("serve")
     with closing(home.link()) as link:
-        home.ask(link, WORDS[0], Manner(read_bank=False, write_bank=False))
+        home.ask(link, WORDS[0], AskOptions(read_bank=False, write_bank=False))
         wait(lambda: session.models.wanted)
         assert home.status()["model"] is None
         session.models.free()

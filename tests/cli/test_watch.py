@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from cli.watch import Tidings
-from engine.ingest.follow import Follow, Pace
+from cli.watch import WatchPrinter
+from engine.ingest.follow import Follow, Intervals
 from engine.operations import choose_roots
 from engine.session import Session, session
-from engine.watcher import Vigil
+from engine.watcher import Watcher
 from store.errors import Locked, NoModel, PkbError
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import environment
 
-QUICK = Pace(quiet=0.3, patience=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
+QUICK = Intervals(quiet=0.3, patience=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
 KEYS = [
     *("schema", "event", "at", "path", "how", "files", "documents", "skipped", "embedded", "without_vector"),
     *("seconds", "message"),
@@ -201,7 +201,7 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 
 
 @contextmanager
-def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Vigil]:
+def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Watcher]:
     """Give one that is turned by hand; queueing fails with each of these first, the last one first."""
     with session() as opened:
         roots, missing = choose_roots(opened, list(paths), None, None)
@@ -214,13 +214,15 @@ def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] |
         queued.append(opened.ledger.generation)
 
     with Follow(QUICK) as follow:
-        made = Vigil(follow, QUICK, Tidings(as_json=True), embeds=False, queue=note if queued is not None else None)
+        made = Watcher(
+            follow, QUICK, WatchPrinter(as_json=True), embeds=False, queue=note if queued is not None else None
+        )
         for root in (*roots, *missing):
             made.add(root)
         yield made
 
 
-def turn(one: Vigil, there: Callable[[], bool]) -> None:
+def turn(one: Watcher, there: Callable[[], bool]) -> None:
     """Turn until it is so."""
     ends = time.monotonic() + 60
     while not there():

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, pack, under, unpack
 from engine.settings import Settings, keys
-from engine.types import Answered, Manner, Reply, Source, Step, Trace
+from engine.types import Answer, AskOptions, AskResult, Source, Step, Trace
 from store.types import Scope
 
 TEXT = some.text() | some.just("\udcff of a file name")
@@ -27,10 +27,10 @@ MOMENTS = some.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1)).map(
     lambda at: at.replace(tzinfo=timezone(timedelta(hours=2)))
 )
 SCOPES = some.builds(Scope, *[some.none() | TEXT] * 2, *[some.none() | MOMENTS] * 2, some.none() | TEXT)
-MANNERS = some.builds(Manner, scope=SCOPES)
+MANNERS = some.builds(AskOptions, scope=SCOPES)
 REQUESTS = some.builds(Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, TEXT), some.booleans(), some.booleans())
 REPLIES = some.builds(
-    Reply,
+    Answer,
     tokens=some.none() | some.dictionaries(TEXT, some.integers()),
     ms=some.dictionaries(TEXT, some.floats(0, 1e9)),
     sources=some.lists(some.builds(Source, score=some.floats(0, 1), path=TEXT), max_size=2).map(tuple),
@@ -93,9 +93,9 @@ def test_a_question_arrives_as_it_was_asked(request: Request) -> None:
 
 @given(REPLIES, some.none() | some.floats(0, 1), some.lists(some.builds(Step)), some.lists(TEXT))
 def test_an_answer_arrives_as_it_was_given(
-    reply: Reply, covered: float | None, steps: list[Step], notices: list[str]
+    reply: Answer, covered: float | None, steps: list[Step], notices: list[str]
 ) -> None:
-    sent = Answered(reply, Trace(steps, notices, 1.5), covered)
+    sent = AskResult(reply, Trace(steps, notices, 1.5), covered)
     (frame,) = Frames().feed(encode("x", {"value": answer(sent)}))
     found = answered(frame["value"])
     assert (found.reply, found.covered) == (sent.reply, sent.covered)

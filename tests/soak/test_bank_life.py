@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from engine.session import Session
-from engine.types import Manner
+from engine.types import AskOptions
 from store.integrity import examine
 from tests.engine.ask.small_home import SmallHome, anew, ask, ingest
 from tests.engine.ask.test_bank_life import MANNERS, QUESTIONS, TEXTS, BankLife, Life
@@ -85,5 +85,5 @@ def test_a_hundred_kills_leave_a_bank_that_serves_nothing_stale(tmp_path: Path) 
 def ask_all(session: Session) -> list[str]:
     """Ask every question, and hold its answer against what is made anew; gives the tiers."""
     replies = [ask(session, text).reply for text in QUESTIONS]
-    assert [reply.answer for reply in replies] == [anew(session, text, Manner()).reply.answer for text in QUESTIONS]
+    assert [reply.answer for reply in replies] == [anew(session, text, AskOptions()).reply.answer for text in QUESTIONS]
     return [reply.tier for reply in replies]

@@ -11,7 +11,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
-from store.answers import Bank, Debt, Hints, Owed, State
+from store.answers import AnswerBank, PendingVerification, RefreshCandidates, State, Verifications
 from store.database import open_ledger
 from tests.store.bank_kit import EMBEDDER, by_hand, direction, entry, vectors
 from tests.store.kv_kit import PROJECT
@@ -23,7 +23,7 @@ _STATES: tuple[State, ...] = ("answered", "answered", "answered", "owed", "undec
 def main(folder: Path, seed: int) -> None:
     """Keep, use, drop, owe, settle and look, for ever."""
     chance, ledger = random.Random(seed), open_ledger(folder / "ledger.db", create=True)
-    bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger)
+    bank, owed, hints, found = AnswerBank(ledger), Verifications(ledger), RefreshCandidates(ledger), vectors(ledger)
     print("ready", flush=True)
     for now in count(1):
         one, other = (f"q{chance.randrange(SEEDS)}" for _ in range(2))
@@ -33,7 +33,7 @@ def main(folder: Path, seed: int) -> None:
         assert all(each.kept.state == "answered" and each.similarity >= 0.9 for each in near)
         for each in near[:1]:
             bank.used(each.key, now, float(now))
-            owed.add(Debt(one.encode(), each.key, each.similarity, "served", float(now)))
+            owed.add(PendingVerification(one.encode(), each.key, each.similarity, "served", float(now)))
         hints.add([one.encode(), other.encode()], "c1", float(now))
         if chance.random() < 0.3:
             owed.settle(one.encode(), right=chance.random() < 0.5, at=float(now))
@@ -59,7 +59,7 @@ def end(process: "subprocess.Popen[str]") -> int:
 def wrong(folder: Path) -> Iterator[str]:
     """Yield what is the matter with a bank, and with the near questions that a new process finds in it."""
     with closing(open_ledger(folder / "ledger.db")) as ledger:
-        bank, found = Bank(ledger), vectors(ledger)
+        bank, found = AnswerBank(ledger), vectors(ledger)
         for check in ("PRAGMA integrity_check", "PRAGMA foreign_key_check"):
             yield from (f"{check}: {row}" for row in ledger.rows.execute(check) if row != ("ok",))
         counted = ledger.rows.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM answers").fetchone()

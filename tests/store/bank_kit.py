@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from store.answers import Bank, Kept, State
+from store.answers import AnswerBank, CachedAnswer, State
 from store.database import Ledger
 from store.hits import Vectors
 from store.question_index import QuestionVectors
@@ -17,17 +17,19 @@ def direction(seed: int, turn: float = 0.0) -> Vectors:
     return np.asarray(row / np.linalg.norm(row), np.float32)
 
 
-def entry(name: str, state: State = "answered", scope: str = "{}", writer: str = "w", day: str | None = None) -> Kept:
+def entry(
+    name: str, state: State = "answered", scope: str = "{}", writer: str = "w", day: str | None = None
+) -> CachedAnswer:
     """Give an entry whose question is its name."""
     reply = f"answer to {name}" if state == "answered" else ""
-    return Kept(name, scope, writer, day, reply, (), 1, "full", 1.0, 1.0, state)
+    return CachedAnswer(name, scope, writer, day, reply, (), 1, "full", 1.0, 1.0, state)
 
 
 def keep(
     ledger: Ledger, name: str, vector: Vectors, state: State = "answered", embedder: str = EMBEDDER, floor: float = 0.5
 ) -> None:
     """Keep an entry under its name."""
-    Bank(ledger).keep(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
+    AnswerBank(ledger).keep(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
 
 
 def vectors(ledger: Ledger) -> QuestionVectors:

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from store.catalog import Catalogue
+from store.catalog import Catalog
 from store.database import Ledger, open_ledger
 from store.documents import Knowledge
 from store.hits import Vectors
@@ -21,7 +21,7 @@ from store.integrity import Finding, examine
 from store.locks import Locks
 from store.search import Reader
 from store.tables import Row, Tables
-from store.types import Chunk, Document, Entry, FileState, Place
+from store.types import Chunk, Document, FileState, IndexedDocument, Place
 from store.vectors import VectorStore
 
 
@@ -99,7 +99,7 @@ class Opened:
     knowledge: Knowledge = field(init=False)
     vectors: VectorStore = field(init=False)
     reader: Reader = field(init=False)
-    catalogue: Catalogue = field(init=False)
+    catalogue: Catalog = field(init=False)
     locks: Locks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class Opened:
         self.ledger, self.tables = ledger, tables
         self.knowledge = Knowledge(self.ledger, lambda: self.tables)
         self.vectors, self.reader = VectorStore(self.ledger, self.tables), Reader(self.ledger, self.tables)
-        self.catalogue, self.locks = Catalogue(self.ledger), Locks(self.home.locks)
+        self.catalogue, self.locks = Catalog(self.ledger), Locks(self.home.locks)
 
     def wrong(self) -> list[Finding]:
         """Give what a full examination finds wrong, file modes apart: the command sets the umask, a test does not."""
@@ -129,7 +129,7 @@ class Opened:
         """Give the frequency of every word."""
         return dict(self.ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
 
-    def keep(self, *entries: Entry, removes: Sequence[str] = ()) -> None:
+    def keep(self, *entries: IndexedDocument, removes: Sequence[str] = ()) -> None:
         """Keep entries, each as if from a file of its own, and remove documents with their files."""
 
         def record() -> None:
@@ -156,10 +156,10 @@ def document(name: str, text: str = "", **about: Any) -> Document:
     return Document(**(usual | about))
 
 
-def entry(name: str, *texts: str, collections: Sequence[str] = ("Mail",), **about: Any) -> Entry:
+def entry(name: str, *texts: str, collections: Sequence[str] = ("Mail",), **about: Any) -> IndexedDocument:
     """Make a document with a chunk for each text, found by the text's own words."""
     chunks = tuple(Chunk(f"{name}/{i}", name, i, "", text, 1, 1) for i, text in enumerate(texts))
-    return Entry(document(name, "\n".join(texts), **about), chunks, texts, tuple(collections))
+    return IndexedDocument(document(name, "\n".join(texts), **about), chunks, texts, tuple(collections))
 
 
 class HashEmbedder:

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import overload
 
 from store.database import Ledger, open_ledger
-from store.kv_budget import Limits, Score, Weights, scores, size_on_disk
+from store.kv_budget import EvictionWeights, KvLimits, Score, scores, size_on_disk
 from store.kv_files import Tensor
 from store.kv_store import KvStore
-from store.kv_tree import Node, Root, root_of
+from store.kv_tree import Node, TreeRoot, root_of
 
 SUB_STEP = 4
 PARTS = {"model": "nano", "adapter": "none", "dtype": "F32"}
 ROOT = root_of(PARTS)
 PLENTY = 1 << 30
 A, B, C = (1, 2, 3, 4, 5, 6), (7, 8), (9, 10, 11, 12)  # segments
-WEIGHTS = Weights(recency=0.5, frequency=0.5, half_life_s=100.0)
+WEIGHTS = EvictionWeights(recency=0.5, frequency=0.5, half_life_s=100.0)
 PROJECT = Path(__file__).parents[2]
 
 
@@ -53,7 +53,7 @@ class Kept:
         self.store = KvStore(
             self.ledger,
             self.folder,
-            limits=Limits(self.budget, self.daily),
+            limits=KvLimits(self.budget, self.daily),
             score=self.score,
             sub_step=SUB_STEP,
             now=self.clock,
@@ -65,7 +65,9 @@ class Kept:
         """Give the folder of the nodes' files."""
         return self.home / "cache" / "kv"
 
-    def keep(self, *segments: Sequence[int], size: int = 1024, seconds: float = 1.0, root: Root = ROOT) -> Node | None:
+    def keep(
+        self, *segments: Sequence[int], size: int = 1024, seconds: float = 1.0, root: TreeRoot = ROOT
+    ) -> Node | None:
         """Keep the last segment below the others, which must be there."""
         match = self.store.match(root, segments[:-1])
         match.release()
@@ -76,7 +78,7 @@ class Kept:
             parts = Interrupted(parts, self.meanwhile)
         return self.store.keep(root, parent, segments[-1], seconds, parts)
 
-    def has(self, *segments: Sequence[int], root: Root = ROOT) -> bool:
+    def has(self, *segments: Sequence[int], root: TreeRoot = ROOT) -> bool:
         """Tell whether a whole prefix is there."""
         with self.store.match(root, segments) as match:
             return len(match.nodes) == len(segments)

@@ -11,12 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.answers import Bank, Debt, Hints, Kept, Notice, Notices, Owed, State
+from store.answers import (
+    AnswerBank,
+    CachedAnswer,
+    Notice,
+    Notices,
+    PendingVerification,
+    RefreshCandidates,
+    State,
+    Verifications,
+)
 from store.database import Ledger, open_ledger
 
 
-def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> Kept:
-    return Kept("when?", "{}", "quote-1/5", None, reply, ("c1", "c2"), generation, "full", created, 12.5)
+def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> CachedAnswer:
+    return CachedAnswer("when?", "{}", "quote-1/5", None, reply, ("c1", "c2"), generation, "full", created, 12.5)
 
 
 @pytest.fixture
@@ -26,27 +35,27 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def bank(ledger: Ledger) -> Bank:
-    return Bank(ledger)
+def bank(ledger: Ledger) -> AnswerBank:
+    return AnswerBank(ledger)
 
 
-def test_an_answer_comes_back_as_it_was_kept(bank: Bank) -> None:
+def test_an_answer_comes_back_as_it_was_kept(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000)
     assert bank.find(b"k") == kept()
 
 
-def test_an_answer_is_found_under_its_key_alone(bank: Bank) -> None:
+def test_an_answer_is_found_under_its_key_alone(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000)
     assert (bank.find(b"K"), bank.find(b"k\0"), bank.find(b"")) == (None, None, None)
 
 
-def test_an_answer_takes_the_place_of_the_one_under_its_key(bank: Bank) -> None:
+def test_an_answer_takes_the_place_of_the_one_under_its_key(bank: AnswerBank) -> None:
     bank.keep(b"k", kept("Friday"), 1000)
     bank.keep(b"k", kept("Saturday"), 1000)
     assert (bank.find(b"k"), bank.size()[0]) == (kept("Saturday"), 1)
 
 
-def test_the_least_frequently_used_answer_goes_first(bank: Bank) -> None:
+def test_the_least_frequently_used_answer_goes_first(bank: AnswerBank) -> None:
     for key in (b"a", b"b", b"c"):
         bank.keep(key, kept(), 1000)
     bank.used(b"a", 1, 5.0)
@@ -55,44 +64,44 @@ def test_the_least_frequently_used_answer_goes_first(bank: Bank) -> None:
     assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
 
 
-def test_of_answers_used_as_often_the_longest_unused_goes_first(bank: Bank) -> None:
+def test_of_answers_used_as_often_the_longest_unused_goes_first(bank: AnswerBank) -> None:
     for key, at in ((b"a", 3.0), (b"b", 1.0), (b"c", 2.0)):
         bank.keep(key, kept(created=at), 1000)
     bank.keep(b"d", kept(), bank.size()[1])
     assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
 
 
-def test_an_answer_larger_than_the_budget_is_not_kept_and_drives_no_other_out(bank: Bank) -> None:
+def test_an_answer_larger_than_the_budget_is_not_kept_and_drives_no_other_out(bank: AnswerBank) -> None:
     bank.keep(b"a", kept(), 1000)
     bank.keep(b"b", kept("x" * 2000), 1000)
     assert (bank.find(b"a"), bank.find(b"b")) == (kept(), None)
 
 
-def test_an_answer_too_large_to_keep_takes_the_former_one_with_it(bank: Bank) -> None:
+def test_an_answer_too_large_to_keep_takes_the_former_one_with_it(bank: AnswerBank) -> None:
     bank.keep(b"a", kept(), 1000)
     bank.keep(b"a", kept("x" * 2000), 1000)
     assert bank.find(b"a") is None
 
 
-def test_a_use_stamps_the_generation_that_the_answer_was_found_right_in(bank: Bank) -> None:
+def test_a_use_stamps_the_generation_that_the_answer_was_found_right_in(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(generation=3), 1000)
     bank.used(b"k", 7, 9.0)
     assert bank.find(b"k") == kept(generation=7)
 
 
-def test_a_stamp_never_goes_back(bank: Bank) -> None:
+def test_a_stamp_never_goes_back(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(generation=7), 1000)
     bank.used(b"k", 3, 9.0)
     assert bank.find(b"k") == kept(generation=7)
 
 
-def test_a_dropped_answer_is_gone(bank: Bank) -> None:
+def test_a_dropped_answer_is_gone(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000)
     bank.drop(b"k")
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
-def test_an_answer_made_anew_keeps_its_uses_and_its_threshold(bank: Bank) -> None:
+def test_an_answer_made_anew_keeps_its_uses_and_its_threshold(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000)
     bank.used(b"k", 1, 5.0)
     bank.raise_tau(b"k", 0.9)
@@ -102,14 +111,14 @@ def test_an_answer_made_anew_keeps_its_uses_and_its_threshold(bank: Bank) -> Non
     assert (found.reply, found.uses, found.used, found.tau) == ("Saturday", 1, 5.0, 0.9)
 
 
-def test_a_threshold_is_never_lowered(bank: Bank) -> None:
+def test_a_threshold_is_never_lowered(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000)
     for tau in (0.9, 0.87):
         bank.raise_tau(b"k", tau)
     assert bank.find(b"k") == replace(kept(), tau=0.9)
 
 
-def test_an_entry_without_an_answer_comes_back_with_its_state_and_origin(bank: Bank) -> None:
+def test_an_entry_without_an_answer_comes_back_with_its_state_and_origin(bank: AnswerBank) -> None:
     entry = replace(kept(), reply="", state="undecoded", origin="predicted", source="history", tau=0.9)
     bank.keep(b"k", entry, 1000)
     assert bank.find(b"k") == entry
@@ -121,7 +130,7 @@ def test_only_what_is_answered_has_a_reply(state: State, reply: str) -> None:
         replace(kept("Friday"), state=state, reply=reply)
 
 
-def test_the_bytes_of_a_vector_count(bank: Bank) -> None:
+def test_the_bytes_of_a_vector_count(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000)
     without = bank.size()[1]
     bank.keep(b"k", kept(), 1000, b"v" * 8, 0.5, "e")
@@ -130,12 +139,12 @@ def test_the_bytes_of_a_vector_count(bank: Bank) -> None:
     assert bank.size() == (1, without + 8)
 
 
-def test_a_vector_counts_towards_what_is_too_large(bank: Bank) -> None:
+def test_a_vector_counts_towards_what_is_too_large(bank: AnswerBank) -> None:
     bank.keep(b"k", kept(), 1000, b"v" * 999, 0.5, "e")
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
-def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: Bank, ledger: Ledger) -> None:
+def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: AnswerBank, ledger: Ledger) -> None:
     def number() -> int:
         return int(ledger.rows.execute("SELECT number FROM bank_vectors").fetchone()[0])
 
@@ -147,7 +156,7 @@ def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: Bank, ledger: 
     assert (numbers, number()) == ([1, 1, 1, 2], 3)
 
 
-def test_a_number_is_not_given_twice(bank: Bank, ledger: Ledger) -> None:
+def test_a_number_is_not_given_twice(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"a", b"b"):
         bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
         bank.drop(key)
@@ -155,23 +164,23 @@ def test_a_number_is_not_given_twice(bank: Bank, ledger: Ledger) -> None:
     assert ledger.rows.execute("SELECT number FROM bank_vectors").fetchall() == [(3,)]
 
 
-def test_a_floor_can_change_without_its_vector(bank: Bank, ledger: Ledger) -> None:
+def test_a_floor_can_change_without_its_vector(bank: AnswerBank, ledger: Ledger) -> None:
     bank.keep(b"k", kept(), 1000, b"1234", 0.5, "e")
     bank.keep(b"k", kept(), 1000, floor=0.25)
     bank.keep(b"k", kept(), 1000)
     assert ledger.rows.execute("SELECT vector, floor FROM bank_vectors").fetchall() == [(b"1234", 0.25)]
 
 
-def test_what_hangs_on_an_entry_goes_with_it_and_what_is_counted_stays(bank: Bank, ledger: Ledger) -> None:
+def test_what_hangs_on_an_entry_goes_with_it_and_what_is_counted_stays(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"own", b"lent"):
         bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
-    owed = Owed(ledger)
+    owed = Verifications(ledger)
     for settled in (True, False):
-        owed.add(Debt(b"own", b"lent", 0.9, "Friday", 1.0))
+        owed.add(PendingVerification(b"own", b"lent", 0.9, "Friday", 1.0))
         if settled:
             owed.settle(b"own", right=False, at=2.0)
     Notices(ledger).put(Notice(b"lent", "changed", "Friday", "Monday", "", 1.0))
-    Hints(ledger).add([b"lent"], "c1", 1.0)
+    RefreshCandidates(ledger).add([b"lent"], "c1", 1.0)
     bank.drop(b"lent")
     left = {table: count(ledger, table) for table in ("bank_vectors", "owed", "notices", "hints", "judged")}
     assert left == {"bank_vectors": 1, "owed": 0, "notices": 0, "hints": 0, "judged": 1}
@@ -182,7 +191,7 @@ def count(ledger: Ledger, table: str) -> int:
     return int(ledger.rows.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def test_the_size_is_that_of_all_entries_whatever_changed_them(bank: Bank, ledger: Ledger) -> None:
+def test_the_size_is_that_of_all_entries_whatever_changed_them(bank: AnswerBank, ledger: Ledger) -> None:
     for number, reply in enumerate(("a", "bb", "ccc")):
         bank.keep(bytes([number % 2]), kept(reply), 1000)
     bank.drop(b"\1")
@@ -195,8 +204,8 @@ def test_two_connections_together_stay_within_the_budget(tmp_path: Path) -> None
     def fill(prefix: bytes) -> None:
         with closing(open_ledger(path, create=True)) as ledger:
             for number in range(15):
-                Bank(ledger).keep(prefix + bytes([number]), kept("x" * 150), budget)
-                sizes.append(Bank(ledger).size()[1])
+                AnswerBank(ledger).keep(prefix + bytes([number]), kept("x" * 150), budget)
+                sizes.append(AnswerBank(ledger).size()[1])
 
     sizes: list[int] = []
     threads = [Thread(target=fill, args=(name,)) for name in (b"a", b"b")]
@@ -217,7 +226,7 @@ def test_any_use_stays_within_the_budget_and_keeps_what_lfu_keeps(
 ) -> None:
     uses: dict[bytes, list[float]] = {}  # key -> times used, when last, bytes
     with closing(open_ledger(tmp_path_factory.mktemp("bank") / "l.db", create=True)) as ledger:
-        bank = Bank(ledger)
+        bank = AnswerBank(ledger)
         for now, (number, length, asks) in enumerate(steps, 1):
             key = bytes([number])
             if asks:

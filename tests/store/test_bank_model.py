@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.answers import Bank, Debt, Hints, Owed, State
+from store.answers import AnswerBank, PendingVerification, RefreshCandidates, State, Verifications
 from store.database import open_ledger
 from store.question_index import QuestionVectors
 from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
@@ -88,7 +88,7 @@ def test_any_order_of_changes_leaves_what_the_model_has(
 ) -> None:
     folder, model = tmp_path_factory.mktemp("bank"), Model(500)
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        bank, owed, hints, found = Bank(ledger), Owed(ledger), Hints(ledger), vectors(ledger)
+        bank, owed, hints, found = AnswerBank(ledger), Verifications(ledger), RefreshCandidates(ledger), vectors(ledger)
         for now, (deed, *words) in enumerate(steps, 2):
             if deed == "look":
                 assert names(found, direction(words[0])) == by_hand(ledger, direction(words[0]))
@@ -103,7 +103,15 @@ def test_any_order_of_changes_leaves_what_the_model_has(
         _nothing_else_is_near(model, found)
 
 
-def _change(deed: str, words: list[Any], now: float, model: Model, bank: Bank, owed: Owed, hints: Hints) -> None:
+def _change(
+    deed: str,
+    words: list[Any],
+    now: float,
+    model: Model,
+    bank: AnswerBank,
+    owed: Verifications,
+    hints: RefreshCandidates,
+) -> None:
     key = str(words[0])
     name, there = key.encode(), model.entries.get(key)
     if deed == "keep":
@@ -124,7 +132,7 @@ def _change(deed: str, words: list[Any], now: float, model: Model, bank: Bank, o
             there.tau = max(there.tau or 0.0, words[1])
     elif deed == "owe":
         there = there if key != words[1] and words[1] in model.entries else None
-        assert owed.add(Debt(name, words[1].encode(), 0.9, "Friday", now)) == bool(there)
+        assert owed.add(PendingVerification(name, words[1].encode(), 0.9, "Friday", now)) == bool(there)
         if there:
             model.debts[key] = words[1]
     elif deed == "settle":
@@ -141,7 +149,7 @@ def _change(deed: str, words: list[Any], now: float, model: Model, bank: Bank, o
         model.budget = words[0]
 
 
-def _told(bank: Bank, key: str) -> tuple[object, ...] | None:
+def _told(bank: AnswerBank, key: str) -> tuple[object, ...] | None:
     found = bank.find(key.encode())
     return (found, found.uses, found.used) if found else None
 

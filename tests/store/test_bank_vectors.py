@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store.answers import Bank, State
+from store.answers import AnswerBank, State
 from store.database import Ledger, open_ledger
 from store.question_index import Near, QuestionVectors
 from store.vectors import table_of
@@ -67,7 +67,7 @@ def test_only_questions_of_the_same_scope_writer_and_day_are_near(
     ledger: Ledger, found: QuestionVectors, scope: str, writer: str, day: str | None
 ) -> None:
     other = entry("a", scope=scope, writer=writer, day=day)
-    Bank(ledger).keep(b"a", other, BUDGET, direction(1).tobytes(), 0.5, EMBEDDER)
+    AnswerBank(ledger).keep(b"a", other, BUDGET, direction(1).tobytes(), 0.5, EMBEDDER)
     near = found.near(direction(1), scope=scope, writer=writer, day=day, least=0.9)
     assert ([one.kept for one in near], names(found, direction(1))) == ([other], [])
 
@@ -83,12 +83,12 @@ def test_vectors_of_another_embedder_are_never_compared(ledger: Ledger) -> None:
 
 def test_a_vector_without_an_embedder_is_of_the_one_in_use(ledger: Ledger, found: QuestionVectors) -> None:
     ledger.set("vectors", table_of(EMBEDDER))
-    Bank(ledger).keep(b"a", entry("a"), BUDGET, direction(1).tobytes())
+    AnswerBank(ledger).keep(b"a", entry("a"), BUDGET, direction(1).tobytes())
     assert names(found, direction(1)) == ["a"]
 
 
 def test_a_vector_of_another_width_is_left_out(ledger: Ledger, found: QuestionVectors) -> None:
-    Bank(ledger).keep(b"a", entry("a"), BUDGET, direction(1).tobytes() * 2, 0.5, EMBEDDER)
+    AnswerBank(ledger).keep(b"a", entry("a"), BUDGET, direction(1).tobytes() * 2, 0.5, EMBEDDER)
     keep(ledger, "b", direction(1))
     assert names(found, direction(1)) == ["b"]
 
@@ -97,7 +97,7 @@ def test_what_was_dropped_or_changed_is_not_near_any_more(ledger: Ledger, found:
     keep(ledger, "a", direction(1))
     keep(ledger, "b", direction(1))
     assert names(found, direction(1)) == ["a", "b"]
-    Bank(ledger).drop(b"a")
+    AnswerBank(ledger).drop(b"a")
     keep(ledger, "b", direction(2))
     assert (names(found, direction(1)), names(found, direction(2))) == ([], ["b"])
 
@@ -122,7 +122,7 @@ def test_a_question_kept_again_after_many_were_dropped_is_found(ledger: Ledger, 
         keep(ledger, f"q{number}", direction(number))
     assert names(found, direction(4)) == ["q4"]
     for number in range(5):
-        Bank(ledger).drop(f"q{number}".encode())
+        AnswerBank(ledger).drop(f"q{number}".encode())
     keep(ledger, "q4", direction(4))  # the last row was dropped: its number must not be given again
     assert names(found, direction(4)) == ["q4"]
 
@@ -134,11 +134,11 @@ def test_a_new_chunk_meets_the_questions_that_it_is_nearer_to_than_their_floor(
     keep(ledger, "b", direction(2), "undecoded", floor=0.9)
     keep(ledger, "c", direction(1, 0.1), floor=0.999)
     keep(ledger, "d", direction(1), embedder="embedder-2")
-    Bank(ledger).keep(b"e", entry("e"), BUDGET, direction(1).tobytes(), None, EMBEDDER)
+    AnswerBank(ledger).keep(b"e", entry("e"), BUDGET, direction(1).tobytes(), None, EMBEDDER)
     chunks = np.stack([direction(2), direction(1)])
     assert found.meeting(chunks) == [(b"a", 1), (b"b", 0)]
     assert found.meeting(chunks, margin=0.05) == [(b"a", 1), (b"b", 0), (b"c", 1)]
-    Bank(ledger).drop(b"a")
+    AnswerBank(ledger).drop(b"a")
     assert found.meeting(chunks) == [(b"b", 0)]
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_budget import Weights, scores, victims
+from store.kv_budget import EvictionWeights, scores, victims
 from store.kv_tree import Node
 
-WEIGHTS = Weights(recency=0.6, frequency=0.4, half_life_s=100.0)
+WEIGHTS = EvictionWeights(recency=0.6, frequency=0.4, half_life_s=100.0)
 SCORES = scores(WEIGHTS)
 ROOT = b"root"
 NOW = 1000.0

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store.tables import among
-from store.types import Entry
+from store.types import IndexedDocument
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in
 
@@ -141,8 +141,8 @@ def test_recovery_with_nothing_to_do_writes_nothing(opened: Opened) -> None:
 
 
 def test_what_a_document_owned_goes_with_it_and_those_who_quote_it_are_named(opened: Opened) -> None:
-    quoting = Entry(entry("b").document, (), (), (), quoted=(b"passage",))
-    owner = Entry(entry("a").document, (), (), (), owned=(b"passage",))
+    quoting = IndexedDocument(entry("b").document, (), (), (), quoted=(b"passage",))
+    owner = IndexedDocument(entry("a").document, (), (), (), owned=(b"passage",))
     opened.keep(owner, quoting)
     opened.keep(removes=["a"])
     assert [opened.knowledge.is_settled("b"), opened.knowledge.is_settled("a")] == [False, False]

@@ -8,7 +8,7 @@ import pytest
 
 from store.database import Ledger
 from store.integrity import examine, repair
-from store.kv_budget import Limits, scores
+from store.kv_budget import KvLimits, scores
 from store.kv_files import Header, Tensor, write
 from store.kv_store import KvStore
 from store.kv_tree import Node, first_key, pack
@@ -218,7 +218,7 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
 @pytest.fixture
 def checked(opened: Opened) -> Iterator[tuple[Opened, KvStore, Node]]:
     """Give a home with a node in it."""
-    limits, score = Limits(PLENTY, PLENTY), scores(WEIGHTS)["value"]
+    limits, score = KvLimits(PLENTY, PLENTY), scores(WEIGHTS)["value"]
     store = KvStore(opened.ledger, opened.home.tensors, limits=limits, score=score, sub_step=SUB_STEP, now=lambda: 1.0)
     node = store.keep(ROOT, None, A, 1.0, tensors(1000))
     assert node is not None

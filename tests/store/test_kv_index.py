@@ -11,8 +11,8 @@ import pytest
 from store import kv_index
 from store.database import MIGRATIONS, Ledger, open_ledger
 from store.kv_files import Identity
-from store.kv_folder import Owner, is_alive, sweep
-from store.kv_index import KvCounts, KvIndex, Tally
+from store.kv_folder import ProcessOwner, is_alive, sweep
+from store.kv_index import CountTotal, KvCounts, KvIndex
 from store.kv_tree import Node, child_key
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
@@ -151,8 +151,8 @@ def test_counters_add_up_by_kind_and_name(counts: KvCounts) -> None:
     counts.add("hit", "2", tokens=4)
     counts.add("miss", "2")
     counts.add("hit", "3", tokens=1)
-    assert counts.of("hit") == {"2": Tally(2, 7, 5, 0.5), "3": Tally(1, 1)}
-    assert (counts.total("hit"), counts.total("none")) == (Tally(3, 8, 5, 0.5), Tally())
+    assert counts.of("hit") == {"2": CountTotal(2, 7, 5, 0.5), "3": CountTotal(1, 1)}
+    assert (counts.total("hit"), counts.total("none")) == (CountTotal(3, 8, 5, 0.5), CountTotal())
 
 
 def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
@@ -192,7 +192,7 @@ def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypa
 
 
 def test_a_holder_is_alive_until_it_lets_go(tmp_path: Path) -> None:
-    owner = Owner(tmp_path)
+    owner = ProcessOwner(tmp_path)
     name = owner.name
     alive = is_alive(tmp_path, name)
     owner.close()
@@ -200,7 +200,7 @@ def test_a_holder_is_alive_until_it_lets_go(tmp_path: Path) -> None:
 
 
 def test_two_holders_in_one_process_are_two(tmp_path: Path) -> None:
-    one, other = Owner(tmp_path), Owner(tmp_path)
+    one, other = ProcessOwner(tmp_path), ProcessOwner(tmp_path)
     assert one.name != other.name
     one.close()
     assert is_alive(tmp_path, other.name)
@@ -227,7 +227,7 @@ def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) 
 
 
 def test_a_holder_whose_file_was_removed_takes_another_name(tmp_path: Path) -> None:
-    owner = Owner(tmp_path / "new")
+    owner = ProcessOwner(tmp_path / "new")
     first = owner.name
     (tmp_path / "new" / f"{first}.owner").unlink()
     second = owner.name

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.jobs import Account
+from store.jobs import JobAccount
 from store.kv_budget import size_on_disk
-from store.kv_folder import Owner
-from store.kv_index import KvIndex, Unused
+from store.kv_folder import ProcessOwner
+from store.kv_index import KvIndex, UnusedNode
 from store.kv_tree import Node
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch
@@ -300,7 +300,7 @@ def test_tidying_up_removes_what_dead_processes_go_by(open_kept: Open) -> None:
 
 def test_a_node_below_one_that_is_on_its_way_out_is_not_kept(open_kept: Open) -> None:
     kept = open_kept()
-    parent, leaver = kept.keep(A), Owner(kept.folder)
+    parent, leaver = kept.keep(A), ProcessOwner(kept.folder)
     assert parent is not None
     KvIndex(kept.ledger).doom([parent.key], leaver.name)
     refused = kept.store.keep(ROOT, parent, B, 1.0, tensors(100))
@@ -400,12 +400,12 @@ def test_what_idle_made_and_nothing_used_are_leaves_behind_the_first_segment(ope
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (A, C), (A, B, C))]
     for node in nodes:
         assert node
-        Account(kept.ledger).kept("first", node.key)
+        JobAccount(kept.ledger).kept("first", node.key)
     assert keep(kept, A, (1,))
     assert nodes[2]
     assert nodes[3]
     assert [one.key for one in kept.store.peek.unused("first")] == [nodes[2].key, nodes[3].key]
     with kept.store.match(ROOT, (A, C)) as match:
         kept.store.used(match, 1.0)
-    assert kept.store.peek.unused("first") == [Unused(nodes[3].key, nodes[3].bytes)]
+    assert kept.store.peek.unused("first") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
     assert kept.store.peek.unused("blocks") == []

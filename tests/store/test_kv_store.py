@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_index import Tally
+from store.kv_index import CountTotal
 from store.kv_tree import root_of, shared
 from tests.store.kv_kit import PARTS, ROOT, SUB_STEP, A, B, C, Kept, tensors
 
@@ -88,7 +88,7 @@ def test_uses_count_when_they_are_reported_and_not_before(kept: Kept) -> None:
         kept.store.used(match, 1.5)
     found = kept.store.match(ROOT, [A]).nodes[0]
     hits = kept.store.stats().hits
-    assert (before, found.uses, hits.tokens, hits.seconds) == (Tally(), 1, 6, 1.5)
+    assert (before, found.uses, hits.tokens, hits.seconds) == (CountTotal(), 1, 6, 1.5)
 
 
 def test_parts_are_counted_beside_hits(kept: Kept) -> None:
@@ -101,7 +101,7 @@ def test_parts_are_counted_beside_hits(kept: Kept) -> None:
 
 def test_a_match_of_nothing_is_no_hit(kept: Kept) -> None:
     kept.store.used(kept.store.match(ROOT, [A]), 0.0)
-    assert kept.store.stats().hits == Tally()
+    assert kept.store.stats().hits == CountTotal()
 
 
 def test_forgetting_a_node_takes_its_descendants_and_their_files(kept: Kept) -> None:

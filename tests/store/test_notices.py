@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from store.answers import Bank, Kept, Notice, Notices
+from store.answers import AnswerBank, CachedAnswer, Notice, Notices
 from store.database import Ledger, open_ledger
 
-ENTRY = Kept("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 1.0, 1.0)
+ENTRY = CachedAnswer("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 1.0, 1.0)
 CHANGED = Notice(b"a", "changed", "Friday", "Monday", '{"title": "Moved"}', 5.0)
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
-        Bank(made).keep(b"a", ENTRY, 10_000)
+        AnswerBank(made).keep(b"a", ENTRY, 10_000)
         yield made
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_answer_stays_one_when_the_right_one_changes(notices: Notices) -
 
 def test_nothing_is_told_of_an_entry_that_has_gone(ledger: Ledger, notices: Notices) -> None:
     notices.put(CHANGED)
-    Bank(ledger).drop(b"a")
+    AnswerBank(ledger).drop(b"a")
     assert notices.count() == 0
     notices.put(CHANGED)
     assert notices.count() == 0

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from store.answers import Bank, Kept
+from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
-from store.history import History, HistoryEntry, Past, latest, past
+from store.history import History, HistoryEntry, PastQuestion, latest, past
 
-ANSWER = Kept("when?", "all", "model-1/5", None, "{}", (), 1, "full", 1.0, 1.0)
+ANSWER = CachedAnswer("when?", "all", "model-1/5", None, "{}", (), 1, "full", 1.0, 1.0)
 
 
 @pytest.fixture
@@ -23,28 +23,28 @@ def ledger(tmp_path: Path) -> Ledger:
 
 def test_each_question_is_given_once_with_its_count_the_latest_first(ledger: Ledger) -> None:
     assert past(ledger, "model-1", 9) == [
-        Past("where?", 1, 3.0, None, None),
-        Past("when?", 2, 2.0, None, None),
-        Past("who?", 1, 1.0, None, None),
+        PastQuestion("where?", 1, 3.0, None, None),
+        PastQuestion("when?", 2, 2.0, None, None),
+        PastQuestion("who?", 1, 1.0, None, None),
     ]
     assert [one.question for one in past(ledger, "model-1", 2)] == ["where?", "when?"]
 
 
 def test_a_question_that_was_answered_in_two_scopes_is_given_in_both(ledger: Ledger) -> None:
     for key, kept in ((b"1", ANSWER), (b"2", replace(ANSWER, scope="ann", writer="model-1/3"))):
-        Bank(ledger).keep(key, kept, 10_000)
+        AnswerBank(ledger).keep(key, kept, 10_000)
     found = [(one.scope, one.writer) for one in past(ledger, "model-1", 9) if one.question == "when?"]
     assert sorted(found, key=str) == [("all", "model-1/5"), ("ann", "model-1/3")]
 
 
 def test_a_question_with_many_answers_is_one_question_and_pushes_none_out(ledger: Ledger) -> None:
     for day in ("2024-06-18", "2024-06-19", "2024-06-20"):
-        Bank(ledger).keep(day.encode(), replace(ANSWER, question="where?", day=day), 10_000)
+        AnswerBank(ledger).keep(day.encode(), replace(ANSWER, question="where?", day=day), 10_000)
     assert (latest(ledger, 9), latest(ledger, 2)) == (["where?", "when?", "who?"], ["where?", "when?"])
 
 
 def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) -> None:
-    Bank(ledger).keep(b"1", ANSWER, 10_000)
+    AnswerBank(ledger).keep(b"1", ANSWER, 10_000)
     assert {one.scope for one in past(ledger, "model-2", 9)} == {None}
 
 

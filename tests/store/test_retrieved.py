@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.database import Ledger, open_ledger
-from store.history import KEPT, History, HistoryEntry, Retrieved
+from store.history import KEPT, History, HistoryEntry, RetrievalLog
 
 ASKED = HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0)
 
@@ -23,25 +23,25 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def add(ledger: Ledger, *chunks: str) -> int:
     number = History(ledger).add(ASKED)
-    Retrieved(ledger).add(number, chunks)
+    RetrievalLog(ledger).add(number, chunks)
     return number
 
 
 def test_lists_come_in_the_order_they_were_asked_in_and_keep_their_own(ledger: Ledger) -> None:
     add(ledger, "b", "a")
     add(ledger, "c")
-    assert Retrieved(ledger).lists(10) == [("b", "a"), ("c",)]
+    assert RetrievalLog(ledger).lists(10) == [("b", "a"), ("c",)]
 
 
 def test_a_limit_leaves_the_latest_lists(ledger: Ledger) -> None:
     for chunk in "abc":
         add(ledger, chunk)
-    assert Retrieved(ledger).lists(2) == [("b",), ("c",)]
+    assert RetrievalLog(ledger).lists(2) == [("b",), ("c",)]
 
 
 def test_a_question_that_retrieved_nothing_has_no_list(ledger: Ledger) -> None:
     add(ledger)
-    assert (Retrieved(ledger).lists(10), Retrieved(ledger).frequencies()) == ([], {})
+    assert (RetrievalLog(ledger).lists(10), RetrievalLog(ledger).frequencies()) == ([], {})
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=5, unique=True), max_size=12))
@@ -52,7 +52,7 @@ def test_frequencies_are_what_counting_the_lists_gives(
     with closing(open_ledger(tmp_path_factory.mktemp("l") / "l.db", create=True)) as ledger:
         for chunks in asked:
             add(ledger, *chunks)
-        found = Retrieved(ledger).frequencies()
+        found = RetrievalLog(ledger).frequencies()
     assert found == Counter(chunk for chunks in asked for chunk in chunks)
     assert list(found) == sorted(found, key=lambda chunk: (-found[chunk], chunk))
 
@@ -61,12 +61,12 @@ def test_a_list_goes_with_its_question(ledger: Ledger) -> None:
     number = add(ledger, "a")
     add(ledger, "b")
     ledger.rows.execute("DELETE FROM asked WHERE id = ?", (number,))
-    assert Retrieved(ledger).lists(10) == [("b",)]
+    assert RetrievalLog(ledger).lists(10) == [("b",)]
 
 
 def test_only_the_lists_of_the_newest_questions_are_kept(ledger: Ledger) -> None:
     with ledger.transaction():
         for number in range(KEPT + 3):
             add(ledger, str(number))
-    found = Retrieved(ledger).lists(2 * KEPT)
+    found = RetrievalLog(ledger).lists(2 * KEPT)
     assert (len(found), found[0], found[-1]) == (KEPT, ("3",), (str(KEPT + 2),))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.answers import Bank, Kept
+from store.answers import AnswerBank, CachedAnswer
 from store.database import MIGRATIONS, Ledger, open_ledger
-from store.history import History, HistoryEntry, Retrieved
+from store.history import History, HistoryEntry, RetrievalLog
 
 
 def make(path: Path, version: int) -> None:
@@ -45,14 +45,14 @@ def test_a_home_from_before_similar_questions_keeps_every_row(tmp_path: Path) ->
         rows.execute("INSERT INTO retrieved VALUES (7, '[\"c1\"]')")
         rows.commit()
     with closing(open_ledger(tmp_path / "old.db")) as ledger:
-        bank = Bank(ledger)
+        bank = AnswerBank(ledger)
         found = bank.find(b"k")
-        assert found == Kept("when?", "{}", "w", None, "Friday", ("c1",), 4, "full", 1.0, 12.5)
+        assert found == CachedAnswer("when?", "{}", "w", None, "Friday", ("c1",), 4, "full", 1.0, 12.5)
         assert (found.uses, found.used, bank.size(), bank.census()["predicted"]) == (2, 9.0, (1, 40), 0)
         assert ledger.rows.execute("SELECT id, question, key, matched, stale FROM asked").fetchall() == [
             (7, "when?", None, None, 0)
         ]
-        assert Retrieved(ledger).lists(9) == [("c1",)]
+        assert RetrievalLog(ledger).lists(9) == [("c1",)]
         bank.keep(b"k", found, 1000, b"1234", 0.5, "e")
         bank.drop(b"k")
         assert bank.size() == (0, 0)
@@ -68,4 +68,4 @@ def test_questions_asked_before_tokens_were_counted_stay(tmp_path: Path) -> None
         assert history.prompts().questions == 0
         assert history.add(HistoryEntry(2.0, "when?", "prefix", True, 10.0, 0.0, 300, 200)) == 8
         assert [(t.tier, t.questions) for t in history.by_tier()] == [("full", 1), ("prefix", 1)]
-        assert Retrieved(ledger).lists(10) == []
+        assert RetrievalLog(ledger).lists(10) == []

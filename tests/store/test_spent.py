@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from store.answers import Bank, Kept, Mine, Origin, older, stamp, typical_s, undecoded, wanted
+from store.answers import AnswerBank, CachedAnswer, Origin, WriterKey, older, stamp, typical_s, undecoded, wanted
 from store.database import Ledger, open_ledger
-from store.jobs import Account, Foreseen, Foresights, Paid, Spent, rest, rests
+from store.jobs import JobAccount, JobBenefit, JobCost, PredictionLog, PredictorCounts, rest, rests
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
@@ -19,30 +19,32 @@ TODAY = "2024-06-19"
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Give a ledger with two answers, one of them read ahead only."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
-    Bank(found).keep(ONE, Kept("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
+    AnswerBank(found).keep(ONE, CachedAnswer("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
     foreseen = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)
-    Bank(found).keep(OTHER, Kept(*foreseen, state="undecoded", origin="predicted", source="history/model"), 10_000)
+    AnswerBank(found).keep(
+        OTHER, CachedAnswer(*foreseen, state="undecoded", origin="predicted", source="history/model"), 10_000
+    )
     yield found
     found.close()
 
 
 def test_what_a_kind_took_adds_up(ledger: Ledger) -> None:
-    account = Account(ledger)
-    account.add("first", Spent(1, 2.0, 100, 0, 1e9, 4096))
-    account.add("first", Spent(1, 1.0, 50, 3, 1e8, 0))
-    account.add("owed", Spent(seconds=0.5))
-    assert account.by_kind() == {"first": Paid(2, 3.0, 1.1e9, 0, 0.0), "owed": Paid(0, 0.5, 0.0, 0, 0.0)}
+    account = JobAccount(ledger)
+    account.add("first", JobCost(1, 2.0, 100, 0, 1e9, 4096))
+    account.add("first", JobCost(1, 1.0, 50, 3, 1e8, 0))
+    account.add("owed", JobCost(seconds=0.5))
+    assert account.by_kind() == {"first": JobBenefit(2, 3.0, 1.1e9, 0, 0.0), "owed": JobBenefit(0, 0.5, 0.0, 0, 0.0)}
 
 
 def test_what_came_on_top_of_an_earlier_count_is_their_difference() -> None:
-    whole = Spent(2, 3.0, 150, 3, 1.1e9, 4096)
-    assert whole.less(Spent(1, 2.0, 100, 0, 1e9, 4096)) == Spent(1, 1.0, 50, 3, 1e8, 0)
+    whole = JobCost(2, 3.0, 150, 3, 1.1e9, 4096)
+    assert whole.less(JobCost(1, 2.0, 100, 0, 1e9, 4096)) == JobCost(1, 1.0, 50, 3, 1e8, 0)
 
 
 def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last(ledger: Ledger) -> None:
-    account, bank = Account(ledger), Bank(ledger)
+    account, bank = JobAccount(ledger), AnswerBank(ledger)
     for kind in ("populate", "refresh"):
-        account.add(kind, Spent())
+        account.add(kind, JobCost())
     bank.used(ONE, 3, 1.0)
     account.made("populate", [ONE], account.newest())
     bank.used(ONE, 3, 1.0)
@@ -58,11 +60,11 @@ def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last
 
 def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
     box = Box(tmp_path)
-    account = Account(box.ledger)
+    account = JobAccount(box.ledger)
     assert box.keep(A, seconds=1.0)
     before = account.newest()
     assert box.keep(A, B, seconds=3.0)
-    account.add("first", Spent(1))
+    account.add("first", JobCost(1))
     account.made("first", (), before)
     with box.store.match(ROOT, (A, B)) as match:
         box.store.used(match, 4.0)
@@ -74,7 +76,7 @@ def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
 
 def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_meanwhile_is_not(tmp_path: Path) -> None:
     box = Box(tmp_path)
-    account = Account(box.ledger)
+    account = JobAccount(box.ledger)
     assert box.keep(A)
     asked, read = box.keep(A, C), box.keep(A, B)
     assert asked
@@ -88,20 +90,20 @@ def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_m
 
 
 def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger: Ledger) -> None:
-    foresights, account = Foresights(ledger), Account(ledger)
+    foresights, account = PredictionLog(ledger), JobAccount(ledger)
     foresights.predicted({"history/model": 3}, 5.0)
     foresights.predicted({"history/model": 2}, 6.0)
     account.made("populate", [OTHER], account.newest(), "history/model")
     account.gather(7.0)
-    assert foresights.all() == [Foreseen("history/model", 5, 0.0, 5.0, 6.0, None)]
+    assert foresights.all() == [PredictorCounts("history/model", 5, 0.0, 5.0, 6.0, None)]
     for at in (8.0, 9.0):
-        Bank(ledger).used(OTHER, 4, at)
+        AnswerBank(ledger).used(OTHER, 4, at)
         account.gather(at)
-    assert foresights.all() == [Foreseen("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
+    assert foresights.all() == [PredictorCounts("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
 
 
 def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledger) -> None:
-    mine, anothers = Mine("w/", TODAY), Mine("x/", TODAY)
+    mine, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
     assert (older(ledger, mine, 4, 9), older(ledger, mine, 5, 9), older(ledger, anothers, 5, 9)) == (
         [ONE],
         [OTHER, ONE],
@@ -114,7 +116,7 @@ def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledg
 def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
-    mine = Mine("w/", TODAY)
+    mine = WriterKey("w/", TODAY)
     assert (older(ledger, mine, 5, 1), wanted(ledger, mine, 9), undecoded(ledger, mine, 9)) == (
         [OTHER],
         [OTHER],
@@ -125,7 +127,7 @@ def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None
 def test_a_stamp_counts_no_use_never_goes_back_and_is_for_the_same_evidence(ledger: Ledger) -> None:
     for generation, evidence in ((7, ["c"]), (5, ["c"]), (9, ["d"])):
         stamp(ledger, ONE, generation, evidence)
-    kept = Bank(ledger).find(ONE)
+    kept = AnswerBank(ledger).find(ONE)
     assert kept
     assert (kept.generation, kept.uses) == (7, 0)
 
@@ -141,30 +143,30 @@ def test_idle_rests_until_something_changes(ledger: Ledger) -> None:
 
 def paid(ledger: Ledger) -> float:
     """Gather, twice, and give what was paid."""
-    Foresights(ledger).predicted({"history/model": 1}, 1.0)
+    PredictionLog(ledger).predicted({"history/model": 1}, 1.0)
     for _ in range(2):
-        Account(ledger).gather(5.0)
-    (found,) = Foresights(ledger).all()
+        JobAccount(ledger).gather(5.0)
+    (found,) = PredictionLog(ledger).all()
     return found.paid
 
 
 def answered(ledger: Ledger, origin: Origin) -> None:
     """Have the question that was only read answered, by a person's asking or before."""
-    kept = Kept("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0, origin=origin)
-    Bank(ledger).keep(OTHER, kept, 10_000)
+    kept = CachedAnswer("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0, origin=origin)
+    AnswerBank(ledger).keep(OTHER, kept, 10_000)
 
 
 def test_a_foreseen_question_whose_answer_is_used_pays_whoever_foresaw_it_once(ledger: Ledger) -> None:
     answered(ledger, "predicted")
-    Account(ledger).made("populate", [OTHER], 0, "history/model")
+    JobAccount(ledger).made("populate", [OTHER], 0, "history/model")
     assert paid(ledger) == 0
     for _ in range(3):
-        Bank(ledger).used(OTHER, 5, 1.0)
+        AnswerBank(ledger).used(OTHER, 5, 1.0)
         assert paid(ledger) == 1
 
 
 def test_a_foreseen_question_that_was_only_read_pays_when_a_person_has_it_answered(ledger: Ledger) -> None:
-    Account(ledger).made("populate", [OTHER], 0, "history/model")
+    JobAccount(ledger).made("populate", [OTHER], 0, "history/model")
     assert paid(ledger) == 0
     answered(ledger, "user")
     assert paid(ledger) == 1
@@ -172,9 +174,9 @@ def test_a_foreseen_question_that_was_only_read_pays_when_a_person_has_it_answer
 
 def test_what_looks_at_a_foreseen_answer_again_leaves_it_to_whoever_foresaw_it(ledger: Ledger) -> None:
     answered(ledger, "predicted")
-    Account(ledger).made("populate", [OTHER], 0, "history/model")
-    Account(ledger).made("refresh", [OTHER], 0)
-    Bank(ledger).used(OTHER, 5, 1.0)
+    JobAccount(ledger).made("populate", [OTHER], 0, "history/model")
+    JobAccount(ledger).made("refresh", [OTHER], 0)
+    AnswerBank(ledger).used(OTHER, 5, 1.0)
     assert paid(ledger) == 1
 
 
@@ -183,7 +185,7 @@ def test_tensors_that_were_read_for_a_foreseen_question_and_used_for_any_pay_in_
     box = Box(tmp_path)
     for end in (1, 2, 3):
         assert box.keep(*(A, B, C)[:end])
-    Account(box.ledger).made("populate", (), 0, "history/model", 0.5)
+    JobAccount(box.ledger).made("populate", (), 0, "history/model", 0.5)
     assert paid(box.ledger) == 0
     for used, expected in (((A,), 0.0), ((A, B), 0.25), ((A, B), 0.25), ((A, B, C), 0.5)):
         with box.store.match(ROOT, used) as match:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.llm.prefill import Kept, Prefilled, Reading, keep, prefill
+from engine.llm.prefill import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
-from store.kv_budget import Limits, scores
+from store.kv_budget import KvLimits, scores
 from store.kv_store import KvStore
 from store.kv_tree import root_of
 from tests.store.kv_kit import PLENTY, WEIGHTS
@@ -43,7 +43,7 @@ class Box:
         self.store = KvStore(
             self.ledger,
             self.folder / "kv",
-            limits=Limits(self.budget, PLENTY),
+            limits=KvLimits(self.budget, PLENTY),
             score=scores(WEIGHTS)["lfu"],
             sub_step=SUB_STEP if self.model.form.lends else sys.maxsize,
             now=lambda: 1e6,
@@ -58,9 +58,9 @@ class Box:
     def read(self, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Prefilled, Logits]:
         """Read a prompt through the store and keep what was computed; gives the logits behind its last segment."""
         held = ExitStack()
-        store = Kept(self.store, ROOT, self.model)
+        store = KvBinding(self.store, ROOT, self.model)
         with held:
-            read = prefill(Reading(self.model, store), segments[:-1], Trace(), held)
+            read = prefill(PromptReader(self.model, store), segments[:-1], Trace(), held)
             found = self.model.logits(read.cache, segments[-1])
             if kept:
                 keep(store, segments[:-1], read)
@@ -81,7 +81,7 @@ def spoil(model: Mlx) -> None:
 
 def cold(model: Mlx, segments: Sequence[Ids]) -> Logits:
     """Read a prompt without any store; gives the logits behind its last segment."""
-    read = prefill(Reading(model), segments[:-1], Trace(), ExitStack())
+    read = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
     return model.logits(read.cache, segments[-1])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from store.database import Ledger, open_ledger
 from store.home import Home
-from store.kv_budget import Limits, scores, size_on_disk
+from store.kv_budget import KvLimits, scores, size_on_disk
 from store.kv_store import KvStore
 from store.kv_tree import root_of
 from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
@@ -32,7 +32,7 @@ def open_store(folder: Path) -> Iterator[tuple[Ledger, KvStore]]:
     home = home_in(folder)
     home.create()
     ledger = open_ledger(home.ledger, create=True)
-    limits, score = Limits(BUDGET, PLENTY), scores(WEIGHTS)["value"]
+    limits, score = KvLimits(BUDGET, PLENTY), scores(WEIGHTS)["value"]
     store = KvStore(
         ledger, home.tensors, limits=limits, score=score, sub_step=SUB_STEP, now=time.time, others=home.beside_tensors
     )

@@ -20,7 +20,7 @@ from random import Random
 
 import numpy as np
 
-from engine.llm.prefill import Kept, Reading, keep, prefill
+from engine.llm.prefill import KvBinding, PromptReader, keep, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
@@ -51,7 +51,7 @@ def prepare(folder: Path) -> None:
     make(folder / "model", KINDS["llama"])
     model, rows = _model(folder), []
     for *before, last in prompts():
-        read = prefill(Reading(model), before, Trace(), ExitStack())
+        read = prefill(PromptReader(model), before, Trace(), ExitStack())
         rows.append(model.logits(read.cache, last))
     np.save(folder / "cold.npy", np.array(rows))
 
@@ -98,12 +98,12 @@ def _model(folder: Path) -> Mlx:
 def _ask(folder: Path, order: Order) -> None:
     rng, cold, model = Random(order.seed), np.load(folder / "cold.npy"), _model(folder)
     with open_store(folder) as (ledger, store):
-        kept, keeping = Kept(store, ROOT, model), _Keeping(folder, ledger, order.step)
+        kept, keeping = KvBinding(store, ROOT, model), _Keeping(folder, ledger, order.step)
         for _ in range(order.count):
             number = rng.randrange(PROMPTS)
             *before, last = prompts()[number]
             with ExitStack() as held:
-                read = prefill(Reading(model, kept), before, Trace(), held)
+                read = prefill(PromptReader(model, kept), before, Trace(), held)
                 found = model.logits(read.cache, last)
                 with keeping.counted():
                     keep(kept, before, read)

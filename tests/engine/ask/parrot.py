@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.models.types import Drafts, Frame
+from engine.models.types import Drafter, Frame
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Parrot:
         cache.append(list(ids))
 
     def decode(
-        self, cache: list[list[int]], ids: Sequence[int], most: int, drafts: Drafts | None = None
+        self, cache: list[list[int]], ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Iterator[str]:
         """Hear the last segment and speak."""
         cache.append(list(ids))

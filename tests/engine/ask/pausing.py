@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.session import Session
 from engine.text.question import Question
-from engine.types import Answered, Evidence, Manner, Means, Say, Trace, Written
+from engine.types import AskOptions, AskResult, Backend, Evidence, GeneratedAnswer, OnText, Trace
 from store.database import Ledger
 from store.hits import Hit, Vectors
 from store.search import Reader
@@ -81,13 +81,13 @@ class PausingReader(Reader):
         return found
 
 
-def pausing(means: Means) -> Means:
+def pausing(means: Backend) -> Backend:
     """Give means that pause when they have retrieved, opened the bank's vectors, or written."""
 
-    def gather(question: Question, vector: Vectors | None, manner: Manner, trace: Trace) -> Evidence:
+    def gather(question: Question, vector: Vectors | None, manner: AskOptions, trace: Trace) -> Evidence:
         return _then(means.gather(question, vector, manner, trace))
 
-    def write(question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
+    def write(question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
         return _then(means.write(question, evidence, trace, say))
 
     return replace(means, gather=gather, write=write, questions=lambda: _then(means.questions()))
@@ -110,7 +110,7 @@ def slow(home: SmallHome) -> Session:
 class Paused:
     """Work in a thread of its own that is held up at one of its steps, counted from 1."""
 
-    def __init__(self, pool: ThreadPoolExecutor, run: Callable[[], Answered], stop: int) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, run: Callable[[], AskResult], stop: int) -> None:
         self._stop, self.steps = stop, 0
         self._reached, self._go = Event(), Event()
         self._future = pool.submit(self._work, run)
@@ -122,12 +122,12 @@ class Paused:
         """Tell whether it came to its step and waits there."""
         return not self._future.done()
 
-    def finish(self) -> Answered:
+    def finish(self) -> AskResult:
         """Run to the end and give what came of it."""
         self._go.set()
         return self._future.result(60)
 
-    def _work(self, run: Callable[[], Answered]) -> Answered:
+    def _work(self, run: Callable[[], AskResult]) -> AskResult:
         _HERE.hook = self._hook
         try:
             return run()

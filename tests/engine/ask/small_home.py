@@ -10,19 +10,19 @@ from pathlib import Path
 
 from engine import operations
 from engine.ask.pipeline import Asker
-from engine.ask.semantic import Rules
+from engine.ask.semantic import SemanticRules
 from engine.ingest.pipeline import Ingest
 from engine.session import Session
 from engine.text.words import words
-from engine.types import Answered, Manner, Means
-from store.catalog import Root
+from engine.types import AskOptions, AskResult, Backend
+from store.catalog import SourceRoot
 from store.database import open_ledger
 from store.hits import Vectors
 from store.types import Scope
 from tests.store.kit import HashEmbedder
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
-RULES = Rules(tau=0.7, least=0.0)
+RULES = SemanticRules(tau=0.7, least=0.0)
 
 
 class WordEmbedder(HashEmbedder):
@@ -81,7 +81,7 @@ def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: b
     """Bring the home up to date with the folder."""
     run = operations.ingest_run(session, prune=True)
     with session.locks.writer():
-        for _ in run.run(Root(str(mail), collection, None)):
+        for _ in run.run(SourceRoot(str(mail), collection, None)):
             pass
     if vectors:
         for _ in operations.embed(session):
@@ -89,21 +89,23 @@ def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: b
     return run
 
 
-def asker(session: Session, means: Means | None = None, rules: Rules | None = RULES) -> Asker:
+def asker(session: Session, means: Backend | None = None, rules: SemanticRules | None = RULES) -> Asker:
     """Give what asks, by the session's own means or others."""
     return Asker(session.ledger, means or session.means, session.room, lambda: rules)
 
 
-def ask(session: Session, text: str, manner: Manner | None = None, rules: Rules | None = RULES) -> Answered:
+def ask(
+    session: Session, text: str, manner: AskOptions | None = None, rules: SemanticRules | None = RULES
+) -> AskResult:
     """Ask one question."""
-    return asker(session, rules=rules).ask(text, manner or Manner(), session.now)
+    return asker(session, rules=rules).ask(text, manner or AskOptions(), session.now)
 
 
-def apart(number: int, collection: str | None = None) -> Manner:
+def apart(number: int, collection: str | None = None) -> AskOptions:
     """Give a manner whose questions have keys of their own, though they find what all others find."""
-    return Manner(Scope(until=NOW + timedelta(days=3650 + number), collection=collection))
+    return AskOptions(Scope(until=NOW + timedelta(days=3650 + number), collection=collection))
 
 
-def anew(session: Session, text: str, manner: Manner, now: datetime = NOW) -> Answered:
+def anew(session: Session, text: str, manner: AskOptions, now: datetime = NOW) -> AskResult:
     """Ask as --no-cache does."""
     return asker(session).ask(text, replace(manner, read_bank=False, write_bank=False), now)

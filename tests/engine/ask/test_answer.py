@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.ask.pipeline import Asker
-from engine.ask.question import BankBudget
+from engine.ask.prepare import BankBudget
 from engine.text.question import Question
-from engine.types import Answered, Evidence, Manner, Means, Reply, Say, Trace, Written
-from store.answers import Bank, Notice, Notices, Wrong
+from engine.types import Answer, AskOptions, AskResult, Backend, Evidence, GeneratedAnswer, OnText, Trace
+from store.answers import AnswerBank, Notice, Notices, RejectedAnswers
 from store.database import Ledger, open_ledger
 from store.errors import UsageError
 from store.history import History
@@ -33,28 +33,28 @@ class Desk:
     bytes: int = 1_000_000
     meanwhile: Callable[[], None] = lambda: None  # what happens while it writes
 
-    def ask(self, text: str = QUESTION, manner: Manner | None = None, now: datetime = NOW) -> Answered:
+    def ask(self, text: str = QUESTION, manner: AskOptions | None = None, now: datetime = NOW) -> AskResult:
         self.called.clear()
-        means = Means(self._embed, self._gather, self._write, self._read, self._bears, lambda: None, "desk")
-        return Asker(self.ledger, means, BankBudget(self.bytes, 5)).ask(text, manner or Manner(), now)
+        means = Backend(self._embed, self._gather, self._write, self._read, self._bears, lambda: None, "desk")
+        return Asker(self.ledger, means, BankBudget(self.bytes, 5)).ask(text, manner or AskOptions(), now)
 
-    def tier(self, text: str = QUESTION, manner: Manner | None = None, now: datetime = NOW) -> str:
+    def tier(self, text: str = QUESTION, manner: AskOptions | None = None, now: datetime = NOW) -> str:
         return self.ask(text, manner, now).reply.tier
 
     def _embed(self, text: str, trace: Trace) -> Vectors | None:
         self.called.append("embed")
         return None
 
-    def _gather(self, question: Question, vector: Vectors | None, manner: Manner, trace: Trace) -> Evidence:
+    def _gather(self, question: Question, vector: Vectors | None, manner: AskOptions, trace: Trace) -> Evidence:
         self.called.append("gather")
         return Evidence((), self.chunks, 0.5)
 
-    def _write(self, question: Question, evidence: Evidence, trace: Trace, say: Say | None) -> Written:
+    def _write(self, question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
         self.called.append("write")
         self.meanwhile()
         ms = trace.ms() | {"total": 20.0}
-        reply = Reply(question.text, self.answer, "full", "quote", None, (), ms)
-        return Written(reply, lambda: self.called.append("keep"))
+        reply = Answer(question.text, self.answer, "full", "quote", None, (), ms)
+        return GeneratedAnswer(reply, lambda: self.called.append("keep"))
 
     def _read(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         raise AssertionError("nobody reads ahead while somebody asks")
@@ -112,7 +112,7 @@ def test_a_stale_answer_is_shown_when_asked_for_and_not_stamped(desk: Desk) -> N
     desk.ask()
     mail(desk, "c")
     for _ in range(2):
-        reply = desk.ask(manner=Manner(stale_ok=True)).reply
+        reply = desk.ask(manner=AskOptions(stale_ok=True)).reply
         assert (reply.tier, reply.stale, reply.answer) == ("exact", True, "Friday")
     assert desk.tier() == "full"
 
@@ -120,7 +120,7 @@ def test_a_stale_answer_is_shown_when_asked_for_and_not_stamped(desk: Desk) -> N
 def test_what_is_not_stale_is_not_called_so(desk: Desk) -> None:
     desk.ask()
     mail(desk)
-    assert desk.ask(manner=Manner(stale_ok=True)).reply.stale is False
+    assert desk.ask(manner=AskOptions(stale_ok=True)).reply.stale is False
 
 
 def test_the_finding_that_there_is_no_answer_follows_the_same_rule(desk: Desk) -> None:
@@ -140,15 +140,15 @@ def test_mail_that_comes_while_an_answer_is_written_makes_the_next_ask_look_agai
     assert desk.tier() == "full"
 
 
-@pytest.mark.parametrize("manner", [Manner(read_bank=False), Manner(read_bank=False, write_bank=False)])
-def test_without_reading_the_bank_every_answer_is_made(desk: Desk, manner: Manner) -> None:
+@pytest.mark.parametrize("manner", [AskOptions(read_bank=False), AskOptions(read_bank=False, write_bank=False)])
+def test_without_reading_the_bank_every_answer_is_made(desk: Desk, manner: AskOptions) -> None:
     desk.ask()
     assert (desk.tier(manner=manner), desk.called) == ("full", ["embed", "gather", "write"])
 
 
 def test_without_writing_the_bank_nothing_is_left_in_it(desk: Desk) -> None:
-    desk.ask(manner=Manner(read_bank=False, write_bank=False))
-    assert Bank(desk.ledger).size() == (0, 0)
+    desk.ask(manner=AskOptions(read_bank=False, write_bank=False))
+    assert AnswerBank(desk.ledger).size() == (0, 0)
     assert [count.questions for count in History(desk.ledger).by_tier()] == [1]
 
 
@@ -156,14 +156,14 @@ def test_without_writing_the_bank_a_hit_is_not_counted(desk: Desk) -> None:
     desk.ask()
     last = History(desk.ledger).last()
     assert last
-    desk.ask(manner=Manner(write_bank=False))
-    kept = Bank(desk.ledger).find(last.key or b"")
+    desk.ask(manner=AskOptions(write_bank=False))
+    kept = AnswerBank(desk.ledger).find(last.key or b"")
     assert kept
     assert kept.uses == 0
 
 
-@pytest.mark.parametrize("manner", [Manner(k=4), Manner(Scope(sender="ann")), Manner(Scope(until=NOW))])
-def test_another_manner_is_another_question(desk: Desk, manner: Manner) -> None:
+@pytest.mark.parametrize("manner", [AskOptions(k=4), AskOptions(Scope(sender="ann")), AskOptions(Scope(until=NOW))])
+def test_another_manner_is_another_question(desk: Desk, manner: AskOptions) -> None:
     desk.ask()
     assert (desk.tier(manner=manner), desk.tier(manner=manner), desk.tier()) == ("full", "exact", "exact")
 
@@ -179,7 +179,7 @@ def test_a_question_about_today_is_another_one_tomorrow_and_others_are_not(desk:
 def test_a_bank_without_room_keeps_nothing_and_answers_all_the_same(desk: Desk) -> None:
     desk.bytes = 0
     assert [desk.ask().reply.answer for _ in range(2)] == ["Friday", "Friday"]
-    assert Bank(desk.ledger).size() == (0, 0)
+    assert AnswerBank(desk.ledger).size() == (0, 0)
 
 
 def test_the_history_says_which_answer_was_given_and_what_it_saved(desk: Desk) -> None:
@@ -210,7 +210,7 @@ def test_what_is_known_of_an_answer_is_not_told_to_one_who_asks_without_the_bank
     assert last
     assert last.key
     Notices(desk.ledger).put(Notice(last.key, "changed", "Thursday", "Friday", "", 0.0))
-    assert desk.ask(manner=Manner(read_bank=False, write_bank=False)).trace.notices == []
+    assert desk.ask(manner=AskOptions(read_bank=False, write_bank=False)).trace.notices == []
     assert Notices(desk.ledger).count() == 1
 
 
@@ -219,7 +219,7 @@ def test_an_answer_that_was_said_to_be_wrong_comes_with_that_word_each_time(desk
     last = History(desk.ledger).last()
     assert last
     assert last.key
-    Wrong(desk.ledger).add(last.key, "Friday", 0.0)
+    RejectedAnswers(desk.ledger).add(last.key, "Friday", 0.0)
     assert [desk.ask().trace.notices for _ in range(2)] == [["you marked this answer as wrong"]] * 2
     mail(desk, "c")
     desk.answer = "Saturday"

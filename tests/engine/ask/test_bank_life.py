@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engine.ask.keys import key, normalise
 from engine.ask.pipeline import Asker
-from engine.ask.question import BankBudget, begin, key_of, look, prepare
-from engine.ask.semantic import doubt
-from engine.types import Answered, Manner, Reply, answer_of
-from store.answers import Bank, Wrong
+from engine.ask.prepare import BankBudget, begin, gather_context, key_of, prepare
+from engine.ask.semantic import reject_answer
+from engine.types import Answer, AskOptions, AskResult, answer_of
+from store.answers import AnswerBank, RejectedAnswers
 from store.errors import UsageError
 from store.types import Scope
 from tests.engine.ask.pausing import slow, stepping
@@ -36,7 +36,7 @@ FORMS = (
     "Which colour has the {} of the harbour museum today?",
 )
 QUESTIONS = [form.format(thing) for thing in THINGS for form in FORMS]
-MANNERS = (Manner(), Manner(Scope(sender="ida")))
+MANNERS = (AskOptions(), AskOptions(Scope(sender="ida")))
 ROOM = 1_000_000
 
 texts = st.none() | st.sampled_from(TEXTS)
@@ -62,7 +62,7 @@ class Life:
         if dies_after:
             self.reopen()
 
-    def ask(self, text: str, manner: Manner, dies_after: int = 0) -> None:
+    def ask(self, text: str, manner: AskOptions, dies_after: int = 0) -> None:
         """Ask; what is served must be what would be made now."""
         with suppress(Killed), stepping(Fuse(dies_after).tick):
             self._hold(self._asker().ask(text, manner, self.now), manner)
@@ -70,17 +70,17 @@ class Life:
             self.reopen()
             self._forgive(text, manner)
 
-    def ready(self, text: str, manner: Manner, *, decode: bool) -> None:
+    def ready(self, text: str, manner: AskOptions, *, decode: bool) -> None:
         """Have a question answered, or only read for, before anybody asks it."""
         parts = (self.session.ledger, self.session.means, self._room, text, manner, self.now)
         self.doubted.discard(prepare(*parts, decode=decode).key)
 
     def doubt(self) -> None:
         """Say that the last answer is wrong: it must not be served again as it is."""
-        last = doubt(self.session.ledger, self.now)
+        last = reject_answer(self.session.ledger, self.now)
         if last and last.key:
             self.doubted.add(last.key)
-            kept = Bank(self.session.ledger).find(last.key)
+            kept = AnswerBank(self.session.ledger).find(last.key)
             assert kept is None or kept.state != "answered"
 
     def sleep(self) -> None:
@@ -110,7 +110,7 @@ class Life:
     def _asker(self) -> Asker:
         return Asker(self.session.ledger, self.session.means, self._room, lambda: RULES)
 
-    def _hold(self, answered: Answered, manner: Manner) -> None:
+    def _hold(self, answered: AskResult, manner: AskOptions) -> None:
         reply = answered.reply
         self.served.append(reply.tier)
         assert reply.answer == anew(self.session, reply.question, manner, self.now).reply.answer
@@ -120,28 +120,28 @@ class Life:
             self._hold_kept(reply.matched_question or reply.question, reply, manner)
         self.doubted.discard(own)
 
-    def _forgive(self, text: str, manner: Manner) -> None:
+    def _forgive(self, text: str, manner: AskOptions) -> None:
         """Let a question off that was killed when its new answer was kept and not yet shown."""
-        kept = Bank(self.session.ledger).find(own := self._key(text, manner))
+        kept = AnswerBank(self.session.ledger).find(own := self._key(text, manner))
         if kept and kept.state == "answered":
             self.doubted.discard(own)
 
-    def _hold_kept(self, question: str, reply: Reply, manner: Manner) -> None:
+    def _hold_kept(self, question: str, reply: Answer, manner: AskOptions) -> None:
         """Find what was served in the bank, made of the very evidence that is retrieved now."""
         found = self._key(question, manner)
-        kept = Bank(self.session.ledger).find(found)
+        kept = AnswerBank(self.session.ledger).find(found)
         if kept is None:
             assert self.bytes < ROOM
             return
         ask = begin(self.session.means, self.session.ledger, question, manner, self.now)
         assert (kept.state, answer_of(kept.reply)) == ("answered", reply.answer)
-        assert kept.evidence == look(self.session.means, ask).evidence.chunks
+        assert kept.evidence == gather_context(self.session.means, ask).evidence.chunks
         assert kept.day in (None, self.now.date().isoformat())
         if reply.tier == "semantic":
             assert reply.answer is not None
-            assert (Wrong(self.session.ledger).find(found) or [None])[0] != reply.answer
+            assert (RejectedAnswers(self.session.ledger).find(found) or [None])[0] != reply.answer
 
-    def _key(self, question: str, manner: Manner) -> bytes:
+    def _key(self, question: str, manner: AskOptions) -> bytes:
         return key_of(self.session.means, question, manner, self.now).digest
 
 
@@ -162,20 +162,20 @@ class BankLife(RuleBasedStateMachine):
         self.life.change(name, text, step)
 
     @rule(asked=questions, manner=manners)
-    def ask(self, asked: str, manner: Manner) -> None:
+    def ask(self, asked: str, manner: AskOptions) -> None:
         self.life.ask(asked, manner)
 
     @rule(thing=st.sampled_from(THINGS), manner=manners)
-    def ask_in_every_form(self, thing: str, manner: Manner) -> None:
+    def ask_in_every_form(self, thing: str, manner: AskOptions) -> None:
         for form in FORMS:
             self.life.ask(form.format(thing), manner)
 
     @rule(asked=questions, manner=manners, step=st.integers(1, 12))
-    def die_of_a_question(self, asked: str, manner: Manner, step: int) -> None:
+    def die_of_a_question(self, asked: str, manner: AskOptions, step: int) -> None:
         self.life.ask(asked, manner, step)
 
     @rule(asked=questions, manner=manners, decode=st.booleans())
-    def ready(self, asked: str, manner: Manner, decode: bool) -> None:
+    def ready(self, asked: str, manner: AskOptions, decode: bool) -> None:
         self.life.ready(asked, manner, decode=decode)
 
     @rule()
@@ -214,10 +214,10 @@ def test_lives_are_no_longer_here_than_they_are_said_to_be() -> None:
 def test_in_an_ordinary_life_most_is_served_from_the_bank(tmp_path: Path) -> None:
     life = Life(tmp_path)
     for text in (*QUESTIONS, *QUESTIONS):
-        life.ask(text, Manner())
+        life.ask(text, AskOptions())
     life.change("b", TEXTS[2])
     for text in QUESTIONS:
-        life.ask(text, Manner())
+        life.ask(text, AskOptions())
     assert {"exact", "semantic", "full"} == set(life.served)
 
 

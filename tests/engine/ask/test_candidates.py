@@ -5,7 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import Candidate, SourceText, Weights, candidates, content, coverage, occasion
+from engine.ask.candidates import (
+    Candidate,
+    CandidateWeights,
+    SourceText,
+    candidates,
+    content,
+    coverage,
+    time_constraint,
+)
 from engine.text.question import understand
 from engine.text.spans import Kind
 
@@ -23,7 +31,7 @@ CHAT = SourceText(
 
 def scored(question: str, *reads: SourceText, kind: Kind | None = None) -> list[Candidate]:
     asked, given = understand(question, NOW), reads or (CHAT,)
-    return candidates(asked, given, kind, occasion(asked, kind), Weights())
+    return candidates(asked, given, kind, time_constraint(asked, kind), CandidateWeights())
 
 
 def best(question: str, *reads: SourceText, kind: Kind | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.llm.generate import Said, cite
+from engine.llm.generate import ParsedAnswer, cite
 from engine.types import Passage
 from store.types import Chunk
 
@@ -23,63 +23,63 @@ SHOWN = (1, 0, 2)  # in the prompt the second source stands first
 
 
 def test_a_number_means_the_chunk_that_stood_under_it() -> None:
-    cited = cite(Said("Friday at 6pm", (2,)), QUESTION, READS, SHOWN)
+    cited = cite(ParsedAnswer("Friday at 6pm", (2,)), QUESTION, READS, SHOWN)
     assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
 
 
 def test_a_source_that_holds_nothing_of_the_answer_is_not_cited() -> None:
-    cited = cite(Said("Friday at 6pm", (1, 2)), QUESTION, READS, SHOWN)
+    cited = cite(ParsedAnswer("Friday at 6pm", (1, 2)), QUESTION, READS, SHOWN)
     assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
 
 
 def test_where_the_number_is_wrong_the_source_that_holds_the_answer_is_cited() -> None:
     for numbers in ((), (1,), (9,), (0,)):
-        cited = cite(Said("Saturday", numbers), QUESTION, READS, SHOWN)
+        cited = cite(ParsedAnswer("Saturday", numbers), QUESTION, READS, SHOWN)
         assert (cited.quotes, cited.stands) == (("", "", "The rehearsal moves to Saturday."), True)
 
 
 def test_words_come_before_numbers_where_the_model_did_not_see_them() -> None:
     reads = (*READS, read("The party is on Friday."))
     for numbers, source in (((4,), 0), ((2,), 0), ((), 0), ((3,), 0)):
-        cited = cite(Said("Friday at 6pm", numbers), QUESTION, reads, (*SHOWN, 3), words_first=True)
+        cited = cite(ParsedAnswer("Friday at 6pm", numbers), QUESTION, reads, (*SHOWN, 3), words_first=True)
         assert [bool(quote) for quote in cited.quotes] == [at == source for at in range(4)]
-    named = cite(Said("Friday at 6pm", (4,)), QUESTION, reads, (*SHOWN, 3))
+    named = cite(ParsedAnswer("Friday at 6pm", (4,)), QUESTION, reads, (*SHOWN, 3))
     assert [bool(quote) for quote in named.quotes] == [False, False, False, True]
-    assert not cite(Said("in Ahrenswalde", (2,)), QUESTION, reads, SHOWN, words_first=True).stands
+    assert not cite(ParsedAnswer("in Ahrenswalde", (2,)), QUESTION, reads, SHOWN, words_first=True).stands
 
 
 def test_an_answer_that_stands_nowhere_does_not_stand_whatever_it_names() -> None:
     for numbers in ((), (2,)):
-        cited = cite(Said("in Ahrenswalde", numbers), QUESTION, READS, SHOWN)
+        cited = cite(ParsedAnswer("in Ahrenswalde", numbers), QUESTION, READS, SHOWN)
         assert (cited.quotes, cited.stands) == (("", "", ""), False)
 
 
 def test_where_question_and_sources_share_no_word_the_model_is_believed_without_a_quote() -> None:
-    cited = cite(Said("am Freitag", (2,)), "Wann ist die Probe?", READS, SHOWN)
+    cited = cite(ParsedAnswer("am Freitag", (2,)), "Wann ist die Probe?", READS, SHOWN)
     assert (cited.quotes, cited.stands) == (("", "", ""), True)
-    assert not cite(Said("am Freitag", ()), "Wann ist die Probe?", READS, SHOWN).stands
+    assert not cite(ParsedAnswer("am Freitag", ()), "Wann ist die Probe?", READS, SHOWN).stands
 
 
 def test_a_source_that_was_retrieved_but_not_shown_bears_nothing() -> None:
-    cited = cite(Said("Saturday", ()), QUESTION, READS, SHOWN[:2])
+    cited = cite(ParsedAnswer("Saturday", ()), QUESTION, READS, SHOWN[:2])
     assert not cited.stands
 
 
 def test_yes_is_quoted_from_the_source_it_names() -> None:
-    cited = cite(Said("Yes", (2,)), "Is the rehearsal on Friday?", READS, SHOWN)
+    cited = cite(ParsedAnswer("Yes", (2,)), "Is the rehearsal on Friday?", READS, SHOWN)
     assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
 
 
 def test_words_of_the_question_alone_bear_no_answer() -> None:
-    cited = cite(Said("The rehearsal is on Saturday", (1, 3)), QUESTION, READS, SHOWN)
+    cited = cite(ParsedAnswer("The rehearsal is on Saturday", (1, 3)), QUESTION, READS, SHOWN)
     assert cited.quotes == ("", "", "The rehearsal moves to Saturday.")
 
 
 def test_every_quote_stands_in_its_source() -> None:
-    cited = cite(Said("Friday, then Saturday, folders, an hour", (1, 2, 3)), QUESTION, READS, SHOWN)
+    cited = cite(ParsedAnswer("Friday, then Saturday, folders, an hour", (1, 2, 3)), QUESTION, READS, SHOWN)
     assert [bool(quote) and quote in one.text for one, quote in zip(READS, cited.quotes, strict=True)] == [True] * 3
 
 
 def test_where_nothing_was_found_each_source_shown_is_quoted_with_what_is_nearest() -> None:
-    cited = cite(Said(None, ()), QUESTION, READS, SHOWN[:2])
+    cited = cite(ParsedAnswer(None, ()), QUESTION, READS, SHOWN[:2])
     assert (cited.quotes[0], cited.quotes[2], cited.stands) == ("the rehearsal is on Friday at 6pm.", "", False)

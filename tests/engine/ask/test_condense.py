@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.followup import Condensed, Turn, condense, lacks, trusted, turn_of, with_model
-from engine.llm.prefill import Reading
+from engine.llm.prefill import PromptReader
 from engine.models.types import Frame
-from engine.types import Reply, Writer
+from engine.types import Answer, Writer
 from tests.engine.ask.parrot import Parrot
 
 CONCERT = Turn("When is the summer concert?", "On Saturday 22 June.", "Saturday 22 June")
@@ -161,7 +161,7 @@ def test_a_model_is_not_asked_about_what_stands_alone_or_has_nothing_before_it()
 def test_of_an_answer_what_was_asked_for_may_stand_in_the_next_question(
     writer: Writer, answer: str | None, highlight: tuple[int, int] | None, focus: str
 ) -> None:
-    reply = Reply("Who?", answer, "full", writer, None, (), {"total": 1.0}, highlight)
+    reply = Answer("Who?", answer, "full", writer, None, (), {"total": 1.0}, highlight)
     assert turn_of(reply) == Turn("Who?", answer, focus)
 
 
@@ -190,7 +190,7 @@ def test_whatever_a_model_says_it_adds_no_number(said: str, text: str, turns: li
 def test_a_model_is_shown_the_last_turns_that_fit_it() -> None:
     parrot = Parrot(["Where is the fair", "?"], context=10_000, frame=Frame((-1,), (-2,), (-3,)))
     turns = [KEY, CONCERT, CHOIR, BIKES]
-    assert with_model(lambda: Reading(parrot))("and\nwhere?", turns) == "Where is the fair?"
+    assert with_model(lambda: PromptReader(parrot))("and\nwhere?", turns) == "Where is the fair?"
     system, asked = parrot.text()
     assert (system[:4], system[-4:]) == ("(-1)", "(-2)")
     assert asked.startswith("Question: When is the summer concert? Answer: On Saturday 22 June. Question: Where does")
@@ -200,7 +200,7 @@ def test_a_model_is_shown_the_last_turns_that_fit_it() -> None:
 @pytest.mark.parametrize(("context", "shown"), [(400, 3), (135, 1), (20, 0)])
 def test_a_model_with_little_room_is_shown_less_or_not_asked(context: int, shown: int) -> None:
     parrot = Parrot(["Yes"], context=context)
-    said = with_model(lambda: Reading(parrot))("and where?", [KEY, CONCERT, CHOIR, BIKES])
+    said = with_model(lambda: PromptReader(parrot))("and where?", [KEY, CONCERT, CHOIR, BIKES])
     assert said == ("Yes" if shown else "")
     assert " ".join(parrot.text()).count("Answer:") == shown
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.extract import likely
+from engine.ask.extract import draft_answers
 from engine.llm.prompt import fit
-from engine.models.types import Drafts
+from engine.models.types import Drafter
 from engine.text.question import understand
 from engine.types import Evidence, Passage
 from store.types import Chunk
@@ -33,7 +33,7 @@ def guessed(question: str, said: str) -> str:
     model = Parrot([])
     asked = understand(question, NOW)
     segments = fit(model, asked.text, NOW, EVIDENCE, 50)
-    guesses = Drafts(lambda: likely(model, asked, EVIDENCE, segments), 8)
+    guesses = Drafter(lambda: draft_answers(model, asked, EVIDENCE, segments), 8)
     guesses.learn()
     for id in model.tokens(said):
         guesses.add(id)

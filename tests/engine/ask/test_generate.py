@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from engine.llm.generate import generate
-from engine.llm.prefill import Reading
+from engine.llm.prefill import PromptReader
 from engine.models.types import Frame
 from engine.text.question import understand
-from engine.types import Evidence, Passage, Reply, Source, Trace
+from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
@@ -28,10 +28,10 @@ BEST, SECOND = read("Ben", 12, "Rehearsal is on Friday at 6pm."), read("Ann", 3,
 EVIDENCE = Evidence((BEST, SECOND), ("Ben0", "Ann0", "Ann1"), 1.0)
 
 
-def ask(model: Parrot, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Reply, list[str], Trace]:
+def ask(model: Parrot, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Answer, list[str], Trace]:
     told: list[str] = []
     trace = Trace()
-    written = generate("parrot", lambda: Reading(model), QUESTION, evidence, trace, NOW, most, told.append)
+    written = generate("parrot", lambda: PromptReader(model), QUESTION, evidence, trace, NOW, most, told.append)
     return written.reply, told, trace
 
 

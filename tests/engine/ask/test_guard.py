@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.paraphrase import PARTS, akin, loose, refuse
+from engine.ask.paraphrase import PARTS, synonymous, unmatched_words, why_different
 from engine.text.question import Question, understand
 from engine.text.words import base, one_root
 
@@ -57,42 +57,42 @@ def question(text: str) -> Question:
 
 @pytest.mark.parametrize(("one", "two"), ALIKE)
 def test_other_words_for_the_same_question_pass(one: str, two: str) -> None:
-    found = refuse(question(one), question(two)), refuse(question(two), question(one))
+    found = why_different(question(one), question(two)), why_different(question(two), question(one))
     assert found == (None, None)
 
 
 @pytest.mark.parametrize(("one", "two", "reason"), UNLIKE)
 def test_a_question_for_something_else_is_refused(one: str, two: str, reason: str) -> None:
-    found = refuse(question(one), question(two)), refuse(question(two), question(one))
+    found = why_different(question(one), question(two)), why_different(question(two), question(one))
     assert found == (reason, reason)
 
 
 def test_each_part_can_be_left_out() -> None:
     one, two = question("Who has paid?"), question("Who has not paid?")
-    assert refuse(one, two, frozenset(("negation",))) is None
+    assert why_different(one, two, frozenset(("negation",))) is None
 
 
 def test_with_all_parts_left_out_nothing_is_refused() -> None:
-    found = {refuse(question(one), question(two), frozenset(PARTS)) for one, two, _ in UNLIKE}
+    found = {why_different(question(one), question(two), frozenset(PARTS)) for one, two, _ in UNLIKE}
     assert found == {None}
 
 
 def test_us_in_capitals_is_a_name() -> None:
-    found = refuse(question("Who visited us in May?"), question("Who visited US in May?"))
+    found = why_different(question("Who visited us in May?"), question("Who visited US in May?"))
     assert found == "another name"
 
 
 def test_one_word_more_is_left_to_the_evidence() -> None:
     one, two = question("How long did Ann stay in Rome?"), question("How long did Ann stay in Rome without sleep?")
-    found = loose(one, question("How long did Ann stay in Rome asleep?"))
-    assert refuse(one, two) == "one of the two is negated"
+    found = unmatched_words(one, question("How long did Ann stay in Rome asleep?"))
+    assert why_different(one, two) == "one of the two is negated"
     assert (found.asked, found.kept) == ((), ("asleep",))
-    assert refuse(one, question("How long did Ann stay in Rome asleep?")) is None
+    assert why_different(one, question("How long did Ann stay in Rome asleep?")) is None
 
 
 def test_a_script_without_small_words_passes_only_where_all_words_are_the_same() -> None:
-    assert refuse(question("会议在哪里？"), question("会议在哪里")) is None
-    assert refuse(question("会议在哪里？"), question("会议在什么时候")) == "not in English"
+    assert why_different(question("会议在哪里？"), question("会议在哪里")) is None
+    assert why_different(question("会议在哪里？"), question("会议在什么时候")) == "not in English"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_words_that_look_alike_are_not_of_one_root(one: str, two: str) -> None:
     ("one", "two"), [("lunch", "dinner"), ("mother", "father"), ("first", "last"), ("buy", "sell"), ("rise", "fall")]
 )
 def test_what_tells_things_apart_is_no_synonym(one: str, two: str) -> None:
-    assert not akin(base(one), base(two))
+    assert not synonymous(base(one), base(two))
 
 
 _TEXTS = st.one_of(
@@ -133,13 +133,13 @@ _TEXTS = st.one_of(
 @given(_TEXTS, _TEXTS)
 def test_refusal_does_not_depend_on_which_was_kept(one: str, two: str) -> None:
     first, second = question(one), question(two)
-    assert refuse(first, second) == refuse(second, first)
+    assert why_different(first, second) == why_different(second, first)
 
 
 @given(_TEXTS)
 def test_a_question_is_never_refused_its_own_answer(text: str) -> None:
-    assert refuse(question(text), question(text)) is None
+    assert why_different(question(text), question(text)) is None
 
 
 def test_politeness_makes_no_other_question() -> None:
-    assert refuse(question("Can you tell me when the rehearsal is?"), question("When is the rehearsal?")) is None
+    assert why_different(question("Can you tell me when the rehearsal is?"), question("When is the rehearsal?")) is None

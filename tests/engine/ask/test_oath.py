@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.llm.prefill import Kept, Reading, prefill
+from engine.llm.prefill import KvBinding, PromptReader, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace
@@ -53,8 +53,8 @@ def test_64_steps_behind_loaded_tensors_are_those_behind_computed_ones(box: Box)
     box.open()
     read, _ = box.read(segments)
     assert read.reused == (100, 130, 64)
-    fresh = prefill(Reading(model), segments[:-1], Trace(), ExitStack())
-    loaded = prefill(Reading(model, Kept(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
+    fresh = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
+    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
     one, tokens = decoded(model, fresh.cache, segments[-1])
     other, again = decoded(model, loaded.cache, segments[-1])
     assert np.array_equal(one, other)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.llm.prefill import Kept, Reading, prefill
+from engine.llm.prefill import KvBinding, PromptReader, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace
@@ -49,8 +49,8 @@ def test_64_steps_behind_what_was_loaded_are_those_behind_what_was_computed(box:
     box.read(segments)
     box.close()
     box.open()
-    fresh = prefill(Reading(model), segments[:-1], Trace(), ExitStack())
-    loaded = prefill(Reading(model, Kept(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
+    fresh = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
+    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
     assert loaded.reused == (100, 130, 64, 1)  # single tokens go round in a window
     one, tokens = decoded(model, fresh.cache, segments[-1])
     other, again = decoded(model, loaded.cache, segments[-1])

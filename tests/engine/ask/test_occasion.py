@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.candidates import NONE, Occasion, occasion
+from engine.ask.candidates import NONE, TimeConstraint, time_constraint
 from engine.text.question import understand
 from engine.text.spans import Kind
 from engine.text.words import words
@@ -16,8 +16,8 @@ MAY = datetime(2024, 5, 20, tzinfo=UTC)  # a Monday
 PIECES = ["tomorrow", "on Friday", "22 June", "Saturdays", "from Monday to Friday", "next", "meeting", "2024", " ", "?"]
 
 
-def asked(text: str, kind: Kind | None = None, since: date | None = None) -> Occasion:
-    return occasion(understand(text, NOW), kind, since)
+def asked(text: str, kind: Kind | None = None, since: date | None = None) -> TimeConstraint:
+    return time_constraint(understand(text, NOW), kind, since)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.llm.generate import Said, parse, visible
+from engine.llm.generate import ParsedAnswer, parse, visible
 
 FRIDAY = "Friday at 6pm"
 PIECES = (
@@ -38,15 +38,15 @@ PIECES = (
 def test_the_answer_and_its_numbers_are_found_in_the_ways_models_write_them(
     written: str, cited: tuple[int, ...]
 ) -> None:
-    assert parse(written) == Said(FRIDAY, cited)
+    assert parse(written) == ParsedAnswer(FRIDAY, cited)
 
 
 def test_a_number_in_the_midst_of_an_answer_leaves_its_sentence_whole() -> None:
-    assert parse("Friday [2], or Saturday [1].") == Said("Friday, or Saturday.", (2, 1))
+    assert parse("Friday [2], or Saturday [1].") == ParsedAnswer("Friday, or Saturday.", (2, 1))
 
 
 def test_a_number_in_parentheses_is_part_of_the_answer() -> None:
-    assert parse("the answer to all (42) [1]") == Said("the answer to all (42)", (1,))
+    assert parse("the answer to all (42) [1]") == ParsedAnswer("the answer to all (42)", (1,))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_number_in_parentheses_is_part_of_the_answer() -> None:
     ],
 )  # fmt: skip
 def test_not_found_and_nothing_are_no_answer(written: str) -> None:
-    assert parse(written) == Said(None, ())
+    assert parse(written) == ParsedAnswer(None, ())
 
 
 @pytest.mark.parametrize("written", ["The key was not found in the shed [1]", "Nothing is left [1]", "not founded yet"])

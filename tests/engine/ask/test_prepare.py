@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.question import Prepared, prepare
+from engine.ask.prepare import Prepared, prepare
 from engine.session import Session
-from engine.types import Manner, answer_of
-from store.answers import Bank, Origin, Owed
+from engine.types import AskOptions, answer_of
+from store.answers import AnswerBank, Origin, Verifications
 from store.errors import UsageError
 from store.history import History
 from tests.engine.ask.small_home import NOW, SmallHome, apart, ask, ingest
@@ -29,7 +29,7 @@ def session(tmp_path: Path) -> Session:
 def ready(
     session: Session, text: str = QUESTION, *, decode: bool = True, origin: Origin = "predicted", source: str = ""
 ) -> Prepared:
-    parts = (session.ledger, session.means, session.room, text, Manner(), NOW)
+    parts = (session.ledger, session.means, session.room, text, AskOptions(), NOW)
     return prepare(*parts, decode=decode, origin=origin, source=source)
 
 
@@ -53,7 +53,7 @@ def test_nobody_has_asked_what_was_readied(session: Session) -> None:
     made = ready(session)
     assert (asked(session), History(session.ledger).by_tier(), History(session.ledger).last()) == (0, [], None)
     assert (made.kept.uses, made.kept.used) == (0, 0.0)
-    found = Bank(session.ledger).find(made.key)
+    found = AnswerBank(session.ledger).find(made.key)
     assert found
     assert found.uses == 0
 
@@ -69,7 +69,7 @@ def test_what_was_only_read_ahead_matches_nothing(session: Session) -> None:
 
 def test_an_entry_knows_who_foresaw_it(session: Session) -> None:
     made = ready(session, source="history")
-    found = Bank(session.ledger).find(made.key)
+    found = AnswerBank(session.ledger).find(made.key)
     assert found
     assert (found.origin, found.source, found.question) == ("predicted", "history", QUESTION)
 
@@ -86,7 +86,7 @@ def test_readying_what_is_owed_answers_it_and_leaves_the_debt_to_be_judged(sessi
     ask(session, LIKE)
     made = ready(session, LIKE, origin="user")
     assert (made.kept.state, answer_of(made.kept.reply)) == ("answered", GREEN)
-    assert Owed(session.ledger).find(made.key) is not None
+    assert Verifications(session.ledger).find(made.key) is not None
     assert ask(session, LIKE).reply.tier == "exact"
 
 
@@ -111,7 +111,7 @@ def test_what_a_writer_read_is_kept_and_only_read_where_no_answer_is_wanted(sess
         write=lambda *parts: replace(write(*parts), keep=lambda: done.append("kept")),
         read=lambda *parts: done.append("read"),
     )
-    prepare(session.ledger, watched, session.room, QUESTION, Manner(), NOW, decode=decode)
+    prepare(session.ledger, watched, session.room, QUESTION, AskOptions(), NOW, decode=decode)
     assert done == (["kept"] if decode else ["read"])
 
 

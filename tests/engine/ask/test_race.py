@@ -17,7 +17,7 @@ from random import Random
 import pytest
 
 from engine.session import Session
-from engine.types import Answered, Manner
+from engine.types import AskOptions, AskResult
 from tests.engine.ask.pausing import Hook, Paused, pausing, slow, stepping
 from tests.engine.ask.small_home import SmallHome, anew, apart, ask, asker, ingest
 from tests.store.kit import Fuse, Killed
@@ -69,7 +69,7 @@ CHANGES = {
 }
 
 
-def seen(answered: Answered) -> tuple[str | None, frozenset[str]]:
+def seen(answered: AskResult) -> tuple[str | None, frozenset[str]]:
     """Give what must be the same of two answers to one question: the words, and the files that were read."""
     reply = answered.reply
     return reply.answer, frozenset(Path(source.path).name for source in reply.sources)
@@ -99,7 +99,7 @@ class Pairing:
     begun: int
     held: int
     gone_on: int
-    manner: Manner
+    manner: AskOptions
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -140,7 +140,7 @@ def lengths(folder: Path, change: Change, way: Way) -> tuple[int, int]:
     change.prepare(home)
     session, steps = slow(home), list[int]()
     with stepping(lambda: steps.append(1)):
-        run(session, way.text, Manner())
+        run(session, way.text, AskOptions())
         asked = len(steps)
         change.happen(home, session)
     return asked, len(steps) - asked
@@ -153,7 +153,7 @@ def pairs(asked: int, ingested: int, collection: str | None) -> Iterator[Pairing
         yield Pairing(chance.randrange(gone_on), held, gone_on, apart(number, collection))
 
 
-def race(pairings: Sequence[Pairing], asks: Callable[[Pairing], Answered], ingests: Hook) -> tuple[int, Counter[str]]:
+def race(pairings: Sequence[Pairing], asks: Callable[[Pairing], AskResult], ingests: Hook) -> tuple[int, Counter[str]]:
     """Let all asks run beside one ingest; gives how many were held up, and their tiers."""
     at, held, waiting, tiers = 0, 0, list[tuple[Pairing, Paused]](), Counter[str]()
 
@@ -176,7 +176,7 @@ def race(pairings: Sequence[Pairing], asks: Callable[[Pairing], Answered], inges
     return held, tiers
 
 
-def run(session: Session, text: str, manner: Manner) -> Answered:
+def run(session: Session, text: str, manner: AskOptions) -> AskResult:
     """Ask with pauses."""
     return asker(session, pausing(session.means)).ask(text, manner, session.now)
 
@@ -198,7 +198,7 @@ def test_no_killed_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str) -
         assert_current(home, manner)
 
 
-def assert_current(home: SmallHome, manner: Manner) -> None:
+def assert_current(home: SmallHome, manner: AskOptions) -> None:
     """Ask the question as usual, and hold that against the answer that is made without the bank."""
     session = home.open()
     assert seen(ask(session, QUESTION, manner)) == seen(anew(session, QUESTION, manner))
@@ -215,11 +215,11 @@ def test_an_answer_that_another_process_replaced_is_not_stamped_in_place_of_the_
     with ThreadPoolExecutor(2) as pool:
         home.write("c", BLUE, 10)
         ingest(plain, home.mail)
-        writing = Paused(pool, lambda: run(slower_one, QUESTION, Manner()), _WRITTEN)
+        writing = Paused(pool, lambda: run(slower_one, QUESTION, AskOptions()), _WRITTEN)
         home.put("c", None)
         ingest(plain, home.mail)
-        looking = Paused(pool, lambda: run(slow_one, QUESTION, Manner()), _GATHERED)
+        looking = Paused(pool, lambda: run(slow_one, QUESTION, AskOptions()), _GATHERED)
         assert (writing.held, looking.held) == (True, True)
         writing.finish()
         looking.finish()
-    assert seen(ask(plain, QUESTION)) == seen(anew(plain, QUESTION, Manner()))
+    assert seen(ask(plain, QUESTION)) == seen(anew(plain, QUESTION, AskOptions()))

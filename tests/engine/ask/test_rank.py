@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from engine.retrieval.rank import (
     QueryFeatures,
-    Row,
-    Weights,
+    RankRow,
+    RankWeights,
     dated,
     of_best,
     proximity,
@@ -21,7 +21,7 @@ from engine.retrieval.rank import (
 )
 from engine.text.dates import Days
 
-OFF = Weights(function=1, asking=1, names=1, vector=0, proximity=0, sequence=0, title=0, date=0, neighbour=0)
+OFF = RankWeights(function=1, asking=1, names=1, vector=0, proximity=0, sequence=0, title=0, date=0, neighbour=0)
 IDF = {"blue": 1.0, "plan": 3.0, "ann": 2.0}
 MAY = Days(date(2024, 5, 1), date(2024, 5, 31))
 ASKED = QueryFeatures(("blue", "plan"), (MAY,), every=("blue", "plan"))
@@ -29,11 +29,11 @@ ASKED = QueryFeatures(("blue", "plan"), (MAY,), every=("blue", "plan"))
 
 def row(
     text: str = "", document: str = "d", position: int = 0, cosine: float | None = None, day: date | None = None
-) -> Row:
+) -> RankRow:
     where: dict[str, list[int]] = {}
     for place, word in enumerate(text.split()):
         where.setdefault(word, []).append(place)
-    return Row(document, position, where, cosine, day)
+    return RankRow(document, position, where, cosine, day)
 
 
 @given(st.lists(st.floats(0, 100)))
@@ -113,7 +113,7 @@ def test_with_every_part_off_the_order_is_that_of_bm25() -> None:
         ("neighbour", row("plan blue", "b", 21, 0.1)),
     ],
 )
-def test_each_part_alone_turns_a_tie(part: str, better: Row) -> None:
+def test_each_part_alone_turns_a_tie(part: str, better: RankRow) -> None:
     rows = [row("plan x blue", "b", 7, 0.1), better, row("plan", "b", 20, 0.1)]
     assert scores(rows, [1.0, 1.0, 0.5], ASKED, IDF, OFF)[:2] == [1.0, 1.0]
     one, other, _ = scores(rows, [1.0, 1.0, 0.5], ASKED, IDF, replace(OFF, **{part: 0.5}))
@@ -121,4 +121,4 @@ def test_each_part_alone_turns_a_tie(part: str, better: Row) -> None:
 
 
 def test_an_empty_pool_has_no_scores() -> None:
-    assert scores([], [], ASKED, IDF, Weights()) == []
+    assert scores([], [], ASKED, IDF, RankWeights()) == []

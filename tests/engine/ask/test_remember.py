@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.pipeline import Served, in_prompt, remember
-from engine.llm.prompt import Shown, in_document_order
-from engine.types import Evidence, Passage, Reply
+from engine.ask.pipeline import ServedFrom, in_prompt, remember
+from engine.llm.prompt import PromptChunk, in_document_order
+from engine.types import Answer, Evidence, Passage
 from store.database import Ledger, open_ledger
-from store.history import History, Retrieved
+from store.history import History, RetrievalLog
 from store.types import Chunk
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
@@ -42,21 +42,23 @@ def evidence(*found: Passage) -> Evidence:
 @given(reads)
 def test_chunks_stand_as_a_prompt_shows_them(parts: list[tuple[str, int | None, int, int]]) -> None:
     found = evidence(*(read(*part) for part in parts))
-    shown = [Shown(chunk, rank, one.date) for rank, one in enumerate(found.reads) for chunk in one.chunks]
+    shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found.reads) for chunk in one.chunks]
     assert in_prompt(found) == tuple(one.chunk.id for one in in_document_order(shown))
 
 
 def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> None:
     tokens = {"prompt": 300, "reused": 120, "computed": 180, "generated": 9}
-    reply = Reply("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
-    remember(ledger, "when?", NOW, reply, Served(b"k"), 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
+    reply = Answer("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
+    remember(
+        ledger, "when?", NOW, reply, ServedFrom(b"k"), 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2))
+    )
     assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
     assert History(ledger).prompts().reused == 120
-    assert Retrieved(ledger).lists(10) == [("early0", "early1", "late0")]
+    assert RetrievalLog(ledger).lists(10) == [("early0", "early1", "late0")]
 
 
 def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:
-    reply = Reply("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
-    remember(ledger, "when?", NOW, reply, Served(b"k", b"k"), 30.0, None)
+    reply = Answer("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
+    remember(ledger, "when?", NOW, reply, ServedFrom(b"k", b"k"), 30.0, None)
     assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
-    assert (History(ledger).prompts().questions, Retrieved(ledger).lists(10)) == (0, [])
+    assert (History(ledger).prompts().questions, RetrievalLog(ledger).lists(10)) == (0, [])

@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.types import STAGES, Evidence, Passage, Reply, Source, freeze, relocate, thaw
+from engine.types import STAGES, Answer, Evidence, Passage, Source, freeze, relocate, thaw
 
 SOURCE = Source("/mail/1.eml", "1@example.org", "Notes", "2024-05-03T10:00:00+00:00", (3, 4), 1.5, "at seven")
-REPLY = Reply("When?", "at seven", "full", "quote", None, (SOURCE,), {"total": 12.0}, highlight=(3, 8))
+REPLY = Answer("When?", "at seven", "full", "quote", None, (SOURCE,), {"total": 12.0}, highlight=(3, 8))
 
 
 def test_a_kept_reply_comes_back_as_an_exact_one() -> None:

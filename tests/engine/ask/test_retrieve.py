@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.transcripts import read_transcript
-from engine.retrieval.rank import Weights
-from engine.retrieval.retrieve import Retrieval, Retrieved, bm25, inverse_frequencies, retrieve
+from engine.retrieval.rank import RankWeights
+from engine.retrieval.retrieve import RetrievalLimits, RetrievalResult, bm25, inverse_frequencies, retrieve
 from engine.text.question import understand
 from engine.text.words import words
 from store.hits import Vectors
-from store.types import Document, Passage, Scope
+from store.types import Document, DocumentPassage, Scope
 from tests.engine.ask.bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-ANYWHERE, DEFAULT = Scope(), Retrieval()
+ANYWHERE, DEFAULT = Scope(), RetrievalLimits()
 
 
 class LetterEmbedder:
@@ -44,7 +44,7 @@ class LetterEmbedder:
 
 
 def mail(name: str, text: str, sender: str = "Ann <ann@choir.org>", day: int = 1, to: tuple[str, ...] = ()) -> Item:
-    passages = [Passage(part, line, line) for line, part in enumerate(text.split("\n"), 1)]
+    passages = [DocumentPassage(part, line, line) for line, part in enumerate(text.split("\n"), 1)]
     date = datetime(2024, 4, day, tzinfo=UTC)
     document = Document(name, "mail", name, sender, to, date, None, (), name, False, text, tuple(passages))
     return Item(document, tuple(chunk(document, passages)))
@@ -58,11 +58,11 @@ ITEMS = [
 BANK = MemoryBank(hits(ITEMS))
 
 
-def asked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, k: int = 5) -> Retrieved:
+def asked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, k: int = 5) -> RetrievalResult:
     return retrieve(bank, None, understand(text, NOW), scope, k, DEFAULT)
 
 
-def titles(found: Retrieved) -> list[str]:
+def titles(found: RetrievalResult) -> list[str]:
     return [source.document for source in found.sources]
 
 
@@ -86,7 +86,7 @@ def test_a_recipient_that_the_header_leaves_out_is_found_by_address() -> None:
 
 
 def test_an_empty_bank_gives_nothing() -> None:
-    assert asked("When?", MemoryBank([])) == Retrieved((), (), {}, 1.0)
+    assert asked("When?", MemoryBank([])) == RetrievalResult((), (), {}, 1.0)
 
 
 @pytest.mark.parametrize("text", ["", "???", "zzzz"])
@@ -124,7 +124,7 @@ def test_a_mail_whose_whole_subject_is_quoted_comes_before_a_reply_that_holds_mo
 
 def test_quotation_marks_around_no_word_do_not_quote_the_title_of_a_mail_without_one() -> None:
     bank = MemoryBank(hits([mail("", "The hall is free."), mail("Hall", "The hall is taken.")]))
-    untitled = Retrieval(weights=replace(Weights(), title=0))
+    untitled = RetrievalLimits(weights=replace(RankWeights(), title=0))
     question = understand('Is the hall "..." free?', NOW)
     found = [retrieve(bank, None, question, ANYWHERE, 5, each).ranked for each in (DEFAULT, untitled)]
     assert question.quoted == ("...",)
@@ -210,12 +210,12 @@ def test_of_what_comes_next_the_matter_counts_and_hardly_the_word() -> None:
 def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared: Path) -> None:
     items = []
     for file in sorted((shared / "data" / "locomo" / "conv-30" / "docs").iterdir()):
-        document = read_transcript(file.name, file.read_bytes(), NOW, Limits()).document
+        document = read_transcript(file.name, file.read_bytes(), NOW, ParseLimits()).document
         assert document is not None
         items.append(Item(document, tuple(chunk(document, document.passages))))
     bank = MemoryBank(hits(items))
-    off = dict.fromkeys((field.name for field in fields(Weights)), 0.0)
-    plain = Retrieval(weights=Weights(**off | {"function": 1, "asking": 1, "names": 1}))
+    off = dict.fromkeys((field.name for field in fields(RankWeights)), 0.0)
+    plain = RetrievalLimits(weights=RankWeights(**off | {"function": 1, "asking": 1, "names": 1}))
     for text in ("When did Jon lose his job?", "What does Gina sell in her store?", "Where is the dance studio?"):
         found = retrieve(bank, None, understand(text, NOW), ANYWHERE, 10, plain).ranked[:10]
         wanted = list(dict.fromkeys(words(text)))

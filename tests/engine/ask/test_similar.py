@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.semantic import Rules, bears
+from engine.ask.semantic import SemanticRules, entails
 from engine.llm.generate import generate
-from engine.llm.prefill import Kept as KeptTensors
-from engine.llm.prefill import Reading
+from engine.llm.prefill import KvBinding as KeptTensors
+from engine.llm.prefill import PromptReader
 from engine.session import Session
 from engine.text.question import moves, understand
-from engine.types import Answered, Evidence, Manner, Passage, Source, Trace
+from engine.types import AskOptions, AskResult, Evidence, Passage, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
@@ -59,16 +59,16 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
         yield made
 
 
-def says(model: Parrot, reading: Reading) -> tuple[bool, str]:
+def says(model: Parrot, reading: PromptReader) -> tuple[bool, str]:
     """Have the model asked whether the evidence bears an answer; gives what comes of it, and the note."""
     trace = Trace()
-    found = bears(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
+    found = entails(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
     return found, next(step.note for step in trace.steps if step.name == "check")
 
 
-def having_read(model: KeepingParrot, kept: Kept) -> Reading:
+def having_read(model: KeepingParrot, kept: Kept) -> PromptReader:
     """Have a model answer the first question, and keep what it has read."""
-    reading = Reading(model, KeptTensors(kept.store, ROOT, model))
+    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     generate("parrot", lambda: reading, QUESTION, EVIDENCE, Trace(), NOW, MOST, None).keep()
     return reading
 
@@ -102,14 +102,14 @@ def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
 
 def test_a_model_that_would_have_to_read_more_is_not_asked(kept: Kept) -> None:
     model = KeepingParrot(["yes"])
-    reading = Reading(model, KeptTensors(kept.store, ROOT, model))
+    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     assert says(model, reading) == (False, "KV cache missing")
     assert model.heard == []
 
 
 def test_a_model_that_keeps_nothing_is_not_asked() -> None:
     model = Parrot(["yes"])
-    assert says(model, Reading(model)) == (False, "KV cache missing")
+    assert says(model, PromptReader(model)) == (False, "KV cache missing")
     assert model.heard == []
 
 
@@ -133,10 +133,10 @@ class Shelf:
 
     session: Session
 
-    def ask(self, text: str, number: int = 0, rules: Rules = RULES) -> Answered:
+    def ask(self, text: str, number: int = 0, rules: SemanticRules = RULES) -> AskResult:
         return ask(self.session, text, apart(number), rules)
 
-    def reasons(self, answered: Answered) -> list[str]:
+    def reasons(self, answered: AskResult) -> list[str]:
         """Give why each question that was near did not lend its answer, the nearest first."""
         (step,) = (step for step in answered.trace.steps if step.name == "similar")
         return [reason.partition(" ")[2] for reason in step.note.split("; ")]
@@ -167,7 +167,7 @@ NONE = replace(RULES, guard=False, evidence=False, verify=False, check=False)
         (replace(NONE, guard=True), ""),
     ],
 )
-def test_each_part_alone_stands_against_a_twin(shelf: Shelf, rules: Rules, reason: str) -> None:
+def test_each_part_alone_stands_against_a_twin(shelf: Shelf, rules: SemanticRules, reason: str) -> None:
     shelf.ask(TANDEM)
     found = shelf.ask(CANOE, 0, rules)
     assert (found.reply.tier, reason in shelf.reasons(found)[0]) == ("full", True)
@@ -188,8 +188,11 @@ def test_at_most_two_answers_are_looked_at_closely(shelf: Shelf) -> None:
 
 
 def test_an_answer_is_not_lent_across_scopes_and_numbers_of_sources(shelf: Shelf) -> None:
-    ask(shelf.session, TANDEM, Manner(k=5), RULES)
-    tiers = [ask(shelf.session, LIKE_TANDEM, manner, RULES).reply.tier for manner in (apart(1), Manner(k=4), Manner())]
+    ask(shelf.session, TANDEM, AskOptions(k=5), RULES)
+    tiers = [
+        ask(shelf.session, LIKE_TANDEM, manner, RULES).reply.tier
+        for manner in (apart(1), AskOptions(k=4), AskOptions())
+    ]
     assert tiers == ["full", "full", "semantic"]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine.ask.candidates import SourceText, Weights, candidates, occasion
+from engine.ask.candidates import CandidateWeights, SourceText, candidates, time_constraint
 from engine.ask.extract import SupportWeights, support
 from engine.text.question import understand
 from tests.engine.ask.test_candidates import CHAT, NOW
@@ -10,8 +10,8 @@ from tests.engine.ask.test_candidates import CHAT, NOW
 
 def supported(question: str, *reads: SourceText) -> float:
     asked = understand(question, NOW)
-    when = occasion(asked, None)
-    return support(asked, reads, candidates(asked, reads, None, when, Weights()), when, SupportWeights())
+    when = time_constraint(asked, None)
+    return support(asked, reads, candidates(asked, reads, None, when, CandidateWeights()), when, SupportWeights())
 
 
 def test_no_sources_support_nothing() -> None:

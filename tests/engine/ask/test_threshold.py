@@ -6,33 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.semantic import learnt, upper
+from engine.ask.semantic import learned_tau, upper
 
 labels = st.lists(st.tuples(st.floats(0.8, 1.0), st.booleans()), max_size=40)
 
 
 def test_with_nothing_judged_or_nothing_wrong_it_stays_where_it_was_set() -> None:
-    assert learnt([], 0.02, 0.85) == 0.85
-    assert learnt([(0.9, True), (0.86, True)], 0.02, 0.85) == 0.85
+    assert learned_tau([], 0.02, 0.85) == 0.85
+    assert learned_tau([(0.9, True), (0.86, True)], 0.02, 0.85) == 0.85
 
 
 def test_one_wrong_hit_among_few_lifts_it_just_above_that_one() -> None:
-    assert learnt([(0.9, False), (0.95, True), (0.88, True)], 0.02, 0.85) == math.nextafter(0.9, 1)
+    assert learned_tau([(0.9, False), (0.95, True), (0.88, True)], 0.02, 0.85) == math.nextafter(0.9, 1)
 
 
 def test_one_wrong_hit_among_many_is_borne_where_so_much_error_may_be() -> None:
     judged = [(0.9, False), *((0.9 + number / 5000, True) for number in range(400))]
-    assert learnt(judged, 0.02, 0.85) == 0.85
-    assert learnt(judged, 0.002, 0.85) > 0.9
+    assert learned_tau(judged, 0.02, 0.85) == 0.85
+    assert learned_tau(judged, 0.002, 0.85) > 0.9
 
 
 def test_what_was_wrong_below_the_setting_counts_no_more() -> None:
-    assert learnt([(0.7, False), (0.9, True)], 0.02, 0.85) == 0.85
+    assert learned_tau([(0.7, False), (0.9, True)], 0.02, 0.85) == 0.85
 
 
 @given(labels, st.floats(0, 0.5))
 def test_above_it_the_error_is_within_its_bound_to_be_safe(judged: list[tuple[float, bool]], most: float) -> None:
-    tau = learnt(judged, most, 0.85)
+    tau = learned_tau(judged, most, 0.85)
     above = [right for similarity, right in judged if similarity >= tau]
     assert tau >= 0.85
     assert above.count(False) == 0 or upper(above.count(False), len(above)) <= most
@@ -40,7 +40,7 @@ def test_above_it_the_error_is_within_its_bound_to_be_safe(judged: list[tuple[fl
 
 @given(labels, st.floats(0, 0.5))
 def test_it_is_the_floor_or_just_above_something_wrong(judged: list[tuple[float, bool]], most: float) -> None:
-    tau = learnt(judged, most, 0.85)
+    tau = learned_tau(judged, most, 0.85)
     assert tau == 0.85 or (math.nextafter(tau, 0), False) in judged
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from engine.ask.candidates import SourceText
 from engine.ask.extract import quote
-from engine.ask.semantic import PARTS, unsupported
+from engine.ask.semantic import PARTS, why_not_entailed
 from engine.text.question import Question, understand
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
@@ -31,45 +31,46 @@ def answer_of(asked: Question, reads: list[SourceText]) -> str:
 
 def test_the_same_answer_from_the_same_evidence_is_borne() -> None:
     answer = answer_of(KEPT, REHEARSAL)
-    assert unsupported(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) is None
+    assert why_not_entailed(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) is None
 
 
 def test_an_answer_that_the_new_question_would_not_get_is_not_borne() -> None:
-    assert unsupported(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, "in the church", 0.5) == "another answer"
+    assert why_not_entailed(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, "in the church", 0.5) == "another answer"
 
 
 def test_where_nothing_is_quoted_nothing_is_borne() -> None:
     reads = [read("The printer is out of paper.")]
-    assert unsupported(ASKED, KEPT, reads, CHUNKS, CHUNKS, "Friday", 0.5) == "another answer"
-    assert unsupported(ASKED, KEPT, [], (), (), None, 0.5) == "another answer"
+    assert why_not_entailed(ASKED, KEPT, reads, CHUNKS, CHUNKS, "Friday", 0.5) == "another answer"
+    assert why_not_entailed(ASKED, KEPT, [], (), (), None, 0.5) == "another answer"
 
 
 def test_another_best_chunk_is_other_evidence() -> None:
     answer = answer_of(KEPT, REHEARSAL)
-    assert unsupported(ASKED, KEPT, REHEARSAL, ("c", "a"), CHUNKS, answer, 0.5) == "other evidence"
+    assert why_not_entailed(ASKED, KEPT, REHEARSAL, ("c", "a"), CHUNKS, answer, 0.5) == "other evidence"
 
 
 def test_the_answer_of_a_model_is_borne_where_both_questions_are_quoted_the_same() -> None:
-    assert unsupported(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, None, 0.5) is None
+    assert why_not_entailed(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, None, 0.5) is None
     other = question("Where is the choir rehearsal?")
-    assert unsupported(other, KEPT, REHEARSAL, CHUNKS, CHUNKS, None, 0.5) == "another answer"
+    assert why_not_entailed(other, KEPT, REHEARSAL, CHUNKS, CHUNKS, None, 0.5) == "another answer"
 
 
 def test_a_word_more_is_borne_where_it_stands_in_the_source() -> None:
     longer = question("When is the choir rehearsal in the town hall?")
     answer = answer_of(longer, REHEARSAL)
-    assert unsupported(longer, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) is None
+    assert why_not_entailed(longer, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) is None
 
 
 def test_a_word_more_in_a_short_question_is_not_borne_where_it_does_not_stand() -> None:
     longer = question("When is the choir rehearsal for schoolchildren?")
     answer = answer_of(longer, REHEARSAL)
     assert (
-        unsupported(longer, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) == "a word that the evidence does not support"
+        why_not_entailed(longer, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5)
+        == "a word that the evidence does not support"
     )
 
 
 def test_each_part_can_be_left_out() -> None:
     longer = question("When is the choir rehearsal for schoolchildren?")
-    found = unsupported(longer, KEPT, REHEARSAL, ("c",), CHUNKS, "in the church", 0.5, frozenset(PARTS))
+    found = why_not_entailed(longer, KEPT, REHEARSAL, ("c",), CHUNKS, "in the church", 0.5, frozenset(PARTS))
     assert found is None

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.ask.question import BankBudget, prepare
-from engine.idle.refresh import Asking
-from engine.idle.scheduler import Done, Limits, Night, World
-from engine.idle.types import Unit
+from engine.ask.prepare import BankBudget, prepare
+from engine.idle.refresh import Reasker
+from engine.idle.scheduler import JobResult, JobRunner, RunContext, RunLimits
+from engine.idle.types import IdleJob
 from engine.text.question import Question
-from engine.types import Evidence, Manner, Means, Passage, Reply, Source, Trace, Written
-from store.answers import Bank, Kept
+from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, Passage, Source, Trace
+from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
-from store.jobs import Account, Jobs, Spent
+from store.jobs import JobAccount, JobCost, Jobs
 from store.types import Chunk
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 WRITER = "writer-1"
-PLENTY = Limits(until=1e9, units=10_000)
+PLENTY = RunLimits(until=1e9, units=10_000)
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Home:
         self.texts[name] = text
         self.ledger.raise_generation()
 
-    def asking(self) -> Asking:
+    def asking(self) -> Reasker:
         """Give what asks questions here."""
-        means = Means(
+        means = Backend(
             embed=lambda text, trace: None,
             gather=self._gather,
             write=self._write,
@@ -51,30 +51,30 @@ class Home:
             questions=lambda: None,
             writer=WRITER,
         )
-        return Asking(self.ledger, means, BankBudget(1_000_000, 5), NOW)
+        return Reasker(self.ledger, means, BankBudget(1_000_000, 5), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
         """Have a question asked, and so often again; gives its key."""
         asking = self.asking()
-        parts = (self.ledger, asking.means, asking.room, question, Manner(), NOW)
+        parts = (self.ledger, asking.means, asking.room, question, AskOptions(), NOW)
         made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
         for _ in range(uses):
             self.bank.used(made.key, made.kept.generation, NOW.timestamp())
         self.written.clear()
         return made.key
 
-    def found(self, key: bytes) -> Kept:
+    def found(self, key: bytes) -> CachedAnswer:
         """Give an entry that must be there."""
         kept = self.bank.find(key)
         assert kept
         return kept
 
     @property
-    def bank(self) -> Bank:
+    def bank(self) -> AnswerBank:
         """Give the bank."""
-        return Bank(self.ledger)
+        return AnswerBank(self.ledger)
 
-    def _gather(self, question: Question, vector: object, manner: Manner, trace: Trace) -> Evidence:
+    def _gather(self, question: Question, vector: object, manner: AskOptions, trace: Trace) -> Evidence:
         words = set(question.text.lower().strip("?").split())
         names = [name for name, text in self.texts.items() if words & set(text.lower().split())][::-1]
         reads = tuple(self._read(name) for name in names)
@@ -84,11 +84,11 @@ class Home:
         source = Source(f"{self.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
         return Passage((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
 
-    def _write(self, question: Question, evidence: Evidence, trace: Trace, say: object) -> Written:
+    def _write(self, question: Question, evidence: Evidence, trace: Trace, say: object) -> GeneratedAnswer:
         self.written.append(question.text)
         answer = evidence.reads[0].text if evidence.reads else None
         sources = evidence.sources([""] * len(evidence.reads))
-        return Written(Reply(question.text, answer, "full", "quote", None, sources, trace.ms()))
+        return GeneratedAnswer(Answer(question.text, answer, "full", "quote", None, sources, trace.ms()))
 
 
 def home(folder: Path) -> Home:
@@ -99,23 +99,23 @@ def home(folder: Path) -> Home:
 def night(
     ledger: Ledger,
     *,
-    limits: Limits = PLENTY,
+    limits: RunLimits = PLENTY,
     clock: Callable[[], float] = lambda: 0.0,
     may_go_on: Callable[[], str | None] = lambda: None,
     generation: Callable[[], int] = lambda: 1,
-    measure: Callable[[], Spent] = Spent,
+    measure: Callable[[], JobCost] = JobCost,
     now: datetime = NOW,
-) -> Night:
+) -> JobRunner:
     """Begin a night."""
-    world = World(clock, clock(), may_go_on, generation, measure, now.timestamp())
-    return Night(Jobs(ledger), Account(ledger), world, limits)
+    world = RunContext(clock, clock(), may_go_on, generation, measure, now.timestamp())
+    return JobRunner(Jobs(ledger), JobAccount(ledger), world, limits)
 
 
-def do(home: Home, units: list[Unit]) -> list[Done]:
+def do(home: Home, units: list[IdleJob]) -> list[JobResult]:
     """Do the units of one kind."""
     return list(night(home.ledger).work({units[0].kind: lambda: units})) if units else []
 
 
-def states(done: list[Done]) -> list[str]:
+def states(done: list[JobResult]) -> list[str]:
     """Give what became of units."""
     return [one.state for one in done]

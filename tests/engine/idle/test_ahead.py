@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.idle.prefetch import Ahead, as_units
-from engine.idle.scheduler import Done
-from engine.idle.types import Ids, Segment, is_kept, key_of
-from engine.llm.prefill import Kept, Reading
+from engine.idle.prefetch import PrefetchContext, as_units
+from engine.idle.scheduler import JobResult
+from engine.idle.types import Ids, PrefillJob, is_kept, key_of
+from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import in_document_order
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.types import Meter, flops
-from store.jobs import Spent
-from store.kv_index import KvCounts, Tally
+from store.jobs import JobCost
+from store.kv_index import CountTotal, KvCounts
 from tests.demo import NANO
 from tests.engine.idle.small_home import Home, night, states
 from tests.engine.models.traced import traced
@@ -55,35 +55,35 @@ def box(tmp_path: Path) -> Iterator[Box]:
     found.close()
 
 
-def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> Segment:
-    return Segment("first", "", "", path, expected, 0.1, size)
+def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> PrefillJob:
+    return PrefillJob("first", "", "", path, expected, 0.1, size)
 
 
 SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5))
 
 
-def ahead(model: Mlx, box: Box) -> Ahead:
+def ahead(model: Mlx, box: Box) -> PrefetchContext:
     asking = Home(box.ledger).asking()
-    reading = Reading(model, Kept(box.store, ROOT, model))
-    return Ahead(reading, asking, in_document_order, 16, 5, 120, nullcontext, lambda: False)
+    reading = PromptReader(model, KvBinding(box.store, ROOT, model))
+    return PrefetchContext(reading, asking, in_document_order, 16, 5, 120, nullcontext, lambda: False)
 
 
 def run(
     model: Mlx,
     box: Box,
-    segments: Sequence[Segment] = SEGMENTS,
-    measure: Callable[[], Spent] = Spent,
-) -> list[Done]:
+    segments: Sequence[PrefillJob] = SEGMENTS,
+    measure: Callable[[], JobCost] = JobCost,
+) -> list[JobResult]:
     units = as_units(ahead(model, box), segments)
     return list(night(box.ledger, measure=measure).work({"first": lambda: units}))
 
 
 def test_segments_are_kept_and_found_there_the_next_time(model: Mlx, box: Box) -> None:
     written = KvCounts(box.ledger).written_by_day
-    done = run(model, box, measure=lambda: Spent(bytes=sum(written().values())))
+    done = run(model, box, measure=lambda: JobCost(bytes=sum(written().values())))
     assert states(done) == ["done"] * 3
     assert sum(one.spent.bytes for one in done) == box.store.stats().bytes > 0
-    assert all(is_kept(Kept(box.store, ROOT, model), one.path) for one in SEGMENTS)
+    assert all(is_kept(KvBinding(box.store, ROOT, model), one.path) for one in SEGMENTS)
     assert states(run(model, box)) == ["there"] * 3
 
 
@@ -101,7 +101,7 @@ def test_what_was_read_ahead_gives_the_logits_of_what_was_not(model: Mlx, box: B
 def test_reading_ahead_counts_no_use_and_no_hit(model: Mlx, box: Box) -> None:
     run(model, box)
     stats = box.store.stats()
-    assert (stats.hits, stats.partial) == (Tally(), Tally())
+    assert (stats.hits, stats.partial) == (CountTotal(), CountTotal())
     assert box.ledger.rows.execute("SELECT DISTINCT uses FROM kv_nodes").fetchall() == [(0,)]
 
 
@@ -130,9 +130,9 @@ def test_what_was_read_ahead_and_never_used_goes_for_what_is_read_in_its_place(m
         for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
     )
     assert states(run(model, box, [long])) == ["room"]
-    assert is_kept(Kept(box.store, ROOT, model), (SYSTEM, A))
+    assert is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, A))
     assert states(run(model, box, [new])) == ["done"]
-    assert [is_kept(Kept(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [False, True, True]
+    assert [is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [False, True, True]
     assert len(box.store.peek.unused("first")) == 2
 
 
@@ -144,7 +144,7 @@ def test_where_something_that_goes_was_used_meanwhile_it_stays_and_nothing_is_ke
     box.store.shrink(box.store.budget - box.store.free())
     instead = replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["room"]
-    assert is_kept(Kept(box.store, ROOT, model), (SYSTEM, A))
+    assert is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, A))
 
 
 def test_where_there_is_no_room_after_all_what_is_kept_stays(model: Mlx, box: Box) -> None:

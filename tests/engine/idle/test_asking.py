@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from engine.ask.keys import key, scope_of
 from engine.idle.refresh import manner_of, worth
-from engine.types import Manner
-from store.answers import Kept
+from engine.types import AskOptions
+from store.answers import CachedAnswer
 from store.types import Scope
 from tests.engine.idle.small_home import home
 
@@ -26,8 +26,8 @@ def test_the_key_of_an_answer_gives_its_scope_back(scope: Scope) -> None:
 @given(scopes, st.integers(1, 50))
 def test_an_entry_gives_back_the_manner_it_was_asked_in(scope: Scope, k: int) -> None:
     made = key("when?", scope, f"model-1/some print/{k}", NOW, calendar=False)
-    kept = Kept("when?", made.scope, made.writer, None, "{}", (), 1, "full", 0.0, 0.0)
-    assert manner_of(kept) == Manner(scope, k)
+    kept = CachedAnswer("when?", made.scope, made.writer, None, "{}", (), 1, "full", 0.0, 0.0)
+    assert manner_of(kept) == AskOptions(scope, k)
 
 
 def test_what_a_person_asked_is_worth_more_than_what_was_foreseen_until_that_is_used(tmp_path: Path) -> None:

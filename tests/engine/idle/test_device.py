@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.conditions import (
-    Facts,
-    Limits,
+    IdleConditions,
+    MachineFacts,
     Own,
     Power,
     hid_idle,
@@ -21,7 +21,7 @@ from engine.idle.conditions import (
     why_not,
 )
 
-QUIET = Facts(Power(), load=0.1, away_s=3600, asked_s=3600)
+QUIET = MachineFacts(Power(), load=0.1, away_s=3600, asked_s=3600)
 MOUSE = supply("POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_SCOPE=Device\nPOWER_SUPPLY_STATUS=Discharging\n")
 AC = "DEVTYPE=power_supply\nPOWER_SUPPLY_NAME=AC\nPOWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE={}\n"
 BATTERY = "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_PRESENT=1\nPOWER_SUPPLY_STATUS={}\nPOWER_SUPPLY_CAPACITY={}\n"
@@ -45,32 +45,32 @@ def session(kind: str, hint: str, ago: float | None, group: str = "user") -> str
 
 
 def test_on_mains_at_rest_with_nobody_there_nothing_stands_in_the_way() -> None:
-    assert why_not(QUIET, Limits()) is None
+    assert why_not(QUIET, IdleConditions()) is None
 
 
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Facts(Power(mains=False), 0, 3600), "on battery"),
-        (Facts(Power(), 0, 10), "the machine is in use"),
-        (Facts(Power(), 0, None, 10), "a question was just asked"),
-        (Facts(Power(), 1.25, 3600), "the machine is busy: load 1.2 per core"),
+        (MachineFacts(Power(mains=False), 0, 3600), "on battery"),
+        (MachineFacts(Power(), 0, 10), "the machine is in use"),
+        (MachineFacts(Power(), 0, None, 10), "a question was just asked"),
+        (MachineFacts(Power(), 1.25, 3600), "the machine is busy: load 1.2 per core"),
     ],
 )
-def test_each_reason_is_given(facts: Facts, reason: str) -> None:
-    assert why_not(facts, Limits()) == reason
+def test_each_reason_is_given(facts: MachineFacts, reason: str) -> None:
+    assert why_not(facts, IdleConditions()) == reason
 
 
 def test_what_nobody_can_tell_stands_in_nobodys_way() -> None:
-    assert why_not(Facts(Power(), 0), Limits()) is None
+    assert why_not(MachineFacts(Power(), 0), IdleConditions()) is None
 
 
 def test_a_question_of_tomorrow_stands_in_nobodys_way() -> None:
-    assert why_not(Facts(Power(), 0, asked_s=-86_400.0), Limits()) is None
+    assert why_not(MachineFacts(Power(), 0, asked_s=-86_400.0), IdleConditions()) is None
 
 
 def test_limits_are_those_that_were_set() -> None:
-    assert why_not(Facts(Power(), 0.9, 20), Limits(load=1, away_s=10)) is None
+    assert why_not(MachineFacts(Power(), 0.9, 20), IdleConditions(load=1, away_s=10)) is None
 
 
 def test_no_battery_counts_as_mains() -> None:

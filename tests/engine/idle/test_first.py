@@ -6,25 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.prefetch import Aged, make_room, most_retrieved
-from engine.idle.types import Segment
-from store.kv_index import Unused
+from engine.idle.prefetch import EvictionCandidate, make_room, most_retrieved
+from engine.idle.types import PrefillJob
+from store.kv_index import UnusedNode
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]
 HOT = -1.0  # age of a chunk that was retrieved
 
 
-def wanted(*sizes: int) -> list[tuple[float, Segment]]:
+def wanted(*sizes: int) -> list[tuple[float, PrefillJob]]:
     """Give new segments of these bytes, the newest first."""
-    return [(age, Segment("first", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
+    return [(age, PrefillJob("first", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
 
 
-def nodes(*sizes: int, first: float = 10.0) -> list[Aged]:
+def nodes(*sizes: int, first: float = 10.0) -> list[EvictionCandidate]:
     """Give prefetched nodes of these bytes, each older than the one before."""
-    return [Aged(first + place, Unused(bytes([place]), size)) for place, size in enumerate(sizes)]
+    return [EvictionCandidate(first + place, UnusedNode(bytes([place]), size)) for place, size in enumerate(sizes)]
 
 
-def evicted(segments: Sequence[tuple[float, Segment]], free: int, there: list[Aged]) -> list[list[int]]:
+def evicted(segments: Sequence[tuple[float, PrefillJob]], free: int, there: list[EvictionCandidate]) -> list[list[int]]:
     return [[node.key[0] for node in one.instead] for one in make_room(segments, free, lambda: list(there))]
 
 

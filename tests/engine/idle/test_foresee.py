@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine.idle.predict import Prediction, View, plan_predictions
-from engine.idle.types import NoTime
-from store.jobs import Foresights, Jobs
+from engine.idle.types import OutOfTime
+from store.jobs import Jobs, PredictionLog
 from tests.engine.idle.small_home import Home, do, home, states
 
 
@@ -40,7 +40,7 @@ def test_what_was_foreseen_waits_to_be_readied_and_is_counted_for_its_source(cho
     assert sorted(job.subject for job in Jobs(choir.ledger).waiting("populate")) == [
         f"Question {number}?" for number in range(5)
     ]
-    (counted,) = Foresights(choir.ledger).all()
+    (counted,) = PredictionLog(choir.ledger).all()
     assert (counted.source, counted.predicted, counted.paid) == ("history/model", 5, 0.0)
 
 
@@ -48,7 +48,7 @@ def test_what_is_known_or_waits_already_is_not_foreseen_once_more(choir: Home) -
     choir.ask("question 0")
     foreseen(choir, view("1"))
     foreseen(choir, view("2"))
-    (counted,) = Foresights(choir.ledger).all()
+    (counted,) = PredictionLog(choir.ledger).all()
     assert (counted.predicted, Jobs(choir.ledger).counts()) == (4, {"populate": 4})
 
 
@@ -56,11 +56,11 @@ def test_who_foresaw_what_was_asked_is_asked_for_more(choir: Home) -> None:
     def two(count: int) -> Sequence[Prediction]:
         return [Prediction(f"{name} {n}?", "history", name) for name in ("model", "form") for n in range(count)]
 
-    Foresights(choir.ledger).predicted({"history/model": 40, "history/form": 40}, 1.0)
+    PredictionLog(choir.ledger).predicted({"history/model": 40, "history/form": 40}, 1.0)
     with choir.ledger.transaction():
         choir.ledger.rows.execute("UPDATE foreseen SET paid = 30, last_paid = 2 WHERE source = 'history/form'")
     foreseen(choir, View("history", "", "1", ["history/model", "history/form"], two))
-    counts = {one.source: one.predicted - 40 for one in Foresights(choir.ledger).all()}
+    counts = {one.source: one.predicted - 40 for one in PredictionLog(choir.ledger).all()}
     assert counts == {"history/form": 4, "history/model": 1}
 
 
@@ -74,7 +74,7 @@ def test_what_the_bank_knows_one_like_leaves_its_place_to_another(choir: Home) -
 
 def test_a_view_that_had_no_time_looks_again(choir: Home) -> None:
     def late(count: int) -> Sequence[Prediction]:
-        raise NoTime
+        raise OutOfTime
 
     assert foreseen(choir, view("1", late)) == ["time"]
     assert foreseen(choir, view("1")) == ["done"]

@@ -3,14 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.predict import WEEK_S, resting, rests, shares
-from store.jobs import Foreseen
+from engine.idle.predict import WEEK_S, is_paused, paused_predictors, shares
+from store.jobs import PredictorCounts
 
 NOW = 20 * WEEK_S
 
 
-def source(name: str, predicted: int, paid: float, last_paid: float | None = None, last: float = NOW) -> Foreseen:
-    return Foreseen(name, predicted, paid, 0.0, last, last_paid)
+def source(
+    name: str, predicted: int, paid: float, last_paid: float | None = None, last: float = NOW
+) -> PredictorCounts:
+    return PredictorCounts(name, predicted, paid, 0.0, last, last_paid)
 
 
 def test_what_pays_gets_most() -> None:
@@ -34,15 +36,17 @@ def test_a_source_that_has_not_paid_for_weeks_rests() -> None:
 
 
 def test_a_source_that_paid_lately_or_was_hardly_tried_does_not_rest() -> None:
-    assert [rests(one, NOW, 3) for one in (source("a", 100, 5, NOW - WEEK_S), source("b", 9, 0), None)] == [False] * 3
+    assert [is_paused(one, NOW, 3) for one in (source("a", 100, 5, NOW - WEEK_S), source("b", 9, 0), None)] == [
+        False
+    ] * 3
 
 
 def test_a_source_that_paid_once_but_not_for_weeks_rests() -> None:
-    assert rests(source("a", 100, 5, NOW - 4 * WEEK_S), NOW, 3)
+    assert is_paused(source("a", 100, 5, NOW - 4 * WEEK_S), NOW, 3)
 
 
 def test_a_source_that_rested_for_weeks_is_tried_again() -> None:
-    assert not rests(source("a", 100, 0, last=NOW - 4 * WEEK_S), NOW, 3)
+    assert not is_paused(source("a", 100, 0, last=NOW - 4 * WEEK_S), NOW, 3)
 
 
 def test_where_all_rest_nothing_is_given() -> None:
@@ -59,22 +63,22 @@ def test_the_whole_budget_is_given_and_no_more(
 ) -> None:
     yields = {n: source(n, count, count * part, week * WEEK_S) for n, (count, part, week) in counts.items()}
     parts = shares(list("abcde"), yields, budget, NOW, 3, floor)
-    awake = [name for name in "abcde" if not rests(yields.get(name), NOW, 3)]
+    awake = [name for name in "abcde" if not is_paused(yields.get(name), NOW, 3)]
     assert sum(parts.values()) == (budget if awake else 0)
     assert min(parts.values()) >= 0
     assert all(parts[name] >= floor for name in awake) or budget < floor * len(awake)
 
 
 def test_a_sentence_names_what_rests() -> None:
-    said = resting([source("history/form", 80, 0), source("abstracts/model", 5, 0)], NOW, 3)
+    said = paused_predictors([source("history/form", 80, 0), source("abstracts/model", 5, 0)], NOW, 3)
     assert said == "paused predictors (none of their questions asked in 3 weeks): history/form"
 
 
 def test_a_sentence_of_many_names_some() -> None:
-    said = resting([source(name, 100, 0) for name in "abcde"], NOW, 2.5)
+    said = paused_predictors([source(name, 100, 0) for name in "abcde"], NOW, 2.5)
     assert said is not None
     assert said.endswith("in 2.5 weeks): a, b, c and 2 more")
 
 
 def test_where_nothing_rests_nothing_is_said() -> None:
-    assert resting([source("a", 100, 50, NOW)], NOW, 3) is None
+    assert paused_predictors([source("a", 100, 50, NOW)], NOW, 3) is None

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.scheduler import Limits, Plan
-from engine.idle.types import DONE, Kind, NoTime, Outcome, Unit
+from engine.idle.scheduler import Plan, RunLimits
+from engine.idle.types import DONE, IdleJob, Kind, Outcome, OutOfTime
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
-from store.jobs import MOST_ATTEMPTS, Account, Jobs, Spent
+from store.jobs import MOST_ATTEMPTS, JobAccount, JobCost, Jobs
 from tests.engine.idle.small_home import NOW, PLENTY, night, states
 
 
@@ -57,7 +57,7 @@ def stop() -> Outcome:
 
 
 def too_long() -> Outcome:
-    raise NoTime
+    raise OutOfTime
 
 
 def fail() -> Outcome:
@@ -71,11 +71,11 @@ def unit(
     kind: Kind = "populate",
     seconds: float = 1.0,
     behind: str | None = None,
-) -> Unit:
-    return Unit(kind, name, name, "", 1.0, 1.0, seconds, do, behind=behind)
+) -> IdleJob:
+    return IdleJob(kind, name, name, "", 1.0, 1.0, seconds, do, behind=behind)
 
 
-def run(ledger: Ledger, *units: Unit, limits: Limits = PLENTY, clock: Clock | None = None) -> list[str]:
+def run(ledger: Ledger, *units: IdleJob, limits: RunLimits = PLENTY, clock: Clock | None = None) -> list[str]:
     return states(list(night(ledger, limits=limits, clock=clock or Clock()).work({"populate": lambda: units})))
 
 
@@ -97,20 +97,20 @@ def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
 
 def test_so_many_units_are_done_and_the_rest_is_left_for_another_night(ledger: Ledger) -> None:
     units = [unit("a"), unit("b"), unit("c")]
-    assert run(ledger, *units, limits=Limits(math.inf, 2)) == ["done", "done", "units"]
+    assert run(ledger, *units, limits=RunLimits(math.inf, 2)) == ["done", "done", "units"]
     assert [job.subject for job in Jobs(ledger).waiting("populate")] == ["c"]
 
 
 def test_a_unit_that_there_is_no_time_for_is_not_begun_and_a_shorter_one_is(ledger: Ledger) -> None:
     units = (unit("a", seconds=5), unit("b", seconds=500), unit("c", seconds=5))
-    assert run(ledger, *units, limits=Limits(100, 9)) == ["done", "time", "done"]
+    assert run(ledger, *units, limits=RunLimits(100, 9)) == ["done", "time", "done"]
 
 
 def test_units_are_thought_to_take_longer_once_they_did(ledger: Ledger) -> None:
     clock = Clock()
     units = (unit("a", clock.works(10), seconds=1), unit("b", clock.works(2), seconds=2))
-    assert run(ledger, *units, limits=Limits(20, 9), clock=clock) == ["done", "time"]
-    assert run(ledger, *units[1:], limits=Limits(20, 9), clock=clock) == ["done"]
+    assert run(ledger, *units, limits=RunLimits(20, 9), clock=clock) == ["done", "time"]
+    assert run(ledger, *units[1:], limits=RunLimits(20, 9), clock=clock) == ["done"]
 
 
 def test_what_stands_behind_a_unit_that_is_left_is_left_too(ledger: Ledger) -> None:
@@ -120,7 +120,7 @@ def test_what_stands_behind_a_unit_that_is_left_is_left_too(ledger: Ledger) -> N
 
 def test_before_each_unit_it_is_asked_whether_work_may_go_on(ledger: Ledger) -> None:
     reasons = iter((None, "on battery", "on battery"))
-    plans: dict[Kind, Callable[[], list[Unit]]] = {
+    plans: dict[Kind, Callable[[], list[IdleJob]]] = {
         "populate": lambda: [unit("a"), unit("b")],
         "upkeep": lambda: [unit("c", kind="upkeep")],
     }
@@ -138,7 +138,7 @@ def test_where_mail_comes_in_all_is_planned_again(ledger: Ledger) -> None:
         generations.append(2)
         return DONE
 
-    def plan() -> list[Unit]:
+    def plan() -> list[IdleJob]:
         planned.append(generations[-1])
         return [unit("a", ingest), unit("b")] if generations[-1] == 1 else [unit("b")]
 
@@ -185,25 +185,25 @@ def test_a_unit_that_the_end_of_the_night_breaks_off_has_been_tried(ledger: Ledg
 def test_once_the_time_is_up_nothing_more_is_planned(ledger: Ledger) -> None:
     clock, planned = Clock(), list[str]()
 
-    def second() -> list[Unit]:
+    def second() -> list[IdleJob]:
         planned.append("second")
         return []
 
     plans: dict[Kind, Plan] = {"refresh": lambda: [unit("a", clock.works(11), kind="refresh")], "owed": second}
-    done = list(night(ledger, limits=Limits(10, 9), clock=clock).work(plans))
+    done = list(night(ledger, limits=RunLimits(10, 9), clock=clock).work(plans))
     assert (states(done), planned) == (["done"], [])
 
 
 def test_a_plan_that_finds_no_time_is_counted(ledger: Ledger) -> None:
     clock = Clock()
 
-    def plan() -> list[Unit]:
+    def plan() -> list[IdleJob]:
         clock.at += 3.0
-        raise NoTime
+        raise OutOfTime
 
-    with pytest.raises(NoTime):
+    with pytest.raises(OutOfTime):
         list(night(ledger, clock=clock).work({"first": plan}))
-    assert Account(ledger).by_kind()["first"].seconds == 3.0
+    assert JobAccount(ledger).by_kind()["first"].seconds == 3.0
 
 
 def test_what_another_process_holds_ends_the_night_and_is_no_attempt(ledger: Ledger) -> None:
@@ -218,11 +218,11 @@ def test_what_another_process_holds_ends_the_night_and_is_no_attempt(ledger: Led
 def test_the_seconds_of_all_kinds_are_those_that_went_by(ledger: Ledger) -> None:
     clock = Clock()
 
-    def slow_plan() -> list[Unit]:
+    def slow_plan() -> list[IdleJob]:
         clock.at += 3
         return [unit("a", clock.works(10)), unit("b", clock.works(7))]
 
-    plans: dict[Kind, Callable[[], list[Unit]]] = {
+    plans: dict[Kind, Callable[[], list[IdleJob]]] = {
         "populate": slow_plan,
         "upkeep": lambda: [unit("c", clock.works(5), kind="upkeep")],
     }
@@ -234,18 +234,20 @@ def test_the_seconds_of_all_kinds_are_those_that_went_by(ledger: Ledger) -> None
         "upkeep": (1, 5.0),
     }
     assert sum(spent.seconds for spent in here.spent.values()) == clock.at
-    assert {kind: Spent(paid.units, paid.seconds) for kind, paid in Account(ledger).by_kind().items()} == here.spent
+    assert {
+        kind: JobCost(paid.units, paid.seconds) for kind, paid in JobAccount(ledger).by_kind().items()
+    } == here.spent
 
 
 def test_what_the_model_did_is_counted_for_the_unit_it_did_it_for(ledger: Ledger) -> None:
-    did = Spent()
+    did = JobCost()
 
     def read() -> Outcome:
         nonlocal did
-        did += Spent(read=100, written=20, flops=1e6, bytes=4096)
+        did += JobCost(read=100, written=20, flops=1e6, bytes=4096)
         return DONE
 
     here = night(ledger, measure=lambda: did)
     done = list(here.work({"populate": lambda: [unit("a", read), unit("b")]}))
     assert [(one.spent.read, one.spent.bytes) for one in done] == [(100, 4096), (0, 0)]
-    assert here.spent["populate"] == Spent(2, 0.0, 100, 20, 1e6, 4096)
+    assert here.spent["populate"] == JobCost(2, 0.0, 100, 20, 1e6, 4096)

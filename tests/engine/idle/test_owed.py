@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.question import begin, look, owing
+from engine.ask.prepare import begin, gather_context, pending_entry
 from engine.idle.refresh import TAU, plan_verifications
-from engine.types import Manner
-from store.answers import Debt, Notices, Owed
+from engine.types import AskOptions
+from store.answers import Notices, PendingVerification, Verifications
 from tests.engine.idle.small_home import NOW, Home, do, home, states
 
 TAU_SET, MAX_ERROR, ALIKE = 0.85, 0.02, 0.91
@@ -25,9 +25,9 @@ def choir(tmp_path: Path) -> Home:
 def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
     """Give a question another one's answer; gives both keys."""
     asking, matched = home.asking(), home.ask("choir?")
-    ask = begin(asking.means, home.ledger, question, Manner(), NOW)
-    home.bank.keep(ask.key.digest, owing(ask, look(asking.means, ask)), asking.room.bytes)
-    assert Owed(home.ledger).add(Debt(ask.key.digest, matched, ALIKE, served, 1.0))
+    ask = begin(asking.means, home.ledger, question, AskOptions(), NOW)
+    home.bank.keep(ask.key.digest, pending_entry(ask, gather_context(asking.means, ask)), asking.room.bytes)
+    assert Verifications(home.ledger).add(PendingVerification(ask.key.digest, matched, ALIKE, served, 1.0))
     return ask.key.digest, matched
 
 
@@ -39,7 +39,7 @@ def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home)
     key, matched = lend(choir, "our choir?", "the choir sings on Friday")
     assert settle(choir) == ["done"]
     assert choir.found(key).state == "answered"
-    assert Owed(choir.ledger).labels(None) == [(ALIKE, True)]
+    assert Verifications(choir.ledger).labels(None) == [(ALIKE, True)]
     assert (choir.found(matched).tau, Notices(choir.ledger).count()) == (None, 0)
     assert float(choir.ledger.get(TAU) or 0) == TAU_SET
     assert settle(choir) == []
@@ -48,7 +48,7 @@ def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home)
 def test_where_it_is_another_one_the_entry_asks_for_more_and_the_next_one_who_asks_is_told(choir: Home) -> None:
     key, matched = lend(choir, "our band?", "the choir sings on Friday")
     settle(choir)
-    assert Owed(choir.ledger).rate() == (1, 1)
+    assert Verifications(choir.ledger).rate() == (1, 1)
     assert (choir.found(matched).tau or 0) > ALIKE
     told = Notices(choir.ledger).take(key)
     assert told
@@ -65,7 +65,7 @@ def test_a_debt_whose_question_was_answered_since_is_struck_out_and_teaches_noth
     lend(choir, "our band?", "the choir sings on Friday")
     choir.ask("our band?")
     assert settle(choir) == []
-    assert (Owed(choir.ledger).count(), Owed(choir.ledger).rate()) == (0, (0, 0))
+    assert (Verifications(choir.ledger).count(), Verifications(choir.ledger).rate()) == (0, (0, 0))
 
 
 def test_debts_that_cannot_be_paid_today_keep_no_other_one_from_being_paid(
@@ -83,7 +83,7 @@ def test_after_new_mail_another_answer_says_nothing_of_likeness(choir: Home) -> 
     key, matched = lend(choir, "our choir?", "the choir sings on Friday")
     choir.add("moved", "the choir sings on Sunday")
     settle(choir)
-    assert (Owed(choir.ledger).rate(), Owed(choir.ledger).count()) == ((0, 0), 0)
+    assert (Verifications(choir.ledger).rate(), Verifications(choir.ledger).count()) == ((0, 0), 0)
     assert choir.found(matched).tau is None
     told = Notices(choir.ledger).take(key)
     assert told

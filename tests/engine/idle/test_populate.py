@@ -7,14 +7,14 @@ import pytest
 
 from engine.idle import predict, refresh
 from engine.idle.predict import Prediction, Strategy, decodes, offer, quota
-from engine.idle.refresh import Asking
-from engine.idle.types import Unit
-from engine.types import Manner
-from store.jobs import MOST_ATTEMPTS, Account, Jobs
+from engine.idle.refresh import Reasker
+from engine.idle.types import IdleJob
+from engine.types import AskOptions
+from store.jobs import MOST_ATTEMPTS, JobAccount, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, do, home, night, states
 
-ANSWERED, READ = Strategy(Manner(), True, 0.85), Strategy(Manner(), False, 0.85)
+ANSWERED, READ = Strategy(AskOptions(), True, 0.85), Strategy(AskOptions(), False, 0.85)
 LIKE = ("Where, of the choir, is the concert?", "When is the concert of the choir?")
 FORESEEN = (
     Prediction("Which concert?", "history", "model", 0.2),
@@ -31,7 +31,7 @@ def choir(tmp_path: Path) -> Home:
     return found
 
 
-def units(home: Home, strategy: Strategy = ANSWERED, most: int = 99) -> list[Unit]:
+def units(home: Home, strategy: Strategy = ANSWERED, most: int = 99) -> list[IdleJob]:
     return predict.plan_population(home.asking(), strategy, quota(most))
 
 
@@ -110,7 +110,7 @@ def test_a_question_that_was_given_up_stays_so_though_it_is_foreseen_again(choir
 
 def test_what_is_used_later_is_counted_for_the_kind_that_made_it(choir: Home) -> None:
     do(choir, units(choir))
-    account = Account(choir.ledger)
+    account = JobAccount(choir.ledger)
     account.gather(1.0)
     assert account.by_kind()["populate"].hits == 0
     key = choir.ledger.rows.execute("SELECT key, made_ms FROM answers").fetchone()
@@ -130,7 +130,7 @@ def test_a_foreseen_question_that_the_bank_has_in_other_words_is_not_readied_and
     with closing((session := small.open()).ledger):
         ingest(session, small.mail)
         ask(session, "Where is the concert of the choir?")
-        asking = Asking(session.ledger, session.means, session.room, session.now)
+        asking = Reasker(session.ledger, session.means, session.room, session.now)
         offer(asking, [Prediction(one, "history", "form", 0.5) for one in LIKE])
         done = list(
             night(session.ledger).work({"populate": lambda: predict.plan_population(asking, ANSWERED, quota(9))})

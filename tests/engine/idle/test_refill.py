@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.prefetch import plan_restores, prefixes
-from engine.idle.types import Costs, Segment
+from engine.idle.types import Costs, PrefillJob
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
 ASKED = (A, B, C)
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Kept:
     return found
 
 
-def units(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[Segment]:
+def units(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[PrefillJob]:
     return plan_restores([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.peek)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.refresh import plan_refreshes
-from store.answers import Hints, Notices
+from store.answers import Notices, RefreshCandidates
 from tests.engine.idle.small_home import Home, do, home, states
 
 
@@ -76,10 +76,10 @@ def test_the_same_words_from_another_message_are_no_change(concert: Home) -> Non
 def test_questions_that_new_mail_came_near_to_come_first_and_then_the_most_used(concert: Home) -> None:
     seldom, often, near = (concert.ask(f"{word} concert?", uses=uses) for word, uses in (("a", 0), ("b", 3), ("c", 0)))
     concert.add("second", "the concert is on Saturday")
-    Hints(concert.ledger).add([near], "second", 1.0)
+    RefreshCandidates(concert.ledger).add([near], "second", 1.0)
     assert [bytes.fromhex(unit.subject) for unit in plan_refreshes(concert.asking())] == [near, often, seldom]
     do(concert, plan_refreshes(concert.asking()))
-    assert Hints(concert.ledger).count() == 0
+    assert RefreshCandidates(concert.ledger).count() == 0
     assert plan_refreshes(concert.asking()) == []
 
 

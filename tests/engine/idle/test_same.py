@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.refresh import same
+from engine.idle.refresh import same_answer
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from engine.idle.refresh import same
     ],
 )
 def test_answers_in_nearly_the_same_words_are_the_same(one: str | None, other: str | None) -> None:
-    assert same(one, other)
-    assert same(other, one)
+    assert same_answer(one, other)
+    assert same_answer(other, one)
 
 
 @pytest.mark.parametrize(
@@ -35,26 +35,26 @@ def test_answers_in_nearly_the_same_words_are_the_same(one: str | None, other: s
     ],
 )
 def test_other_words_another_number_or_no_answer_are_not_the_same(one: str | None, other: str | None) -> None:
-    assert not same(one, other)
-    assert not same(other, one)
+    assert not same_answer(one, other)
+    assert not same_answer(other, one)
 
 
 def test_what_is_highlighted_decides_where_both_highlight_something() -> None:
-    assert same("The choir sings on Friday, says Ann.", "Ben: see you Friday!", "Friday", "friday")
-    assert not same("It is Friday the 21st at the hall", "It is Friday the 21st at the hall now", "21st", "hall")
+    assert same_answer("The choir sings on Friday, says Ann.", "Ben: see you Friday!", "Friday", "friday")
+    assert not same_answer("It is Friday the 21st at the hall", "It is Friday the 21st at the hall now", "21st", "hall")
 
 
 def test_what_one_highlights_may_stand_anywhere_in_the_other() -> None:
-    assert same("The choir sings on 21 June.", "Moved to 21 June, bring chairs", "21 June")
-    assert not same("The choir sings on 21 June.", "Moved to June 21, bring chairs", "21 June")
-    assert not same("The key is with Ann", "An annual key", "Ann")
+    assert same_answer("The choir sings on 21 June.", "Moved to 21 June, bring chairs", "21 June")
+    assert not same_answer("The choir sings on 21 June.", "Moved to June 21, bring chairs", "21 June")
+    assert not same_answer("The key is with Ann", "An annual key", "Ann")
 
 
 @given(st.text(max_size=40))
 def test_an_answer_is_the_same_as_itself(answer: str) -> None:
-    assert same(answer, answer)
+    assert same_answer(answer, answer)
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_which_of_two_answers_comes_first_does_not_matter(one: str, other: str) -> None:
-    assert same(one, other) == same(other, one)
+    assert same_answer(one, other) == same_answer(other, one)

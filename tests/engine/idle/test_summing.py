@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.idle.summarize import Bank, plan_summaries
-from engine.idle.types import NoTime
+from engine.idle.summarize import SummaryBank, plan_summaries
+from engine.idle.types import OutOfTime
 from store.hits import Hit
 from store.summaries import Abstract
 from tests.engine.idle.kit import DAY, hit
@@ -20,7 +20,7 @@ def kept() -> list[Abstract]:
     return []
 
 
-def bank(kept: list[Abstract], hits: Sequence[Hit] = HITS, text: str = "A rehearsal.") -> Bank:
+def bank(kept: list[Abstract], hits: Sequence[Hit] = HITS, text: str = "A rehearsal.") -> SummaryBank:
     def chunks(ids: Sequence[str]) -> list[Hit]:
         return [one for one in hits if one.chunk.id in ids]
 
@@ -28,7 +28,7 @@ def bank(kept: list[Abstract], hits: Sequence[Hit] = HITS, text: str = "A rehear
         kept.extend(made)
         return len(made)
 
-    return Bank(chunks, lambda batch: text, keep, "w", 9.0)
+    return SummaryBank(chunks, lambda batch: text, keep, "w", 9.0)
 
 
 WANTED = [one.chunk.id for one in HITS]
@@ -58,8 +58,8 @@ def test_where_the_writer_has_nothing_to_say_the_chunks_own_sentences_do(kept: l
 
 def test_a_batch_that_there_was_no_time_for_waits(kept: list[Abstract]) -> None:
     def late(batch: Sequence[Hit]) -> str:
-        raise NoTime
+        raise OutOfTime
 
-    with pytest.raises(NoTime):
+    with pytest.raises(OutOfTime):
         plan_summaries(replace(bank(kept), sum_up=late), WANTED)[0].do()
     assert kept == []

@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.types import DONE, KINDS, Unit, by_rate, costs, in_order
-from store.kv_index import Tally
+from engine.idle.types import DONE, KINDS, IdleJob, by_rate, costs, in_order
+from store.kv_index import CountTotal
 
 Path = tuple[str, ...]
 SYSTEM, A, B = "system", "a", "b"
 
 
-def unit(path: Path, expected: float, seconds: float = 1.0) -> Unit:
+def unit(path: Path, expected: float, seconds: float = 1.0) -> IdleJob:
     behind = "/".join(path[:-1]) if len(path) > 1 else None
-    return Unit("first", "/".join(path), "", "", expected, seconds, seconds, lambda: DONE, behind=behind)
+    return IdleJob("first", "/".join(path), "", "", expected, seconds, seconds, lambda: DONE, behind=behind)
 
 
 paths = st.lists(st.sampled_from([SYSTEM, A, B]), min_size=1, max_size=4).map(tuple)
@@ -20,7 +20,7 @@ units = st.lists(st.builds(unit, paths, st.floats(0, 9), st.floats(0.1, 9)), max
 
 
 @given(units)
-def test_nothing_comes_before_what_it_stands_behind(some: list[Unit]) -> None:
+def test_nothing_comes_before_what_it_stands_behind(some: list[IdleJob]) -> None:
     ordered = [one.subject for one in in_order(some)]
     behind = {one.subject: one.behind for one in some}
     for number, subject in enumerate(ordered):
@@ -28,14 +28,14 @@ def test_nothing_comes_before_what_it_stands_behind(some: list[Unit]) -> None:
 
 
 @given(units)
-def test_each_is_done_once_for_the_best_of_its_reasons(some: list[Unit]) -> None:
+def test_each_is_done_once_for_the_best_of_its_reasons(some: list[IdleJob]) -> None:
     best = {one.subject: max(other.rate for other in some if other.subject == one.subject) for one in some}
     assert {one.subject: one.rate for one in in_order(some)} == best
     assert len(in_order(some)) == len(best)
 
 
 @given(units)
-def test_what_nothing_waits_for_comes_in_order_of_its_benefit(some: list[Unit]) -> None:
+def test_what_nothing_waits_for_comes_in_order_of_its_benefit(some: list[IdleJob]) -> None:
     ordered = in_order(some)
     leaves = [one.rate for one in ordered if one.subject not in {other.behind for other in some}]
     assert leaves == sorted(leaves, reverse=True)
@@ -54,6 +54,6 @@ def test_what_people_were_told_comes_before_what_they_may_ask() -> None:
 
 
 def test_what_a_token_costs_is_what_those_kept_have_cost() -> None:
-    found = costs(Tally(count=2, tokens=100, bytes=5_000, seconds=20.0))
+    found = costs(CountTotal(count=2, tokens=100, bytes=5_000, seconds=20.0))
     assert (found.seconds, found.bytes) == (0.2, 50.0)
-    assert costs(Tally()).seconds > 0
+    assert costs(CountTotal()).seconds > 0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.idle.summarize import writer
-from engine.idle.types import NoTime
+from engine.idle.types import OutOfTime
 from engine.models.types import Frame
 from tests.engine.ask.parrot import Parrot
 
@@ -40,6 +40,6 @@ def test_middle_segments_without_room_are_left_out() -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_writing_ends_as_soon_as_it_is_late(count: int) -> None:
     parrot = Parrot(["a", "b"])
-    with pytest.raises(NoTime):
+    with pytest.raises(OutOfTime):
         writer(parrot, 9, after(count))(["sum up\n", "one\n", "Questions:"])
     assert len(parrot.heard) == min(count, 3)

@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest, Summary, passage_digests
 from engine.ingest.scan import ignorable
 from engine.text.words import words
-from store.catalog import Root
+from store.catalog import SourceRoot
 from store.types import Document
 from tests.store.kit import Fuse, Opened, home_in
 
-LIMITS = Limits()
+LIMITS = ParseLimits()
 
 
 def mail(
@@ -51,7 +51,7 @@ class Box:
         """Bring roots, or all mail, up to date, each in a collection of its name unless said otherwise."""
         run = Ingest(self.opened.ledger, self.opened.knowledge, LIMITS, Guard(0.2, 50, prune))
         for root in roots or (self.mail,):
-            for _ in run.run(Root(str(root), collection or root.name, kind)):
+            for _ in run.run(SourceRoot(str(root), collection or root.name, kind)):
                 pass
         return run.summary
 

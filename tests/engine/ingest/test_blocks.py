@@ -7,14 +7,14 @@ import pytest
 
 from engine.ingest import pipeline as module
 from engine.ingest.pipeline import Block, blocks
-from store.types import FileState, Reading
+from store.types import FileState, ParsedItem
 from tests.store.kit import document
 
 _STATE = FileState(1, 1, 1)
 
 
-def take(files: dict[str, list[Reading]], known: set[str] | None = None) -> list[Block | int]:
-    def reader(path: Path) -> Iterator[Reading]:
+def take(files: dict[str, list[ParsedItem]], known: set[str] | None = None) -> list[Block | int]:
+    def reader(path: Path) -> Iterator[ParsedItem]:
         yield from files[str(path)]
 
     return list(blocks({n.encode(): _STATE for n in files}, "Mail", reader, (known or set()).__contains__))
@@ -26,8 +26,8 @@ def only(found: list[Block | int]) -> Block:
     return block
 
 
-def reading(item: int, name: str, text: str = "text") -> Reading:
-    return Reading(item, document(name, text))
+def reading(item: int, name: str, text: str = "text") -> ParsedItem:
+    return ParsedItem(item, document(name, text))
 
 
 def test_a_document_in_two_files_is_one_document_at_two_places() -> None:
@@ -42,13 +42,13 @@ def test_a_known_document_counts_as_a_place_only() -> None:
 
 
 def test_what_cannot_be_read_is_a_problem_of_its_file() -> None:
-    block = only(take({"/a": [Reading(0, None, problem="empty"), reading(1, "d")]}))
+    block = only(take({"/a": [ParsedItem(0, None, problem="empty"), reading(1, "d")]}))
     problems = [(problem.path, problem.item, problem.reason) for problem in block.files[0].problems]
     assert (problems, list(block.documents)) == ([("/a", 0, "empty")], ["d"])
 
 
 def test_a_document_with_a_problem_is_both() -> None:
-    block = only(take({"/a": [Reading(0, document("d"), problem="cut")]}))
+    block = only(take({"/a": [ParsedItem(0, document("d"), problem="cut")]}))
     assert (len(block.files[0].problems), list(block.documents)) == (1, ["d"])
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits, Unreadable
+from engine.ingest.charsets import ParseLimits, UnreadableItem
 from engine.ingest.transcripts import read_transcript, sniff
-from store.types import Document, Passage
+from store.types import Document, DocumentPassage
 
 
 def document(name: str, text: str) -> Document:
-    found = read_transcript(name, text.encode(), datetime(2026, 1, 1, tzinfo=UTC), Limits()).document
+    found = read_transcript(name, text.encode(), datetime(2026, 1, 1, tzinfo=UTC), ParseLimits()).document
     assert found
     return found
 
@@ -23,7 +23,7 @@ def said(document: Document) -> list[tuple[str | None, float | None, str]]:
     return [(passage.speaker, passage.at, passage.text) for passage in document.passages]
 
 
-def words(passages: tuple[Passage, ...]) -> Counter[str]:
+def words(passages: tuple[DocumentPassage, ...]) -> Counter[str]:
     return Counter(re.findall(r"\w+", " ".join(f"{passage.speaker or ''} {passage.text}" for passage in passages)))
 
 
@@ -151,7 +151,7 @@ LINES = st.lists(
 def test_any_lines_give_passages_on_their_lines_in_order(lines: list[str], suffix: str) -> None:
     try:
         found = document(f"a.{suffix}", "\n".join(lines))
-    except Unreadable:
+    except UnreadableItem:
         return
     last = found.text.count("\n") + 1
     places = [(passage.first, passage.last) for passage in found.passages]
@@ -173,5 +173,5 @@ def test_plain_text_loses_no_word_but_time_codes_date_and_title(lines: list[str]
     heads = Counter(
         {"Ann": text.count("Ann"), "Bob": text.count("Bob"), "Ray": text.count("Ray"), "Lee": text.count("Lee")}
     )
-    consumed = words((Passage(f"{found.title} Cy Date May Title 日本", 1, 1),))
+    consumed = words((DocumentPassage(f"{found.title} Cy Date May Title 日本", 1, 1),))
     assert not (lost - heads).keys() - consumed.keys()

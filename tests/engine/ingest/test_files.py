@@ -8,17 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from engine.ingest.scan import ignorable
-from store.types import Reading
+from store.types import ParsedItem
 
-LIMITS = Limits()
+LIMITS = ParseLimits()
 MAIL = b"Message-ID: <1@x>\nFrom: ann@x.org\nSubject: Tonight\n\nCome.\n"
 FROM = b"From ann@x.org Fri May  3 10:00:00 2024\n"
 
 
-def readings(folder: Path, name: str, raw: bytes, kind: str | None = None) -> list[Reading]:
+def readings(folder: Path, name: str, raw: bytes, kind: str | None = None) -> list[ParsedItem]:
     path = folder / name
     path.write_bytes(raw)
     return list(read(path, kind, LIMITS))
@@ -68,7 +68,7 @@ def test_a_transcript_is_read_as_one(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_one_named_problem(tmp_path: Path, name: str, raw: bytes, problem: str) -> None:
-    assert readings(tmp_path, name, raw) == [Reading(0, None, problem=problem)]
+    assert readings(tmp_path, name, raw) == [ParsedItem(0, None, problem=problem)]
 
 
 def test_the_kind_can_be_said(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_a_forbidden_file_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "1.eml"
     path.write_bytes(MAIL)
     path.chmod(0)
-    assert list(read(path, None, LIMITS)) == [Reading(0, None, problem="permission denied")]
+    assert list(read(path, None, LIMITS)) == [ParsedItem(0, None, problem="permission denied")]
 
 
 def test_a_message_beyond_the_limit_is_cut_and_named(tmp_path: Path) -> None:
     path = tmp_path / "1.eml"
     path.write_bytes(MAIL + b"x" * 1000)
-    (found,) = read(path, None, Limits(message_bytes=200))
+    (found,) = read(path, None, ParseLimits(message_bytes=200))
     assert found.problem == "bytes beyond 200 were not read"
     assert found.document is not None
 

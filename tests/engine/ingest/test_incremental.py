@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import files as module
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.embed import embed
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest
-from store.catalog import Root
-from store.types import Reading
+from store.catalog import SourceRoot
+from store.types import ParsedItem
 from tests.engine.ingest.box import Box, mail, whisper
 from tests.store.kit import HashEmbedder
 
@@ -24,7 +24,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give the names of the files that are read, as they are read."""
     names: list[str] = []
 
-    def spy(path: Path, raw_kind: str | None, limits: Limits) -> Iterator[Reading]:
+    def spy(path: Path, raw_kind: str | None, limits: ParseLimits) -> Iterator[ParsedItem]:
         names.append(path.name)
         return read(path, raw_kind, limits)
 
@@ -74,8 +74,8 @@ def test_an_unchanged_folder_waits_for_no_parser(box: Box) -> None:
 
 def test_a_root_may_be_named_with_a_slash_behind_it(box: Box) -> None:
     mail(box.mail / "a", "red")
-    run = Ingest(box.opened.ledger, box.opened.knowledge, Limits(), Guard(0.2, 50))
-    list(run.run(Root(f"{box.mail}/", "mail", None)))
+    run = Ingest(box.opened.ledger, box.opened.knowledge, ParseLimits(), Guard(0.2, 50))
+    list(run.run(SourceRoot(f"{box.mail}/", "mail", None)))
     assert box.texts() == ["red"]
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.pipeline import Guard, Ingest
-from store.catalog import Root
+from store.catalog import SourceRoot
 from store.documents import members
 from store.types import Scope
 from tests.engine.ingest.box import Box, mail, naive
@@ -27,8 +27,8 @@ def test_what_is_ingested_is_found_by_its_words(box: Box) -> None:
 
 def test_progress_names_the_steps(box: Box) -> None:
     mail(box.mail / "a", "red")
-    run = Ingest(box.opened.ledger, box.opened.knowledge, Limits(), Guard(0.2, 50))
-    steps = [(p.step, p.done, p.total) for p in run.run(Root(str(box.mail), "mail", None))]
+    run = Ingest(box.opened.ledger, box.opened.knowledge, ParseLimits(), Guard(0.2, 50))
+    steps = [(p.step, p.done, p.total) for p in run.run(SourceRoot(str(box.mail), "mail", None))]
     assert steps == [("keep", 1, 1), ("index", 0, None)]
 
 

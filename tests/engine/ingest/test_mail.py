@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.mail import read_mail
-from store.types import Document, Reading
+from store.types import Document, ParsedItem
 
-LIMITS = Limits()
+LIMITS = ParseLimits()
 HEADER = (
     "Message-ID: <1@x>\nDate: Fri, 3 May 2024 10:00:00 +0200\nFrom: Ann <ann@x.org>\nTo: bob@x.org\nSubject: Tonight\n"
 )
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ParsedItem:
     return read_mail(text.encode(), LIMITS)
 
 
@@ -134,7 +134,7 @@ def test_a_hostile_type_leaves_no_control_in_the_text() -> None:
 
 
 def test_an_empty_file_is_a_named_problem() -> None:
-    assert read(" \n") == Reading(0, None, problem="empty")
+    assert read(" \n") == ParsedItem(0, None, problem="empty")
 
 
 def test_a_header_alone_is_a_document_without_passages() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Unreadable
+from engine.ingest.charsets import UnreadableItem
 from engine.ingest.mailbox import split_mbox, unwrap_emlx
 
 FROM = b"From ann@example.org Fri May  3 10:00:00 2024\n"
@@ -65,7 +65,7 @@ def test_an_emlx_file_holds_as_many_bytes_as_it_says() -> None:
 
 
 def test_an_emlx_file_without_a_count_is_unreadable() -> None:
-    with pytest.raises(Unreadable, match="byte count"):
+    with pytest.raises(UnreadableItem, match="byte count"):
         unwrap_emlx(b"Subject: x\n\nbody")
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits
+from engine.ingest.charsets import ParseLimits
 from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, walk
 
-LIMITS = Limits()
+LIMITS = ParseLimits()
 
 
-def tree_of(raw: bytes, limits: Limits = LIMITS) -> Tree:
+def tree_of(raw: bytes, limits: ParseLimits = LIMITS) -> Tree:
     tree = Tree(limits, lambda: False)
     walk(read_part(raw, limits), tree)
     return tree

@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.pipeline import bodies, passage_digests, split_passages
-from store.types import Passage, Role
+from store.types import DocumentPassage, Role
 from tests.store.kit import document
 
 _ROLES: list[Role] = ["body", "quote", "forward", "signature", "attachment", "event"]
 
 
-def passage(text: str, role: Role = "body") -> Passage:
-    return Passage(text, 1, 1, role)
+def passage(text: str, role: Role = "body") -> DocumentPassage:
+    return DocumentPassage(text, 1, 1, role)
 
 
 def test_what_a_mail_says_itself_is_always_kept() -> None:
@@ -77,7 +77,7 @@ _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_R
 
 
 @given(_PASSAGES, st.sets(st.integers(0, 7)))
-def test_every_passage_is_either_kept_and_owned_or_quoted(passages: list[Passage], elsewhere: set[int]) -> None:
+def test_every_passage_is_either_kept_and_owned_or_quoted(passages: list[DocumentPassage], elsewhere: set[int]) -> None:
     one = document("a", passages=tuple(passages))
     owners = {digest: "b" for i, digest in enumerate(passage_digests(one)) if i in elsewhere}
     found = split_passages(one, passage_digests(one), owners)

@@ -4,7 +4,7 @@ import os
 import time
 
 from engine.ingest.pipeline import Guard, Ingest, Summary
-from store.catalog import Root
+from store.catalog import SourceRoot
 from store.types import FileState
 from tests.engine.ingest.box import LIMITS, Box, mail
 
@@ -17,7 +17,7 @@ def settled(path: bytes, state: FileState) -> bool:
 
 def ingest(box: Box) -> Summary:
     run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50), settled)
-    assert [step for step in run.run(Root(str(box.mail), "mail", None)) if step.done < 0] == []
+    assert [step for step in run.run(SourceRoot(str(box.mail), "mail", None)) if step.done < 0] == []
     return run.summary
 
 

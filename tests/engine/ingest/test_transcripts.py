@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Limits, Unreadable
+from engine.ingest.charsets import ParseLimits, UnreadableItem
 from engine.ingest.transcripts import read_transcript, sniff
-from store.types import Document, Reading
+from store.types import Document, ParsedItem
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TURNS = [("Ann Lee", "Shall we begin?"), ("Bob", "Yes: at 10:30."), ("Ann Lee", "Good."), ("Ann Lee", "Next.")]
 
 
-def reading(name: str, text: str | bytes, limits: Limits | None = None) -> Reading:
-    return read_transcript(name, text if isinstance(text, bytes) else text.encode(), NOW, limits or Limits())
+def reading(name: str, text: str | bytes, limits: ParseLimits | None = None) -> ParsedItem:
+    return read_transcript(name, text if isinstance(text, bytes) else text.encode(), NOW, limits or ParseLimits())
 
 
 def document(name: str, text: str | bytes) -> Document:
@@ -116,7 +116,7 @@ def test_a_document_is_known_by_its_content() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b" \n\t\n", bytes(5000), b"\x89PNG\r\n\x1a\n" + bytes(900)])
 def test_what_is_no_text_is_unreadable(raw: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableItem):
         reading("a.txt", raw)
 
 
@@ -125,14 +125,16 @@ def test_prose_in_a_subtitle_file_is_not_lost() -> None:
 
 
 def test_a_json_beyond_the_limit_is_cut_between_turns() -> None:
-    found = reading("a.json", forms([("Ann", "one"), ("Bob", "two"), ("Ann", "three")])["json"], Limits(text_chars=20))
+    found = reading(
+        "a.json", forms([("Ann", "one"), ("Bob", "two"), ("Ann", "three")])["json"], ParseLimits(text_chars=20)
+    )
     assert found.document
     assert found.document.text == "Ann: one\nBob: two"
     assert found.problem == "read up to 20 characters only"
 
 
 def test_text_beyond_the_limit_is_named() -> None:
-    found = reading("a.txt", "Ann: Hello.\n" * 100, Limits(text_chars=600))
+    found = reading("a.txt", "Ann: Hello.\n" * 100, ParseLimits(text_chars=600))
     assert found.document
     assert found.problem == "read up to 600 characters only"
     assert found.document.passages[-1].last == 50
@@ -162,7 +164,7 @@ def test_files_are_taken_for_transcripts_by_name_and_beginning(name: str, head: 
 def test_any_bytes_are_read_or_unreadable(raw: bytes, suffix: str) -> None:
     try:
         found = document(f"a.{suffix}", raw)
-    except Unreadable:
+    except UnreadableItem:
         return
     assert found.kind == "transcript"
     assert found.date is None or found.date.utcoffset() is not None

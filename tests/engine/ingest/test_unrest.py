@@ -5,24 +5,24 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.follow import Due, Pace, Unrest
+from engine.ingest.follow import Debouncer, DueFolder, Intervals
 
-PACE = Pace(quiet=5, patience=60, rescan=1000)
+PACE = Intervals(quiet=5, patience=60, rescan=1000)
 FOLDERS = st.sampled_from(["/r", "/r/a", "/r/a/b", "/r/a/c", "/r/d", "/r/ab"])
 
 
-def followed(pace: Pace = PACE) -> Unrest:
+def followed(pace: Intervals = PACE) -> Debouncer:
     """Give a root that was read at 0."""
-    unrest = Unrest(pace)
+    unrest = Debouncer(pace)
     unrest.add("/r", 0)
-    assert unrest.due(0) == [Due("/r", "/r")]
+    assert unrest.due(0) == [DueFolder("/r", "/r")]
     return unrest
 
 
 def test_a_change_is_due_when_it_was_quiet_for_a_while() -> None:
     unrest = followed()
     assert [unrest.touch("/r", "/r/a", at) for at in (10, 12, 14)] == [True, False, False]
-    assert (unrest.until(), unrest.due(18.9), unrest.due(19)) == (19, [], [Due("/r", "/r/a")])
+    assert (unrest.until(), unrest.due(18.9), unrest.due(19)) == (19, [], [DueFolder("/r", "/r/a")])
     assert unrest.due(30) == []
 
 
@@ -31,29 +31,29 @@ def test_what_never_rests_is_due_all_the_same_after_a_time() -> None:
     for at in range(10, 70):
         unrest.touch("/r", "/r", at)
     assert unrest.due(69.9) == []
-    assert unrest.due(70) == [Due("/r", "/r")]
+    assert unrest.due(70) == [DueFolder("/r", "/r")]
 
 
 def test_one_folder_stands_for_all_changes() -> None:
     unrest = followed()
     for folder in ("/r/a/b", "/r/a/b", "/r/a/c"):
         unrest.touch("/r", folder, 10)
-    assert unrest.due(15) == [Due("/r", "/r/a")]
+    assert unrest.due(15) == [DueFolder("/r", "/r/a")]
 
 
 def test_folders_whose_names_begin_alike_are_two() -> None:
     unrest = followed()
     for folder in ("/r/a", "/r/ab"):
         unrest.touch("/r", folder, 10)
-    assert unrest.due(15) == [Due("/r", "/r")]
+    assert unrest.due(15) == [DueFolder("/r", "/r")]
 
 
 def test_everything_is_looked_at_now_and_then() -> None:
     unrest = followed()
     unrest.touch("/r", "/r/a", 999)
-    assert unrest.due(1000) == [Due("/r", "/r", every=True)]
+    assert unrest.due(1000) == [DueFolder("/r", "/r", every=True)]
     assert unrest.due(1999) == []
-    assert unrest.due(2000) == [Due("/r", "/r", every=True)]
+    assert unrest.due(2000) == [DueFolder("/r", "/r", every=True)]
 
 
 def test_the_longer_a_look_takes_the_less_often_it_is_done() -> None:
@@ -68,7 +68,7 @@ def test_roots_are_due_each_in_its_own_time() -> None:
     unrest = followed()
     unrest.add("/s", 3)
     unrest.touch("/r", "/r", 4)
-    assert (unrest.due(3), unrest.due(9)) == ([Due("/s", "/s")], [Due("/r", "/r")])
+    assert (unrest.due(3), unrest.due(9)) == ([DueFolder("/s", "/s")], [DueFolder("/r", "/r")])
 
 
 def test_a_root_that_was_let_go_is_never_due() -> None:
@@ -81,7 +81,7 @@ def test_a_root_that_was_let_go_is_never_due() -> None:
 @given(st.lists(st.tuples(st.floats(0, 30), FOLDERS), max_size=40))
 def test_each_change_is_read_once_not_too_soon_and_not_too_late(steps: list[tuple[float, str]]) -> None:
     """Let time jump from change to change and from one due moment to the next, and keep what is still unread."""
-    unrest, now, unread = followed(Pace(quiet=5, patience=20, rescan=1e9)), 0.0, list[tuple[float, str]]()
+    unrest, now, unread = followed(Intervals(quiet=5, patience=20, rescan=1e9)), 0.0, list[tuple[float, str]]()
     for passed, folder in [*steps, (0.0, "")]:
         ends = now + passed if folder else float("inf")
         while (until := unrest.until()) is not None and until <= min(ends, 1e8):

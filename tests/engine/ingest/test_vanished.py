@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.ingest.pipeline import Guard, Ingest
-from store.catalog import Root
+from store.catalog import SourceRoot
 from tests.engine.ingest.box import LIMITS, Box, mail
 
 
@@ -90,7 +90,7 @@ def test_a_message_that_leaves_an_mbox_goes_and_the_rest_keep_their_chunks(box: 
 
 def _let_go(box: Box, root: Path, *, prune: bool = False) -> int:
     run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50, prune))
-    run.let_go(Root(str(root), root.name, None))
+    run.let_go(SourceRoot(str(root), root.name, None))
     return run.summary.refused
 
 

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.follow import Due, Follow, Followed, Pace
+from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
 from engine.ingest.scan import look, reached
 
-QUICK = Pace(quiet=0.2, patience=3, rescan=600, poll=0.2, beat=0.1)
+QUICK = Intervals(quiet=0.2, patience=3, rescan=600, poll=0.2, beat=0.1)
 NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="these limits and mounts are Linux's")
 
 
 @contextmanager
-def following(*roots: Path, pace: Pace = QUICK, polling: bool = False) -> Iterator[Follow]:
+def following(*roots: Path, pace: Intervals = QUICK, polling: bool = False) -> Iterator[Follow]:
     """Follow roots, with what is due at first already taken."""
     with Follow(pace, polling=polling) as follow:
         for root in roots:
@@ -31,9 +31,9 @@ def following(*roots: Path, pace: Pace = QUICK, polling: bool = False) -> Iterat
         yield follow
 
 
-def wait_for(follow: Follow, there: Callable[[list[Due]], bool]) -> list[Due]:
+def wait_for(follow: Follow, there: Callable[[list[DueFolder]], bool]) -> list[DueFolder]:
     """Take what becomes due until that is enough."""
-    found: list[Due] = []
+    found: list[DueFolder] = []
     ends = time.monotonic() + 30
     while not there(found):
         assert time.monotonic() < ends, found
@@ -47,9 +47,9 @@ def folders(follow: Follow, *wanted: Path) -> None:
     wait_for(follow, lambda due: all(any(one.folder == str(path) for one in due) for path in wanted))
 
 
-def rest(follow: Follow, seconds: float = 1.0) -> list[Due]:
+def rest(follow: Follow, seconds: float = 1.0) -> list[DueFolder]:
     """Give what becomes due in a while."""
-    ends, found = time.monotonic() + seconds, list[Due]()
+    ends, found = time.monotonic() + seconds, list[DueFolder]()
     while time.monotonic() < ends:
         follow.wait()
         found += follow.due()
@@ -88,7 +88,7 @@ def test_unfinished_deliveries_are_not_read_whatever_they_are_named(mail: Path) 
 
 
 def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) -> None:
-    with following(mail, pace=Pace(quiet=4, patience=60, beat=0.1)) as follow, (mail / "big").open("w") as file:
+    with following(mail, pace=Intervals(quiet=4, patience=60, beat=0.1)) as follow, (mail / "big").open("w") as file:
         for _ in range(20):
             file.write("x" * 100)
             file.flush()
@@ -98,7 +98,7 @@ def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) 
 
 
 def test_a_root_that_never_rests_is_due_all_the_same(mail: Path) -> None:
-    with following(mail, pace=Pace(quiet=30, patience=0.5, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=30, patience=0.5, beat=0.1)) as follow:
         (mail / "big").write_text("x")
         folders(follow, mail)
 
@@ -170,10 +170,10 @@ def test_reading_makes_nothing_due(mail: Path) -> None:
 
 
 def test_a_burst_is_one_thing_that_is_due(mail: Path) -> None:
-    with following(mail, pace=Pace(quiet=1.5, patience=60, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=1.5, patience=60, beat=0.1)) as follow:
         for number in range(2000):
             (mail / "box" / "new" / f"{number}").write_text("x")
-        assert wait_for(follow, bool) == [Due(str(mail), str(mail / "box" / "new"))]
+        assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail / "box" / "new"))]
 
 
 @LINUX
@@ -181,7 +181,7 @@ def test_changes_are_still_told_of_when_the_system_has_dropped_many(
     mail: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Make more changes than the system keeps, faster than they are taken up, and a folder in the midst of them."""
-    with following(mail, pace=Pace(quiet=2, patience=120, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=2, patience=120, beat=0.1)) as follow:
         _flood(mail / "box" / "new")
         (mail / "deep" / "down").mkdir(parents=True)
         wait_for(follow, bool)
@@ -260,8 +260,8 @@ def test_names_that_are_no_text_are_told_of(mail: Path) -> None:
 
 
 def test_everything_is_due_now_and_then_for_what_nobody_told_of(mail: Path) -> None:
-    with following(mail, pace=Pace(quiet=0.1, rescan=0.5, beat=0.1)) as follow:
-        assert wait_for(follow, bool) == [Due(str(mail), str(mail), every=True)]
+    with following(mail, pace=Intervals(quiet=0.1, rescan=0.5, beat=0.1)) as follow:
+        assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail), every=True)]
 
 
 LIMITED = """

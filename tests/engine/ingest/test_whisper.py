@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import Unreadable
+from engine.ingest.charsets import UnreadableItem
 from engine.ingest.subtitles import Cue
 from engine.ingest.transcripts import is_whisper, whisper_cues
 
@@ -59,7 +59,7 @@ def test_text_without_segments_is_one_cue() -> None:
     ["", "{", "[" * 100_000, '{"a": 1}', "null", '{"segments": [1, null, {}]}', '{"segments": ' + "9" * 5000 + "}"],
 )
 def test_other_json_is_unreadable_and_the_reason_holds_none_of_it(text: str) -> None:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableItem) as caught:
         whisper_cues(text)
     assert caught.value.reason in ("broken JSON", "JSON without the segments of a transcript")
 
@@ -85,7 +85,7 @@ JSON = st.recursive(
 def test_any_json_gives_cues_with_words_and_real_times_or_is_unreadable(data: dict[str, object]) -> None:
     try:
         found = whisper_cues(json.dumps(data))
-    except Unreadable:
+    except UnreadableItem:
         found = []
     for cue in found:
         assert cue.text == " ".join(cue.text.split()) != ""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.llm.blocks import PrefixCache, read
-from engine.llm.prefill import Kept, Reading
+from engine.llm.prefill import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.rope import movable
@@ -58,7 +58,7 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; gives the logits behind it."""
     with ExitStack() as held:
-        reading = Reading(box.model, Kept(box.store, ROOT, box.model), movable(box.model))
+        reading = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model))
         found = read(reading, segments[:-1], Trace(), held)
         logits = box.model.logits(found.cache, segments[-1])
         if kept:
@@ -68,5 +68,5 @@ def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Pr
 
 def without(model: Mlx, segments: Sequence[Ids]) -> Logits:
     """Read a prompt in blocks with nothing kept; gives the logits behind it."""
-    found = read(Reading(model, None, movable(model)), segments[:-1], Trace(), ExitStack())
+    found = read(PromptReader(model, None, movable(model)), segments[:-1], Trace(), ExitStack())
     return model.logits(found.cache, segments[-1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.llm import blocks
 from engine.llm.blocks import take
-from engine.llm.prefill import Kept, Reading, keep, prefill
+from engine.llm.prefill import KvBinding, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from engine.types import Trace
@@ -49,10 +49,10 @@ def test_64_steps_behind_loaded_blocks_are_those_behind_computed_ones(box: Box) 
     turned = [system, *second, *first, last]  # another order, another subset
     read, _ = through(box, turned)
     assert read.reused == tuple(map(len, turned[:-1]))
-    fresh = blocks.read(Reading(box.model, None, movable(box.model)), turned[:-1], Trace(), ExitStack())
+    fresh = blocks.read(PromptReader(box.model, None, movable(box.model)), turned[:-1], Trace(), ExitStack())
     one, tokens = decoded(box.model, fresh.cache, last)
     with ExitStack() as held:
-        kept = Reading(box.model, Kept(box.store, ROOT, box.model), movable(box.model))
+        kept = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model))
         other, again = decoded(box.model, blocks.read(kept, turned[:-1], Trace(), held).cache, last)
     assert np.array_equal(one, other)
     assert tokens == again
@@ -93,7 +93,7 @@ def test_a_block_does_not_depend_on_its_place_or_its_neighbours(model: Mlx) -> N
     ropes = movable(model)
 
     def values(before: list[Ids], block: Ids) -> list[list[float]]:
-        read = blocks.read(Reading(model, None, ropes), [system, *before, block], Trace(), ExitStack())
+        read = blocks.read(PromptReader(model, None, ropes), [system, *before, block], Trace(), ExitStack())
         start = len(system) + sum(map(len, before))
         taken = take(read.cache, start, start + len(block))
         return [np.array(one).ravel().tolist() for name, one in taken.items() if name.endswith("v")]
@@ -103,9 +103,9 @@ def test_a_block_does_not_depend_on_its_place_or_its_neighbours(model: Mlx) -> N
 
 def test_a_block_read_beforehand_behind_the_system_segment_is_loaded(box: Box) -> None:
     segments = drawn(box.model, 40, 3, 100, 10)
-    system, block, kept = segments[0], segments[2], Kept(box.store, ROOT, box.model)
+    system, block, kept = segments[0], segments[2], KvBinding(box.store, ROOT, box.model)
     with ExitStack() as held:
-        assert keep(kept, (system, block), prefill(Reading(box.model, kept), (system, block), Trace(), held)) == 2
+        assert keep(kept, (system, block), prefill(PromptReader(box.model, kept), (system, block), Trace(), held)) == 2
     read, found = through(box, segments)
     assert read.reused == (40, 0, 100)
     assert np.array_equal(found, without(box.model, segments))

@@ -8,7 +8,7 @@ import pytest
 
 from engine.llm import blocks
 from engine.llm.blocks import take
-from engine.llm.prefill import Reading
+from engine.llm.prefill import PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.rope import movable, turned, why_not
@@ -50,7 +50,7 @@ def test_moved_keys_are_those_that_the_first_layer_makes_at_the_other_place(mode
     plain = model.begin()
     for ids in segments:
         model.prefill(plain, ids)
-    read = blocks.read(Reading(model, None, movable(model)), segments, Trace(), ExitStack())
+    read = blocks.read(PromptReader(model, None, movable(model)), segments, Trace(), ExitStack())
     keys, values, *_ = (np.array(one) for one in take(plain, 0, 193).values())
     moved, same, *_ = (np.array(one) for one in take(read.cache, 0, 193).values())
     assert np.abs(moved - keys).max() < 1e-5 * max(1.0, np.abs(keys).max())

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.models import kv_cache
-from engine.models.kv_cache import Form
+from engine.models.kv_cache import CacheForm
 from engine.models.load import form, load
 from engine.models.mlx import Mlx
-from engine.models.types import Unreadable
+from engine.models.types import UnreadableCache
 from store.kv_files import Header, verify, write
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
 from tests.engine.models.shapes import write as write_json
@@ -21,10 +21,10 @@ from tests.engine.models.test_straight import address
 
 KEY = b"0" * 16
 FORMS = {
-    "llama": Form("tokens", "KV cache stored per message"),
-    "gemma3": Form("window", "KV cache stored per message, the last 48 tokens in 2 of 3 layers"),
-    "mamba": Form("state", "KV cache stored per message, the recurrent state of 2 of 2 layers after each"),
-    "recurrent_gemma": Form(
+    "llama": CacheForm("tokens", "KV cache stored per message"),
+    "gemma3": CacheForm("window", "KV cache stored per message, the last 48 tokens in 2 of 3 layers"),
+    "mamba": CacheForm("state", "KV cache stored per message, the recurrent state of 2 of 2 layers after each"),
+    "recurrent_gemma": CacheForm(
         "window-state",
         "KV cache stored per message, the last 60 tokens in 1 of 3 layers, "
         "the recurrent state of 2 of 3 layers after each",
@@ -75,7 +75,7 @@ def test_the_form_is_read_off_the_layers(name: str, tmp_path: Path) -> None:
 
 def test_eight_bits_are_another_form_and_lend_nothing(tmp_path: Path) -> None:
     folder = make(tmp_path / "llama", KINDS["llama"])
-    assert form(folder, 8) == Form("tokens-8", "KV cache stored per message, in 8 bits")
+    assert form(folder, 8) == CacheForm("tokens-8", "KV cache stored per message, in 8 bits")
     assert (form(folder, 0).lends, form(folder, 8).lends) == (True, False)
 
 
@@ -93,7 +93,7 @@ def test_a_model_that_cannot_be_loaded_has_no_form(tmp_path: Path) -> None:
     configs: list[object] = [{"model_type": "nobody_knows"}, SMALL, {}, []]
     for config in configs:
         write_json(folder / "config.json", config)
-        assert form(folder, 0) == Form("", "cannot be loaded")
+        assert form(folder, 0) == CacheForm("", "cannot be loaded")
 
 
 def test_settling_changes_nothing_of_what_a_model_says(other: Mlx) -> None:
@@ -139,14 +139,14 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
-    loaded = kv_cache.restore([KVCache() for _ in cache], [path], spare=kv_cache.Spare())
+    loaded = kv_cache.restore([KVCache() for _ in cache], [path], spare=kv_cache.SpareBuffers())
     layers = kv_cache.fill([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]
 
 
 def test_the_memory_of_a_released_cache_is_given_to_one_taker() -> None:
-    cache, spare = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), kv_cache.Spare()
+    cache, spare = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), kv_cache.SpareBuffers()
     kv_cache.release(cache, spare)
     assert cache == []
     assert sorted(spare.take()) == ["0.k", "0.v", "1.k", "1.v", "2.k", "2.v"]
@@ -154,7 +154,7 @@ def test_the_memory_of_a_released_cache_is_given_to_one_taker() -> None:
 
 
 def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
-    cache, spare = other.begin(), kv_cache.Spare()
+    cache, spare = other.begin(), kv_cache.SpareBuffers()
     other.prefill(cache, [5] * 10)
     kv_cache.release(cache, spare)
     assert spare.take() == {}
@@ -174,7 +174,7 @@ def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path:
 
 
 def test_no_memory_is_made_ready_for_another_form_nor_more_than_may_lie_idle(other: Mlx) -> None:
-    cache, spare = other.begin(), kv_cache.Spare()
+    cache, spare = other.begin(), kv_cache.SpareBuffers()
     other.prefill(cache, [5] * 10)
     kv_cache.expect(cache, 40, spare)
     kv_cache.expect([], 40, spare)
@@ -209,10 +209,10 @@ def test_what_lies_behind_the_tokens_of_a_loaded_cache_is_never_read(
 def test_a_file_of_a_model_of_another_form_is_unreadable(name: str, tmp_path: Path, scratch: Path) -> None:
     model = load(make(tmp_path / name, OTHERS[name]), name=name, cache=scratch, memory_share=0.9)
     path = kept(filled(3, [((1, 2, 9, 16), (1, 2, 9, 16))]), 0, 9, tmp_path / "a.safetensors")
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableCache):
         model.restore([path])
     path.unlink()
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableCache):
         model.restore([path])
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.mlx import goes_on
-from engine.models.types import Drafts
+from engine.models.types import Drafter
 
 IDS = st.integers(0, 5)
 TEXTS = st.lists(st.lists(IDS, max_size=20), max_size=4)
@@ -43,14 +43,14 @@ class Reader:
         del self.read[len(self.read) - count :]
 
 
-def learnt(texts: Sequence[Sequence[int]], most: int, end: tuple[int, ...] = ()) -> Drafts:
-    drafts = Drafts(lambda: texts, most)
+def learnt(texts: Sequence[Sequence[int]], most: int, end: tuple[int, ...] = ()) -> Drafter:
+    drafts = Drafter(lambda: texts, most)
     drafts.end = end
     drafts.learn()
     return drafts
 
 
-def written(script: Sequence[int], room: int, drafts: Drafts | None, learn_at: int = 0) -> tuple[list[int], Reader]:
+def written(script: Sequence[int], room: int, drafts: Drafter | None, learn_at: int = 0) -> tuple[list[int], Reader]:
     """Write on; where texts are learnt late, they are after so many tokens."""
     import mlx.core as mx
 
@@ -70,7 +70,7 @@ def test_any_guesses_leave_the_answer_as_it_is(
 ) -> None:
     room = data.draw(st.integers(0, len(script)))
     texts = [*texts, script] if data.draw(st.booleans()) else texts
-    drafts = Drafts(lambda: texts, most)
+    drafts = Drafter(lambda: texts, most)
     found, reader = written(script, room, drafts, learn_at=data.draw(st.integers(1, 5)))
     assert found == script[:room]
     assert reader.widest <= 1 + most
@@ -122,7 +122,7 @@ def test_the_end_of_the_likeliest_text_is_the_end_of_the_answer() -> None:
 
 
 def test_texts_that_are_learnt_late_go_on_with_what_was_said() -> None:
-    drafts = Drafts(lambda: [[1, 2, 3, 4]], 8)
+    drafts = Drafter(lambda: [[1, 2, 3, 4]], 8)
     drafts.add(1)
     drafts.add(2)
     assert drafts.next() == []

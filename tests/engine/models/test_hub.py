@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import close_session, constants, try_to_load_from_cache
 
-from engine.models.catalog import Local, find, fingerprint
-from engine.models.hub import Hub, Plan
+from engine.models.hub import DownloadPlan, Hub
+from engine.models.lookup import LocalModel, find, fingerprint
 from store.errors import Locked, NoModel, PkbError, UsageError
 from tests.engine.models import hubserver
 from tests.engine.models.hubserver import TOKEN, Files, git_digest, serve
@@ -60,7 +60,7 @@ def hub(environ: dict[str, str]) -> Hub:
     return Hub(environ)
 
 
-def pull(hub: Hub, revision: str = "", name: str = NAME) -> Local:
+def pull(hub: Hub, revision: str = "", name: str = NAME) -> LocalModel:
     return hub.pull(hub.plan(name, revision), lambda done: None)
 
 
@@ -69,7 +69,7 @@ def kept(environ: dict[str, str]) -> list[str]:
     return sorted(path.name for path in Path(environ["HF_HOME"]).rglob("*") if path.is_file())
 
 
-def partial(environ: dict[str, str], plan: Plan, name: str) -> Path:
+def partial(environ: dict[str, str], plan: DownloadPlan, name: str) -> Path:
     """Give where a file of a plan grows."""
     (digest,) = (file.digest for file in plan.files if file.name == name)
     folder = Path(environ["HF_HOME"]) / "hub" / "models--org--name" / "blobs"
@@ -217,7 +217,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused_and_removed(
     assert pull(hub).revision == OLD
 
 
-def _plan_of(server: hubserver.Hub, hub: Hub) -> Plan:
+def _plan_of(server: hubserver.Hub, hub: Hub) -> DownloadPlan:
     server.repositories[NAME].spoilt = set()
     return hub.plan(NAME, "")
 

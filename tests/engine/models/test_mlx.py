@@ -20,7 +20,7 @@ from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling
-from engine.models.types import Drafts, Frame, LanguageModel
+from engine.models.types import Drafter, Frame, LanguageModel
 from store.errors import NoModel, PkbError
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, make, write
 
@@ -157,7 +157,7 @@ def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(mod
     for texts in ([torn], [told], [long(model, 100), told[20:] + told[:20]]):
         counted = replace(model, breathe=lambda: steps.append(1))
         steps.clear()
-        drafts = Drafts(partial(list, texts), 8)
+        drafts = Drafter(partial(list, texts), 8)
         cache = read(model, parts[:-1])
         pieces = counted.decode(cache, parts[-1], 40, drafts)
         first = next(pieces)

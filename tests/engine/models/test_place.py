@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models import catalog
-from engine.models.catalog import (
+from engine.models import lookup
+from engine.models.lookup import (
     DEFAULTS,
     EMBEDDER,
     bits,
@@ -65,13 +65,13 @@ def test_a_folder_works_as_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in (str(folder), "mine", "./mine", "~/mine"):
-        assert find(name, "", environ) == catalog.Local(str(folder), folder, None)
+        assert find(name, "", environ) == lookup.LocalModel(str(folder), folder, None)
 
 
 def test_a_model_of_the_hub_is_that_of_main_unless_a_revision_is_named(environ: dict[str, str]) -> None:
     old, new = cached(environ, "org/name", OLD, main=False), cached(environ, "org/name", NEW)
-    assert find("org/name", "", environ) == catalog.Local("org/name", new, NEW)
-    assert find("org/name", OLD, environ) == catalog.Local("org/name", old, OLD)
+    assert find("org/name", "", environ) == lookup.LocalModel("org/name", new, NEW)
+    assert find("org/name", OLD, environ) == lookup.LocalModel("org/name", old, OLD)
     assert find(f"org/name@{OLD}", "", environ) == find("org/name", OLD, environ)
     assert find("org/name@main", "", environ) == find("org/name", "", environ)
     assert find(f"org/name@{OLD[:8]}", "", environ) == find("org/name", OLD, environ)
@@ -266,8 +266,8 @@ def test_finding_a_model_loads_nothing_heavy(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from engine.models.catalog import role
-from engine.models.catalog import find, fingerprint
+from engine.models.lookup import role
+from engine.models.lookup import find, fingerprint
 local = find({str(folder)!r}, "", {{}})
 print(role(local.name, local.config), len(fingerprint(local, Path({str(tmp_path)!r}))))
 print(*{{name.split(".")[0] for name in sys.modules}})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from engine.models import qwen3
-from engine.models.catalog import find
+from engine.models.lookup import find
 from engine.models.qwen3 import END, LONGEST, TASK, Qwen3, find_model
 from engine.models.tokens import Tokens
 from engine.models.types import Embedder

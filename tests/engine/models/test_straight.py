@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.models.kv_cache import read, tensor
-from engine.models.types import Unreadable
+from engine.models.types import UnreadableCache
 from store.kv_files import Header, write
 
 KEY = b"0" * 16
@@ -99,7 +99,7 @@ def test_spare_memory_of_other_tensors_is_left(tmp_path: Path, other: dict[str, 
 @pytest.mark.parametrize("other", [{"heads": 1}, {"width": 4}, {"dtype": "float16"}])
 def test_files_of_other_tensors_are_not_joined(tmp_path: Path, other: dict[str, Any]) -> None:
     paths = [kept(tmp_path / "a.safetensors", 5), kept(tmp_path / "b.safetensors", 5, **other)]
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableCache):
         read(paths)
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_file_is_unreadable_or_read_but_nothing_else(
     path.write_bytes(text)
     try:
         _, count = read([path])
-    except Unreadable:
+    except UnreadableCache:
         return
     assert count == 3
 
@@ -126,7 +126,7 @@ def test_a_file_that_is_gone_or_a_link_is_unreadable(tmp_path: Path) -> None:
     path, link = kept(tmp_path / "a.safetensors", 3), tmp_path / "b.safetensors"
     link.symlink_to(path)
     for wrong in (tmp_path / "none.safetensors", link, tmp_path):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableCache):
             read([wrong])
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_has_become_shorter_is_unreadable(tmp_path: Path, missing: i
     first, second = kept(tmp_path / "a.safetensors", 3), kept(tmp_path / "b.safetensors", 3)
     os.truncate(second, second.stat().st_size - missing)
     for paths in ([second], [first, second], [second, first]):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableCache):
             read(paths)
 
 
@@ -152,6 +152,6 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     before = open_files()
     read([good, good])
     for paths in ([good, short], [good, tmp_path / "none.safetensors"]):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableCache):
             read(paths)
     assert open_files() == before

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
-from engine.models.catalog import digest
+from engine.models.lookup import digest
 from engine.models.minilm import open_tensors
 from store.errors import PkbError
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from engine.ask.keys import Key, key
 from engine.text.question import moves
-from engine.types import Manner, Means, Reply, Trace, freeze
-from store.answers import Bank, Kept, Origin, State
+from engine.types import Answer, AskOptions, Backend, Trace, freeze
+from store.answers import AnswerBank, CachedAnswer, Origin, State
 from store.database import Ledger
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PendingQuestion:
     """One question on its way; `generation` is that of the knowledge bank when it was begun."""
 
     text: str
-    manner: Manner
+    manner: AskOptions
     key: Key
     generation: int
     now: datetime
@@ -46,21 +46,21 @@ class BankBudget:
     refresh_k: int
 
 
-def key_of(means: Means, text: str, manner: Manner, now: datetime) -> Key:
+def key_of(means: Backend, text: str, manner: AskOptions, now: datetime) -> Key:
     """Give the key of a question; UsageError where it is empty."""
     return key(text, manner.scope, f"{means.writer}/{manner.k}", now, calendar=moves(text))
 
 
-def begin(means: Means, ledger: Ledger, text: str, manner: Manner, now: datetime) -> Ask:
+def begin(means: Backend, ledger: Ledger, text: str, manner: AskOptions, now: datetime) -> PendingQuestion:
     """Start a question; UsageError where it is empty."""
     trace = Trace()
     with trace.step("key"):
         asked = key_of(means, text, manner, now)
         # The generation is read before all else: whatever changes from here on makes this answer look again.
-        return Ask(text, manner, asked, ledger.generation, now, trace)
+        return PendingQuestion(text, manner, asked, ledger.generation, now, trace)
 
 
-def look(means: Means, ask: Ask) -> QueryContext:
+def gather_context(means: Backend, ask: PendingQuestion) -> QueryContext:
     """Understand, embed, retrieve."""
     with ask.trace.step("understand"):
         from engine.text.question import understand  # more patterns than an exact hit has time to compile
@@ -72,15 +72,15 @@ def look(means: Means, ask: Ask) -> QueryContext:
     return QueryContext(question, vector, embedder, means.gather(question, vector, ask.manner, ask.trace))
 
 
-def enter(
-    bank: Bank,
+def store_answer(
+    bank: AnswerBank,
     room: BankBudget,
-    ask: Ask,
+    ask: PendingQuestion,
     asked: QueryContext,
-    reply: Reply | None,
+    reply: Answer | None,
     origin: Origin = "user",
     source: str = "",
-) -> Kept:
+) -> CachedAnswer:
     """Keep a reply under its question; None where it was only read ahead, which takes no answer's place that holds."""
     there = bank.find(ask.key.digest) if reply is None else None
     if there and there.state == "answered" and there.evidence == asked.evidence.chunks:
@@ -88,15 +88,15 @@ def enter(
     state: State = "answered" if reply else "undecoded"
     frozen, tier = (freeze(reply), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
-    kept = Kept(*_about(ask), frozen, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
+    kept = CachedAnswer(*_about(ask), frozen, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
     bank.keep(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
     return kept
 
 
-def owing(ask: Ask, asked: QueryContext) -> Kept:
+def pending_entry(ask: PendingQuestion, asked: QueryContext) -> CachedAnswer:
     """Give the entry of a question that was given another one's answer."""
     made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
-    return Kept(*_about(ask), "", asked.evidence.chunks, *made, state="owed")
+    return CachedAnswer(*_about(ask), "", asked.evidence.chunks, *made, state="owed")
 
 
 def vector_of(asked: QueryContext) -> bytes | None:
@@ -112,7 +112,7 @@ def floor_of(asked: QueryContext, room: BankBudget) -> float | None:
     return nearest[-1] if len(nearest) == room.refresh_k else 0.0
 
 
-def _about(ask: Ask) -> tuple[str, str, str, str | None]:
+def _about(ask: PendingQuestion) -> tuple[str, str, str, str | None]:
     return ask.text, ask.key.scope, ask.key.writer, ask.key.day
 
 
@@ -121,17 +121,17 @@ class Prepared:
     """What is now kept for a question, its reply where one was made, and the steps that took."""
 
     key: bytes
-    kept: Kept
-    reply: Reply | None
+    kept: CachedAnswer
+    reply: Answer | None
     trace: Trace
 
 
 def prepare(
     ledger: Ledger,
-    means: Means,
+    means: Backend,
     room: BankBudget,
     text: str,
-    manner: Manner,
+    manner: AskOptions,
     now: datetime,
     *,
     decode: bool,
@@ -144,7 +144,7 @@ def prepare(
     """
     ask = begin(means, ledger, text, manner, now)
     ask.trace.asked = False
-    asked = look(means, ask)
+    asked = gather_context(means, ask)
     reply = None
     if decode:
         written = means.write(asked.question, asked.evidence, ask.trace, None)
@@ -152,4 +152,6 @@ def prepare(
         written.keep()
     else:
         means.read(asked.question, asked.evidence, ask.trace)
-    return Prepared(ask.key.digest, enter(Bank(ledger), room, ask, asked, reply, origin, source), reply, ask.trace)
+    return Prepared(
+        ask.key.digest, store_answer(AnswerBank(ledger), room, ask, asked, reply, origin, source), reply, ask.trace
+    )
