@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Give a closed stream the null device: the next file that is opened would be taken for it."""
+    """Return a closed stream the null device: the next file that is opened would be taken for it."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
@@ -109,7 +109,7 @@ def _ended(args: list[str]) -> int:
 
 
 def run(args: list[str]) -> int:
-    """Run one command; gives its exit code."""
+    """Run one command; returns its exit code."""
     try:
         code = _run(args, as_json="--json" in args)
         sys.stdout.flush()
@@ -148,7 +148,7 @@ def _run(args: list[str], *, as_json: bool) -> int:
 
 
 def _from_outside() -> tuple[type[Exception], ...]:
-    """Give what a full disk or a damaged file raises; asked only when something was raised, for sqlite3 is slow."""
+    """Return what a full disk or a damaged file raises; asked only when something was raised, for sqlite3 is slow."""
     from sqlite3 import Error
 
     return OSError, RuntimeError, ValueError, Error
@@ -166,7 +166,7 @@ def _invoke(args: list[str]) -> int:
 
 
 def _command(error: TyperException, args: list[str]) -> str:
-    """Give the command that was mistyped, as far as it was understood."""
+    """Return the command that was mistyped, as far as it was understood."""
     if context := getattr(error, "ctx", None):
         return str(context.command_path)
     return " ".join(["pkb", *args[:1]])

@@ -93,7 +93,7 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
 
 
 def _ask(opened: Session, manner: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
-    """Ask one question and print what comes of it; tells whether it was answered."""
+    """Ask one question and print what comes of it; returns whether it was answered."""
     from engine.serve.client import answer
 
     streamed = output.Stream()

@@ -94,7 +94,7 @@ def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: 
 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
-    """Give a session for the next line: what a model is told of the day, and which process has it, may have changed."""
+    """Return session for the next line: what a model is told of the day, and which process has it, may have changed."""
     from engine.serve.client import wants
     from engine.session import now
 
@@ -109,7 +109,7 @@ def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Se
 
 
 def _typed(*, as_json: bool) -> Iterator[str]:
-    """Give the lines that are typed, or piped in; with a prompt and editing where both ends are a terminal."""
+    """Yield the lines that are typed, or piped in; with a prompt and editing where both ends are a terminal."""
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         for line in sys.stdin.buffer:
             yield line.decode("utf-8", "replace")
@@ -291,7 +291,7 @@ class Conversation:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
 
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
-        """Make a question stand alone; gives the milliseconds that it took, too."""
+        """Make a question stand alone; returns the milliseconds that it took, too."""
         from engine.ask.followup import condense
 
         begun = time.perf_counter()
@@ -323,7 +323,7 @@ class Conversation:
 
 
 def _writer(opened: Session) -> "Write | None":
-    """Give what has the model make a question stand alone: the process that has it in memory; None where pkb quotes."""
+    """Return the function that rewrites a follow-up as a stand-alone question; None where pkb quotes."""
     from engine.serve.client import wants
 
     load = opened.writer.load

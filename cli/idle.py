@@ -47,7 +47,7 @@ _NAMES = {
 
 
 def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
-    """Give what was done as plain values."""
+    """Return what was done as plain values."""
     done = report.done
     return {
         "schema": output.SCHEMA,
@@ -164,7 +164,7 @@ def idle(
 
 
 def _began() -> float:
-    """Give when this command began, on the monotonic clock: where it is the process's own, with the process."""
+    """Return when this command began, on the monotonic clock: where it is the process's own, with the process."""
     if sys.argv[1:2] != ["idle"]:
         return time.monotonic()
     from engine.idle.conditions import running_s

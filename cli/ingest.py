@@ -69,7 +69,7 @@ def ingest(
 
 
 def _embed(opened: Session, when: When, *, quiet: bool) -> int:
-    """Embed what has no vector yet, or leave it; gives how many chunks are left without."""
+    """Embed what has no vector yet, or leave it; returns how many chunks are left without."""
     missing = operations.missing_vectors(opened)
     if not missing or when == "later":
         return missing

@@ -112,7 +112,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 
 
 def _named(name: str) -> str:
-    """Give a name that names something: an empty path would be the current folder."""
+    """Return a name that names something: an empty path would be the current folder."""
     if not name.strip():
         raise UsageError("no model name or folder given", "pkb model list")
     return name
@@ -135,7 +135,7 @@ def _usable(name: str) -> "LocalModel":
 
 
 def _removable(name: str) -> Path:
-    """Give the folder of a fetched model; UsageError for what is not for pkb to remove."""
+    """Return the folder of a fetched model; UsageError for what is not for pkb to remove."""
     from engine.models.lookup import repository, split
 
     named = split(_named(name))

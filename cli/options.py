@@ -31,12 +31,12 @@ _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
 def text(words: str) -> str:
-    """Give what was typed with a mark in place of each byte that is no UTF-8: a question is kept, and kept as text."""
+    """Return what was typed as valid text: a question is stored, so bytes that are not UTF-8 are replaced."""
     return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def duration(flag: str, time: str, example: str = "pkb idle --budget 10m") -> float:
-    """Give the seconds of a time like 10m; UsageError naming what cannot be, and an example."""
+    """Return the seconds of a time like 10m; UsageError naming what cannot be, and an example."""
     if found := _TIME.fullmatch(time.strip()):
         return float(int(found[1]) * _SECONDS[found[2]])
     raise UsageError(f"{flag} {time} is not a time like 90s, 10m or 2h", example)
@@ -50,7 +50,7 @@ def limits(
     until: str | None,
     collection: str | None,
 ) -> "Scope":
-    """Give what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
+    """Return what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
     from store.types import Scope
 
     for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection)):
@@ -67,7 +67,7 @@ def limits(
 
 
 def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> datetime:
-    """Give the start of a day, month or year in the user's zone, or with `end` the moment after it."""
+    """Return the start of a day, month or year in the user's zone, or with `end` the moment after it."""
     try:
         return moment(day, now, end=end)
     except (ValueError, OverflowError):
@@ -75,7 +75,7 @@ def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> datetime:
 
 
 def moment(day: str, now: datetime, *, end: bool = False) -> datetime:
-    """Give the start of a day, month or year in the user's zone, or with `end` the moment after it; ValueError."""
+    """Return the start of a day, month or year in the user's zone, or with `end` the moment after it; ValueError."""
     if ago := _AGO.fullmatch(day.strip()):
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)

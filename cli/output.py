@@ -31,7 +31,7 @@ def session(environ: Mapping[str, str] = os.environ) -> "Iterator[Session]":
 
 @cache
 def console(*, stderr: bool = False) -> "Console":
-    """Give the console of a stream; styles only on a terminal, and never with NO_COLOR."""
+    """Return the console of a stream; styles only on a terminal, and never with NO_COLOR."""
     from rich.console import Console
 
     class Piped(Console):
@@ -109,7 +109,7 @@ Tick = Callable[[str, int, int | None], None]
 
 @contextmanager
 def bars(*, quiet: bool) -> Iterator[Tick]:
-    """Give a function that moves the bar of a step; it does nothing where nobody watches."""
+    """Return a function that moves the bar of a step; it does nothing where nobody watches."""
     if quiet or not sys.stderr.isatty():
         yield lambda step, done, total: None
         return

@@ -16,7 +16,7 @@ from store.errors import PkbError, UsageError
 
 
 def agreed(question: str, *, yes: bool, usual: bool, step: str) -> bool:
-    """Tell whether the person agrees, `usual` being the answer of an empty line; UsageError where nobody is there."""
+    """Return whether the person agrees, `usual` being the answer of an empty line; UsageError where nobody is there."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -61,7 +61,7 @@ def _default(opened: Session) -> str:
 
 
 def _role(plan: DownloadPlan) -> lookup.Role:
-    """Say what the model is for; PkbError where pkb cannot use it, before its weights are fetched."""
+    """Return what the model is for; PkbError where pkb cannot use it, before its weights are fetched."""
     role = lookup.role(plan.name, plan.config)
     if role is None:
         raise PkbError(why_not(plan.name, plan.config), _NAMED)

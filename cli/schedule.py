@@ -38,7 +38,7 @@ class Command:
 
 
 def launchd(command: Command) -> str:
-    """Give the property list of an agent; a run that was slept through is made up for."""
+    """Return the property list of an agent; a run that was slept through is made up for."""
     agent = {
         "Label": LABEL,
         "ProgramArguments": list(command.words),
@@ -52,7 +52,7 @@ def launchd(command: Command) -> str:
 
 
 def systemd_service(command: Command) -> str:
-    """Give the systemd unit that runs once; a signal is no failure."""
+    """Return the systemd unit that runs once; a signal is no failure."""
     lines = [
         "[Unit]",
         "Description=pkb background jobs",
@@ -69,7 +69,7 @@ def systemd_service(command: Command) -> str:
 
 
 def systemd_timer() -> str:
-    """Give the systemd timer; a run that was slept through is made up for."""
+    """Return the systemd timer; a run that was slept through is made up for."""
     lines = [
         "[Unit]",
         "Description=pkb idle, every hour",
@@ -85,13 +85,13 @@ def systemd_timer() -> str:
 
 
 def cron(command: Command) -> str:
-    """Give the line for a table of cron, which takes a percent sign for the end of a command."""
+    """Return the line for a table of cron, which takes a percent sign for the end of a command."""
     names = (f"{name}={shlex.quote(value)}" for name, value in command.environ.items())
     return f"{MINUTE} * * * * {' '.join([*names, shlex.join(command.words)])} {MARK}".replace("%", "\\%")
 
 
 def with_line(table: str, line: str | None) -> str:
-    """Give a table of cron in which `line` stands in place of ours, or none does; all else stays as it is."""
+    """Return a table of cron in which `line` stands in place of ours, or none does; all else stays as it is."""
     rest = [one for one in table.split("\n") if not one.endswith(f" {MARK}")]
     if line is None:
         return "\n".join(rest)
@@ -100,7 +100,7 @@ def with_line(table: str, line: str | None) -> str:
 
 
 def ours(table: str) -> str | None:
-    """Give our line of a table of cron."""
+    """Return our line of a table of cron."""
     return next((one for one in table.split("\n") if one.endswith(f" {MARK}")), None)
 
 
@@ -142,7 +142,7 @@ def arrange(deed: Deed, *, as_json: bool, system: str = sys.platform) -> None:
 
 
 def words() -> list[str]:
-    """Give the command with whole paths: the program beside this Python, or else Python itself."""
+    """Return the command with whole paths: the program beside this Python, or else Python itself."""
     program = Path(sys.executable).parent / "pkb"
     code = "from cli.app import main; main()"
     start = [str(program)] if os.access(program, os.X_OK) else [sys.executable, "-P", "-c", code]
@@ -150,7 +150,7 @@ def words() -> list[str]:
 
 
 def carried(home: Home) -> dict[str, str]:
-    """Give the variables that say where everything lies, as it does now."""
+    """Return the variables that say where everything lies, as it does now."""
     return {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
 
 

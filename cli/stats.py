@@ -23,7 +23,7 @@ Line = tuple[str, str]
 
 
 def tensors(row: dict[str, Any]) -> Iterator[Line]:
-    """Say what is kept of what a model has read, what that saved, what went, and what more room would have saved."""
+    """Return what is kept of what a model has read, what that saved, what went, and what more room would have saved."""
     kept, prompts = row["tensors"], row["prompts"]
     if kept["nodes"] or kept["written_by_day"]:
         today = f"{size(kept['written_today'])} of {size(kept['daily_budget'])} written today"
@@ -42,7 +42,7 @@ def tensors(row: dict[str, Any]) -> Iterator[Line]:
 
 
 def _reasons(counts: Mapping[str, int], words: Mapping[str, str], others: str) -> str:
-    """Say how many for which reason, most frequent first."""
+    """Return how many for which reason, most frequent first."""
     merged: dict[str, int] = {}
     for reason, number in counts.items():
         said = words.get(reason, others)
@@ -101,7 +101,7 @@ def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _lent(bank: dict[str, Any]) -> Iterator[str]:
-    """Say what is known of answers that were given to other questions than their own."""
+    """Return what is known of answers that were given to other questions than their own."""
     if bank["predicted"] or bank["undecoded"]:
         yield f"{bank['predicted']:,} predicted, {bank['undecoded']:,} prefilled without an answer"
     if bank["owed"]:
@@ -114,7 +114,7 @@ def _lent(bank: dict[str, Any]) -> Iterator[str]:
 
 
 def _idle_lines(night: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Say what idle work took, and what it brought."""
+    """Return what idle work took, and what it brought."""
     done = [one for one in night["so_far"] if one["units"]]
     if done:
         seconds, saved = sum(one["seconds"] for one in done), sum(one["saved_s"] for one in done)

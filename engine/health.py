@@ -100,7 +100,7 @@ def _disk_kind(home: Home) -> Check:
 
 
 def file_system(place: Path) -> str:
-    """Give the kind of file system that a path lies on, "unknown" where the system does not say."""
+    """Return the kind of file system that a path lies on, "unknown" where the system does not say."""
     import psutil
 
     mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
@@ -219,7 +219,7 @@ def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
 
 
 def _existing(path: Path) -> Path:
-    """Give the path, or the nearest folder above it that is there."""
+    """Return the path, or the nearest folder above it that is there."""
     return next(p for p in (path, *path.parents) if _is_there(p))
 
 

@@ -23,7 +23,7 @@ class MemoryBudget:
 
     @property
     def fits(self) -> bool:
-        """Tell whether it may be loaded."""
+        """Return whether it may be loaded."""
         return self.needs <= self.most
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ def room_for(opened: Session, needs: int) -> MemoryBudget:
 
 
 def needs(name: str, weights: int, config: Mapping[str, Any]) -> int:
-    """Give the bytes of memory that a model takes in use, from the bytes of its weights and its config.json."""
+    """Return the bytes of memory that a model takes in use, from the bytes of its weights and its config.json."""
     stored = lookup.SINGLE if name == lookup.EMBEDDER else lookup.bits(config)  # that one is used as it is stored
     return memory.needed(weights, stored, device())
 
@@ -58,7 +58,7 @@ def choose(opened: Session, name: str, revision: str) -> None:
 
 
 def why_not(name: str, config: Mapping[str, Any]) -> str:
-    """Say why pkb cannot use a model."""
+    """Return why pkb cannot use a model."""
     if "model_file" in config:
         return f"{name} needs custom code, which pkb does not run"
     kind = lookup.architecture(config) or "none"
@@ -84,7 +84,7 @@ class ModelRow:
     in_use: bool
 
     def line(self, width: int) -> str:
-        """Say it in a line, the name in so many letters."""
+        """Return it in a line, the name in so many letters."""
         name = plain(self.name) + (f"@{self.revision[:8]}" if self.revision else "")
         what = "answers" if self.role == "writer" else "embeds"
         fit = f"{'fits' if self.fits else 'does not fit'}: {size(self.needs)} of {size(self.room)}"
@@ -122,7 +122,7 @@ def _used(opened: Session) -> tuple[LocalModel | None, NoModel | None]:
 
 
 def _embedder(opened: Session) -> LocalModel | None:
-    """Give the embedder in use; the usual one may have been installed instead of fetched."""
+    """Return the embedder in use; the usual one may have been installed instead of fetched."""
     from engine.models.minilm import find_weights
 
     name = opened.settings.embed.model

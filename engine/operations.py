@@ -60,7 +60,7 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
 
 def nobody(opened: Session, scope: "Scope") -> str | None:
-    """Say which of --from and --to fits nobody at all, where one does; it opens the tables."""
+    """Return which of --from and --to fits nobody at all, where one does; it opens the tables."""
     from store.tables import within
     from store.types import Scope
 
@@ -74,7 +74,7 @@ def nobody(opened: Session, scope: "Scope") -> str | None:
 
 
 def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
-    """Give the documents that a file holds, as kept, with the lines that sources name."""
+    """Return the documents that a file holds, as kept, with the lines that sources name."""
     from engine.retrieval.evidence import shown
 
     wanted = (message_id or "").strip("<>")
@@ -84,7 +84,7 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> "list[di
 
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
-    """Examine the store, after mending it if asked to; gives the findings and the documents to read again."""
+    """Examine the store, after mending it if asked to; returns the findings and the documents to read again."""
     ledger = opened.ledger  # NoStore before LanceDB is imported and a lock file made
     from store import integrity
 
@@ -166,7 +166,7 @@ def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None
 
 
 def absolute_path(path: Path) -> Path:
-    """Give an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
+    """Return an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
     with suppress(RuntimeError):
         path = path.expanduser()
     return Path(os.path.normpath(path.absolute()))
@@ -175,7 +175,7 @@ def absolute_path(path: Path) -> Path:
 def choose_roots(
     opened: Session, paths: Sequence[Path], kind: str | None, collection: str | None
 ) -> "tuple[list[SourceRoot], list[SourceRoot]]":
-    """Give the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
+    """Return the roots to look at, and the known ones that are not there; UsageError for a named one that is not."""
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
         raise UsageError("no folder given", "pkb ingest ~/Mail")

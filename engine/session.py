@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def choose_embedder(
     home: "Home", settings: "Settings", ledger: "Callable[[], Ledger]", environ: Mapping[str, str]
 ) -> "Embedder":
-    """Give the embedder that the settings name; NoModel where it is not here, UsageError where it is none."""
+    """Return the embedder that the settings name; NoModel where it is not here, UsageError where it is none."""
     notes = home.cache / "digests"
     if settings.embed.model == "minilm":
         from engine.models.minilm import MiniLM
@@ -91,14 +91,14 @@ class Session:
 
     @property
     def there(self) -> bool:
-        """Tell whether anything was ever kept here."""
+        """Return whether anything was ever kept here."""
         from store.database import exists
 
         return exists(self.home.ledger)
 
     @cached_property
     def now(self) -> "datetime":
-        """Give the time that the questions of this command are asked at."""
+        """Return the time that the questions of this command are asked at."""
         return now(self.environ)
 
     @cached_property
@@ -110,7 +110,7 @@ class Session:
 
     @cached_property
     def catalogue(self) -> "Catalog":
-        """Give what was read from where."""
+        """Return what was read from where."""
         from store.catalog import Catalog
 
         return Catalog(self.ledger)
@@ -124,40 +124,40 @@ class Session:
 
     @cached_property
     def knowledge(self) -> "Knowledge":
-        """Give the writing side of the knowledge bank."""
+        """Return the writing side of the knowledge bank."""
         from store.documents import Knowledge
 
         return Knowledge(self.ledger, lambda: self.tables)
 
     @cached_property
     def reader(self) -> "Reader":
-        """Give the reading side of the knowledge bank."""
+        """Return the reading side of the knowledge bank."""
         from store.search import Reader
 
         return Reader(self.ledger, self.tables)
 
     @cached_property
     def vectors(self) -> "VectorStore":
-        """Give the vectors."""
+        """Return the vectors."""
         from store.vectors import VectorStore
 
         return VectorStore(self.ledger, self.tables)
 
     @cached_property
     def locks(self) -> "Locks":
-        """Give the locks."""
+        """Return the locks."""
         from store.locks import Locks
 
         return Locks(self.home.locks)
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """Give the embedder that the settings name; NoModel where its weights are not here."""
+        """Return the embedder that the settings name; NoModel where its weights are not here."""
         return choose_embedder(self.home, self.settings, lambda: self.ledger, self.environ)
 
     @property
     def question_embedder(self) -> "Embedder | None":
-        """Give the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
+        """Return the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
         from store.vectors import table_of
 
         made = self.ledger.get("vectors")
@@ -176,14 +176,14 @@ class Session:
 
     @cached_property
     def room(self) -> "BankBudget":
-        """Give what the bank may hold."""
+        """Return what the bank may hold."""
         from engine.ask.prepare import BankBudget
 
         return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
     def means(self) -> "Backend":
-        """Give the means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
+        """Return means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
         from engine.types import Backend
 
         writer = self.writer
@@ -191,7 +191,7 @@ class Session:
         return Backend(self._embed, self._gather, *parts)
 
     def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Give the vector of a question, None where there is nothing to compare it with."""
+        """Return the vector of a question, None where there is nothing to compare it with."""
         embedder = self.question_embedder
         if embedder is None:
             return None
@@ -223,7 +223,7 @@ class Session:
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 
     def rules(self) -> "SemanticRules | None":
-        """Say when a question is given another one's answer; None where the settings want no such thing."""
+        """Return when a question is given another one's answer; None where the settings want no such thing."""
         if not (parts := self.settings.experiment).semantic:
             return None
         from engine.ask.semantic import SemanticRules
@@ -235,7 +235,7 @@ class Session:
 
     @cached_property
     def writer(self) -> "AnswerWriter":
-        """Give what writes answers: the language model that the settings name, else the quotes."""
+        """Return what writes answers: the language model that the settings name, else the quotes."""
         kept = self.keeps_tensors and self.settings.kv.reuse != "off"
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
         return choose_writer(*parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
@@ -249,7 +249,7 @@ class Session:
 
     @cached_property
     def models(self) -> "ResidentModel":
-        """Give the language model that is in memory, if one is."""
+        """Return the language model that is in memory, if one is."""
         from engine.llm.resident import ResidentModel
 
         return ResidentModel(self.home.locks)
@@ -342,7 +342,7 @@ def choose_writer(
     kept: bool = True,
     order: "Callable[[], Order]",
 ) -> AnswerWriter:
-    """Give the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
+    """Return the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
 
     `kept` tells whether what it reads is kept.
     """
@@ -420,7 +420,7 @@ def _manner(settings: "Settings") -> list[str]:
 
 
 def _bits(settings: "Settings") -> int:
-    """Give the bits that tensors are kept in, 0 for all."""
+    """Return the bits that tensors are kept in, 0 for all."""
     return settings.kv.bits if settings.kv.reuse != "off" else 0
 
 
@@ -464,7 +464,7 @@ def _open(
 
 
 def now(environ: Mapping[str, str]) -> datetime:
-    """Give the aware local time; UsageError where PKB_NOW is no ISO date and time."""
+    """Return the aware local time; UsageError where PKB_NOW is no ISO date and time."""
     given = environ.get("PKB_NOW")
     if not given:
         return datetime.now().astimezone()

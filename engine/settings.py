@@ -132,7 +132,7 @@ class Settings:
 
 
 def find(settings: Settings, key: str) -> Any:
-    """Give one dotted key; UsageError where there is none."""
+    """Return one dotted key; UsageError where there is none."""
     known = keys(settings)
     if key not in known:
         raise UsageError(f"no such key: {key}", "pkb config show")
@@ -173,7 +173,7 @@ def retired(path: Path) -> list[str]:
 
 
 def save(path: Path, key: str, value: str) -> Any:
-    """Write one key to the config file, keeping comments and other faults; gives the value as it was understood."""
+    """Write one key to the config file, keeping comments and other faults; returns the value as it was understood."""
     import tomlkit  # slower to import than all of this module
 
     kept = find(put(Settings(), key, value), key)
@@ -260,7 +260,7 @@ def _within(value: Any, limits: Mapping[str, Any]) -> bool:
 
 
 def _wanted(value: Any, limits: Mapping[str, Any]) -> str:
-    """Say what a key takes."""
+    """Return what a key takes."""
     if isinstance(value, str) or "among" in limits:
         return " or ".join(map(str, limits.get("among", ()))) or "text"
     kind, least = "an integer" if isinstance(value, int) else "a number", limits.get("least", 0)

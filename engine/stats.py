@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def so_far(paid: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
-    """Give what each kind of work took in all nights, and what it brought, as plain values."""
+    """Return what each kind of work took in all nights, and what it brought, as plain values."""
     return [
         {
             "job": kind,
@@ -27,7 +27,7 @@ def so_far(paid: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
 
 
 def gather(opened: Session) -> dict[str, Any]:
-    """Give all figures, as the JSON page describes them."""
+    """Return all figures, as the JSON page describes them."""
     from store.history import History
 
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
@@ -55,7 +55,7 @@ def gather(opened: Session) -> dict[str, Any]:
 
 
 def _bank(opened: Session) -> dict[str, Any]:
-    """Give what is kept of answers, and what is known of those that other questions were given."""
+    """Return what is kept of answers, and what is known of those that other questions were given."""
     from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 
     bank, (judged, wrong), rules = AnswerBank(opened.ledger), Verifications(opened.ledger).rate(), opened.rules()
@@ -73,7 +73,7 @@ def _bank(opened: Session) -> dict[str, Any]:
 
 
 def _tensors(opened: Session) -> dict[str, Any]:
-    """Give what is kept of what a model has read, and what that did."""
+    """Return what is kept of what a model has read, and what that did."""
     from engine.session import open_store
     from store.kv_index import KvCounts
 
@@ -104,7 +104,7 @@ def _tensors(opened: Session) -> dict[str, Any]:
 
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
-    """Give what idle work waits, what it took and brought so far, and which predictors rest."""
+    """Return what idle work waits, what it took and brought so far, and which predictors rest."""
     from engine.idle.predict import WEEKS, paused_predictors
     from store.jobs import JobAccount, Jobs, PredictionLog
 

@@ -38,7 +38,7 @@ class Source:
     copy: bool = False  # of the source before it, in another place
 
     def to_json(self) -> dict[str, Any]:
-        """Give the contract's object."""
+        """Return the contract's object."""
         return {name: value for name, value in asdict(self).items() if name not in ("own_lines", "copy")}
 
 
@@ -62,7 +62,7 @@ class Answer:
     lead: int = 0  # the rank, from 0, of the first source
 
     def to_json(self) -> dict[str, Any]:
-        """Give the contract's object."""
+        """Return the contract's object."""
         return {
             "schema": SCHEMA,
             "question": self.question,
@@ -82,7 +82,7 @@ class Answer:
 
 
 def freeze(reply: Answer) -> str:
-    """Give what the bank keeps of a reply: what does not depend on when and how it is served."""
+    """Return what the bank keeps of a reply: what does not depend on when and how it is served."""
     kept = {name: value for name, value in asdict(reply).items() if name not in _OF_THE_SERVING}
     return json.dumps(kept)  # escaped: file names need not be text
 
@@ -97,7 +97,7 @@ def relocate(frozen: str, sources: Callable[[Sequence[str], int], Sequence[Sourc
 
 
 def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Answer:
-    """Give a kept reply as the answer to the same question asked now."""
+    """Return a kept reply as the answer to the same question asked now."""
     kept = json.loads(frozen)
     kept["sources"] = tuple(Source(**{**source, "lines": tuple(source["lines"])}) for source in kept["sources"])
     kept["highlight"] = tuple(kept["highlight"]) if kept["highlight"] else None
@@ -105,13 +105,13 @@ def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stal
 
 
 def answer_of(frozen: str) -> str | None:
-    """Give the answer alone of what is kept of a reply."""
+    """Return the answer alone of what is kept of a reply."""
     answer: str | None = json.loads(frozen)["answer"]
     return answer
 
 
 def is_quote(frozen: str) -> bool:
-    """Tell whether what is kept of a reply was quoted, not written by a model."""
+    """Return whether what is kept of a reply was quoted, not written by a model."""
     return bool(json.loads(frozen)["writer"] == "quote")
 
 
@@ -149,14 +149,14 @@ class Trace:
             self.steps.append(step)
 
     def ms(self) -> dict[str, float]:
-        """Give the milliseconds of each step and of the whole."""
+        """Return the milliseconds of each step and of the whole."""
         found: dict[str, float] = {}
         for step in self.steps:
             found[step.name] = round(found.get(step.name, 0.0) + step.ms, 3)
         return found | {"total": round((time.perf_counter() - self.started) * 1000, 3)}
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Give the steps as plain values."""
+        """Return the steps as plain values."""
         return [{**asdict(step), "ms": round(step.ms, 3)} for step in self.steps]
 
 
@@ -173,12 +173,12 @@ class Passage:
 
     @property
     def header(self) -> str:
-        """Give the line that says who, when and what."""
+        """Return the line that says who, when and what."""
         return self.chunks[0].header
 
     @property
     def text(self) -> str:
-        """Give the text of its chunks, a line end between them."""
+        """Return the text of its chunks, a line end between them."""
         return "\n".join(chunk.text for chunk in self.chunks)
 
 

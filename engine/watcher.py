@@ -124,7 +124,7 @@ class Watcher:
         return summary, where
 
     def _settled(self, ours: Sequence[Path], path: bytes, state: "FileState") -> bool:
-        """Tell whether a file has not been written to for a while, or was in the future, as another machine has it.
+        """Return whether a file has not been written to for a while, or was in the future, as another machine has it.
 
         What we write ourselves is not worth waiting for.
         """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @cache
 def prompt(name: str) -> str:
-    """Give a prompt's text, without the newline that ends its file."""
+    """Return a prompt's text, without the newline that ends its file."""
     return Path(__file__).with_name(f"{name}.txt").read_text("utf-8").removesuffix("\n")
 
 

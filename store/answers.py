@@ -56,7 +56,7 @@ class AnswerBank:
         self._ledger, self._rows = ledger, ledger.rows
 
     def find(self, key: bytes) -> CachedAnswer | None:
-        """Give the entry under a key, whatever its state."""
+        """Return the entry under a key, whatever its state."""
         row = self._rows.execute(f"SELECT {KEPT_COLUMNS} FROM answers WHERE key = ?", (key,)).fetchone()
         return kept_of(row) if row else None
 
@@ -105,7 +105,7 @@ class AnswerBank:
         self._rows.execute("DELETE FROM answers WHERE key = ?", (key,))
 
     def size(self) -> tuple[int, int]:
-        """Give the number of entries and their bytes."""
+        """Return the number of entries and their bytes."""
         count, size = self._rows.execute("SELECT answers, bytes FROM bank_size").fetchone()
         return int(count), int(size)
 
@@ -141,7 +141,7 @@ class AnswerBank:
         self._rows.execute(sql, (key, *new, *made, kept.tau, 0, kept.created, size))
 
     def _place(self, key: bytes, vector: bytes, embedder: str) -> None:
-        """Give a vector a new number, unless it is the one that is there."""
+        """Return a vector a new number, unless it is the one that is there."""
         same = "SELECT 1 FROM bank_vectors WHERE key = ? AND embedder = ? AND vector = ?"
         if self._rows.execute(same, (key, embedder, vector)).fetchone() is None:
             self._rows.execute("DELETE FROM bank_vectors WHERE key = ?", (key,))
@@ -173,7 +173,7 @@ class RefreshCandidates:
             self._rows.executemany(sql, [(chunk, at, key) for key in keys])
 
     def all(self) -> list[tuple[bytes, str, float]]:
-        """Give keys with chunk and time, the question that was used most often first."""
+        """Return keys with chunk and time, the question that was used most often first."""
         sql = """SELECT key, chunk, at FROM hints JOIN answers USING (key)
                  ORDER BY uses DESC, answers.used DESC, key"""
         return [(key, chunk, at) for key, chunk, at in self._rows.execute(sql)]
@@ -220,7 +220,7 @@ class Notices:
             self._rows.execute("DELETE FROM notices WHERE key = ? AND before IS after", (notice.key,))
 
     def take(self, key: bytes) -> Notice | None:
-        """Give what is to be told of a question; nobody is given it again."""
+        """Return what is to be told of a question; nobody is given it again."""
         row = self._rows.execute("DELETE FROM notices WHERE key = ? RETURNING *", (key,)).fetchone()
         return Notice(*row) if row else None
 
@@ -256,12 +256,12 @@ class Verifications:
         return self._rows.execute(sql, astuple(debt)).rowcount > 0
 
     def find(self, key: bytes) -> PendingVerification | None:
-        """Give what a question is owed."""
+        """Return what a question is owed."""
         row = self._rows.execute("SELECT * FROM owed WHERE key = ?", (key,)).fetchone()
         return PendingVerification(*row) if row else None
 
     def all(self) -> list[PendingVerification]:
-        """Give the debts, the oldest first."""
+        """Return the debts, the oldest first."""
         return [PendingVerification(*row) for row in self._rows.execute("SELECT * FROM owed ORDER BY at, key")]
 
     def count(self) -> int:
@@ -282,14 +282,14 @@ class Verifications:
         self._rows.execute("DELETE FROM owed WHERE key = ?", (key,))
 
     def rate(self) -> tuple[int, int]:
-        """Give how many served answers were judged, and how many of them were wrong."""
+        """Return how many served answers were judged, and how many of them were wrong."""
         judged, wrong = self._rows.execute(
             'SELECT count(*), count(*) FILTER (WHERE NOT "right") FROM judged'
         ).fetchone()
         return int(judged), int(wrong)
 
     def labels(self, matched: bytes | None) -> list[tuple[float, bool]]:
-        """Give the similarity, and whether right, of each judgement on an entry, or on all (None); oldest first."""
+        """Return the similarity, and whether right, of each judgement on an entry, or on all (None); oldest first."""
         sql = 'SELECT similarity, "right" FROM judged WHERE ?1 IS NULL OR matched = ?1 ORDER BY id'
         return [(similarity, bool(right)) for similarity, right in self._rows.execute(sql, (matched,))]
 
@@ -303,18 +303,18 @@ class WriterKey:
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Give it as SQL, and its values."""
+        """Return it as SQL, and its values."""
         sql = "substr(writer, 1, ?) = ? AND coalesce(day, ?) = ?"
         return sql, (len(self.writer), self.writer, self.day, self.day)
 
 
 def older(ledger: Ledger, mine: WriterKey, generation: int, limit: int) -> list[bytes]:
-    """Give the keys of what was made in an older generation, the most used first."""
+    """Return the keys of what was made in an older generation, the most used first."""
     return _keys(ledger, mine, "generation < ? AND state != 'owed'", (generation,), "used", limit)
 
 
 def undecoded(ledger: Ledger, mine: WriterKey, limit: int) -> list[bytes]:
-    """Give the keys of what was read ahead and not answered, the latest first."""
+    """Return the keys of what was read ahead and not answered, the latest first."""
     return _keys(ledger, mine, "state = 'undecoded'", (), "created", limit)
 
 
@@ -325,14 +325,14 @@ def stamp(ledger: Ledger, key: bytes, generation: int, evidence: Sequence[str]) 
 
 
 def typical_s(ledger: Ledger, writer: str) -> float | None:
-    """Give the seconds that an answer of such a writer takes to make, on average; None where there is none."""
+    """Return the seconds that an answer of such a writer takes to make, on average; None where there is none."""
     sql = "SELECT avg(made_ms) / 1000 FROM answers WHERE substr(writer, 1, ?) = ? AND state = 'answered'"
     found = ledger.rows.execute(sql, (len(writer), writer)).fetchone()[0]
     return None if found is None else float(found)
 
 
 def wanted(ledger: Ledger, mine: WriterKey, limit: int) -> list[bytes]:
-    """Give the keys of what was made, the most used first."""
+    """Return the keys of what was made, the most used first."""
     return _keys(ledger, mine, "state != 'owed'", (), "used", limit)
 
 
@@ -353,7 +353,7 @@ class RejectedAnswers:
         self._rows.execute("INSERT OR REPLACE INTO wrong VALUES (?, ?, ?)", (key, answer, at))
 
     def find(self, key: bytes) -> tuple[str, float] | None:
-        """Give the wrong answer of a question, and when that was said in seconds since the epoch."""
+        """Return the wrong answer of a question, and when that was said in seconds since the epoch."""
         row = self._rows.execute("SELECT answer, at FROM wrong WHERE key = ?", (key,)).fetchone()
         return (row[0], row[1]) if row else None
 

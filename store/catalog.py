@@ -28,7 +28,7 @@ def mark(ledger: Ledger, documents: Iterable[str]) -> None:
 
 
 def marked(ledger: Ledger) -> list[Relocations]:
-    """Give the marked documents."""
+    """Return the marked documents."""
     rows = ledger.rows.execute("SELECT document, collections FROM moved ORDER BY document").fetchall()
     return [Relocations(document, _tuple(told), _now(ledger, document)) for document, told in rows]
 
@@ -75,7 +75,7 @@ _CHANGED = -1  # the mtime of a file that the next look finds changed
 
 
 def _below(root: str) -> tuple[bytes, bytes, bytes]:
-    """Give the values for `_BELOW`: the path itself, and the open range of all paths inside it."""
+    """Return the values for `_BELOW`: the path itself, and the open range of all paths inside it."""
     key = path_key(root)
     folder = key.rstrip(b"/")
     return key, folder + b"/", folder + b"0"  # "0" follows "/"
@@ -88,7 +88,7 @@ class Catalog:
         self._ledger, self._rows = ledger, ledger.rows
 
     def roots(self) -> list[SourceRoot]:
-        """Give every root, in order of its path."""
+        """Return every root, in order of its path."""
         rows = self._rows.execute("SELECT path, collection, kind FROM roots ORDER BY path")
         return [SourceRoot(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
 
@@ -113,12 +113,12 @@ class Catalog:
         self._rows.execute(f"DELETE FROM roots WHERE {_BELOW}", _below(root))
 
     def files(self, root: str) -> dict[bytes, FileState]:
-        """Give the files read at or below a path, by the bytes of their paths."""
+        """Return the files read at or below a path, by the bytes of their paths."""
         sql = f"SELECT path, size, mtime_ns, inode FROM files WHERE {_BELOW}"
         return {path: FileState(*state) for path, *state in self._rows.execute(sql, _below(root))}
 
     def changed(self) -> list[bytes]:
-        """Give the files that are to be read again."""
+        """Return the files that are to be read again."""
         return [path for (path,) in self._rows.execute(f"SELECT path FROM files WHERE mtime_ns = {_CHANGED}")]
 
     def put_file(self, path: str, state: FileState, places: Sequence[Place], problems: Sequence[Problem]) -> None:
@@ -183,23 +183,23 @@ class Catalog:
         self._rows.executemany(sql, [(document,) for document in documents])
 
     def places(self, document: str) -> list[Place]:
-        """Give every place of a document, those whose lines are the file's own first, then by path."""
+        """Return every place of a document, those whose lines are the file's own first, then by path."""
         sql = "SELECT * FROM places WHERE document = ? ORDER BY item < 0, lines_before IS NULL, path, item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (document,))]
 
     def standing_at(self, path: str) -> list[Place]:
-        """Give the documents of one file, in their order there."""
+        """Return the documents of one file, in their order there."""
         sql = "SELECT * FROM places WHERE path = ? AND item >= 0 ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
 
     def problems(self, root: str) -> list[Problem]:
-        """Give all that could not be read at or below a path, in order of path and item."""
+        """Return all that could not be read at or below a path, in order of path and item."""
         sql = f"SELECT path, item, reason FROM problems WHERE {_BELOW} ORDER BY path, item"
         rows = self._rows.execute(sql, _below(root))
         return [Problem(os.fsdecode(path), item, reason) for path, item, reason in rows]
 
     def collections(self, document: str) -> list[str]:
-        """Give the collections that a document belongs to, by its places."""
+        """Return the collections that a document belongs to, by its places."""
         sql = "SELECT DISTINCT collection FROM places WHERE document = ? ORDER BY collection"
         return [name for (name,) in self._rows.execute(sql, (document,))]
 
@@ -250,7 +250,7 @@ def _row(place: Place) -> _Row:
 
 
 def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
-    """Tell whether a root is another one or lies in it."""
+    """Return whether a root is another one or lies in it."""
     key, start, _ = _below(outer.path)
     path = path_key(inner.path)
     return path == key or path.startswith(start)

@@ -202,7 +202,7 @@ class Ledger:
         self.rows.execute("COMMIT")
 
     def get(self, name: str) -> str | None:
-        """Give a small value by name."""
+        """Return a small value by name."""
         row = self.rows.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else None
 
@@ -211,7 +211,7 @@ class Ledger:
         self.rows.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def count(self, name: str) -> int:
-        """Give a counter, 0 where it was never raised."""
+        """Return a counter, 0 where it was never raised."""
         return int(self.get(name) or 0)
 
     def add(self, name: str, amount: int) -> None:
@@ -220,7 +220,7 @@ class Ledger:
 
     @property
     def generation(self) -> int:
-        """Give the number that every change of what can be retrieved raises."""
+        """Return the number that every change of what can be retrieved raises."""
         return self.count("generation")
 
     def raise_generation(self) -> None:
@@ -233,7 +233,7 @@ class Ledger:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether there is a ledger, without making one."""
+    """Return whether there is a ledger, without making one."""
     return path.is_file() and path.stat().st_size > 0  # an empty file is what a full disk leaves
 
 
@@ -307,5 +307,5 @@ def _check_ours(ledger: Ledger, version: int) -> None:
 
 
 def path_key(path: str | os.PathLike[str]) -> bytes:
-    """Give a path as SQLite keeps it: bytes, since a file name need not be text."""
+    """Return a path as SQLite keeps it: bytes, since a file name need not be text."""
     return os.fsencode(path)

@@ -56,7 +56,7 @@ def apply(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
 
 
 def of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
-    """Give the number of chunks that hold each word; unknown words are left out."""
+    """Return the number of chunks that hold each word; unknown words are left out."""
     found: dict[str, int] = {}
     for start in range(0, len(words), _BATCH):
         some = words[start : start + _BATCH]
@@ -91,7 +91,7 @@ def end(ledger: Ledger, number: int) -> None:
 
 
 def unfinished(ledger: Ledger) -> dict[int, Change]:
-    """Give the changes of writers that died; only a holder of the writer lock may ask."""
+    """Return the changes of writers that died; only a holder of the writer lock may ask."""
     found = {}
     for number, payload in ledger.rows.execute("SELECT id, payload FROM journal ORDER BY id"):
         adds, removes, chunks, words, frequencies = json.loads(payload)
@@ -102,7 +102,7 @@ def unfinished(ledger: Ledger) -> dict[int, Change]:
 
 
 def owners(ledger: Ledger, digests: Iterable[bytes]) -> Mapping[bytes, str]:
-    """Give the document that each passage is searched in, for those that are known."""
+    """Return the document that each passage is searched in, for those that are known."""
     sql = "SELECT document FROM passages WHERE digest = ?"
     found = ((digest, ledger.rows.execute(sql, (digest,)).fetchone()) for digest in set(digests))
     return {digest: row[0] for digest, row in found if row}
@@ -120,7 +120,7 @@ def quote(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
 
 
 def leave(ledger: Ledger, documents: Iterable[str]) -> set[str]:
-    """Let go of the passages of documents that go; gives the documents that quote them, and now hold them alone."""
+    """Let go of the passages of documents that go; returns the documents that quote them, and now hold them alone."""
     orphaned: set[str] = set()
     sql = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
     for document in sorted(documents):
@@ -131,7 +131,7 @@ def leave(ledger: Ledger, documents: Iterable[str]) -> set[str]:
 
 
 def thread_of(ledger: Ledger, document: Document) -> str:
-    """Give the thread of a document and remember what leads to it, inside the caller's transaction.
+    """Return the thread of a document and remember what leads to it, inside the caller's transaction.
 
     Documents should come oldest first: a subject leads to the thread that last used it. A message that ties two
     threads together makes them one.
@@ -151,7 +151,7 @@ def thread_of(ledger: Ledger, document: Document) -> str:
 
 
 def members(ledger: Ledger, thread: str) -> list[str]:
-    """Give the documents of a thread, oldest first."""
+    """Return the documents of a thread, oldest first."""
     sql = "SELECT id FROM documents WHERE thread = ? ORDER BY date, id"
     return [row[0] for row in ledger.rows.execute(sql, (thread,))]
 
@@ -176,7 +176,7 @@ class Knowledge:
         self._ledger, self._open_tables = ledger, open_tables
 
     def holds(self, documents: Iterable[str]) -> set[str]:
-        """Tell which of these documents are kept."""
+        """Return which of these documents are kept."""
         sql = "SELECT id FROM documents WHERE id = ?"
         return {d for d in documents if self._ledger.rows.execute(sql, (d,)).fetchone()}
 
@@ -206,7 +206,7 @@ class Knowledge:
             end(self._ledger, number)
 
     def recover(self) -> int:
-        """Undo what killed writers left half done, have its files read again; gives how many changes that were."""
+        """Undo what killed writers left half done, have its files read again; returns how many changes that were."""
         dead = unfinished(self._ledger)
         for number, change in dead.items():
             touched = [*change.adds, *change.removes]
@@ -220,12 +220,12 @@ class Knowledge:
         return len(dead)
 
     def is_settled(self, document: str) -> bool:
-        """Tell whether a document is kept and need not be split into chunks anew."""
+        """Return whether a document is kept and need not be split into chunks anew."""
         sql = "SELECT 1 FROM documents WHERE id = ? AND NOT again"
         return self._ledger.rows.execute(sql, (document,)).fetchone() is not None
 
     def orphans(self) -> list[str]:
-        """Give the documents that stand in no file any more."""
+        """Return the documents that stand in no file any more."""
         sql = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places) ORDER BY id"
         return [row[0] for row in self._ledger.rows.execute(sql)]
 

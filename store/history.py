@@ -61,14 +61,14 @@ class History:
         self._rows = ledger.rows
 
     def add(self, asked: HistoryEntry) -> int:
-        """Keep one question, and no more than the newest KEPT; gives its number."""
+        """Keep one question, and no more than the newest KEPT; returns its number."""
         sql = f"INSERT INTO asked ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         newest = self._rows.execute(sql, astuple(asked)).lastrowid or 0
         self._rows.execute("DELETE FROM asked WHERE id <= ?", (newest - KEPT,))
         return newest
 
     def last(self) -> HistoryEntry | None:
-        """Give the question asked last."""
+        """Return the question asked last."""
         row = self._rows.execute(f"SELECT {_COLUMNS} FROM asked ORDER BY id DESC LIMIT 1").fetchone()
         return HistoryEntry(*row) if row else None
 
@@ -90,7 +90,7 @@ class History:
         return Prompts(*self._rows.execute(sql).fetchone())
 
     def most_reused(self, limit: int) -> int:
-        """Give the most tokens of a prompt that had been read before, of the last so many questions."""
+        """Return the most tokens of a prompt that had been read before, of the last so many questions."""
         sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM asked ORDER BY id DESC LIMIT ?)"
         return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
 
@@ -139,11 +139,11 @@ class RetrievalLog:
             self._rows.execute("INSERT INTO retrieved VALUES (?, ?)", (question, json.dumps(chunks)))
 
     def frequencies(self) -> dict[str, int]:
-        """Give how many questions retrieved each chunk, the most frequent first; the chunk may be gone since."""
+        """Return how many questions retrieved each chunk, the most frequent first; the chunk may be gone since."""
         sql = "SELECT value, count(*) FROM retrieved, json_each(chunks) GROUP BY value ORDER BY 2 DESC, 1"
         return dict(self._rows.execute(sql).fetchall())
 
     def lists(self, limit: int) -> list[tuple[str, ...]]:
-        """Give what the last so many questions retrieved, oldest first."""
+        """Return what the last so many questions retrieved, oldest first."""
         sql = "SELECT chunks FROM retrieved ORDER BY asked DESC LIMIT ?"
         return [tuple(json.loads(chunks)) for (chunks,) in self._rows.execute(sql, (limit,))][::-1]

@@ -21,26 +21,26 @@ class Home:
 
     @property
     def ledger(self) -> Path:
-        """Give the SQLite file: everything that is counted or looked up by key."""
+        """Return the SQLite file: everything that is counted or looked up by key."""
         return self.data / "ledger.db"
 
     @property
     def tables(self) -> Path:
-        """Give the LanceDB folder: everything that is searched."""
+        """Return the LanceDB folder: everything that is searched."""
         return self.data / "tables"
 
     @property
     def locks(self) -> Path:
-        """Give the folder of lock files."""
+        """Return the folder of lock files."""
         return self.data / "locks"
 
     @property
     def tensors(self) -> Path:
-        """Give the folder of kept KV tensors."""
+        """Return the folder of kept KV tensors."""
         return self.cache / "kv"
 
     def beside_tensors(self) -> int:
-        """Give the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""
+        """Return the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""
         found = 0
         for inner, folders, names in os.walk(self.cache):
             folders[:] = [name for name in folders if Path(inner, name) != self.tensors]
@@ -62,12 +62,12 @@ class Home:
             (self.data / name).unlink(missing_ok=True)
 
     def sizes(self) -> dict[str, int]:
-        """Give the bytes on disk of what is searched, what is counted, and the cache."""
+        """Return the bytes on disk of what is searched, what is counted, and the cache."""
         ledger = sum(_size(path) for path in self.data.glob("ledger.db*"))
         return {"tables": _folder_size(self.tables), "ledger": ledger, "cache": _folder_size(self.cache)}
 
     def entries(self) -> Iterator[Path]:
-        """Give the data folder and all that is in it; some may be gone when they are looked at."""
+        """Yield the data folder and all that is in it; some may be gone when they are looked at."""
         for folder, _, names in os.walk(self.data):  # unlike rglob, it does not mind a folder that goes meanwhile
             yield Path(folder)
             yield from (Path(folder, name) for name in names)
@@ -78,7 +78,7 @@ def _folder_size(folder: Path) -> int:
 
 
 def _size(path: Path, counts: Callable[[int], bool] = stat.S_ISREG) -> int:
-    """Give the bytes of a file, or of what else counts by its mode."""
+    """Return the bytes of a file, or of what else counts by its mode."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -56,7 +56,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
 
 
 def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> int:
-    """Mend what can be mended; gives the number of documents that the next `pkb ingest` will read again.
+    """Mend what can be mended; returns the number of documents that the next `pkb ingest` will read again.
 
     What the ledger and the tables disagree about is removed from both, and its files are marked as changed.
     """
@@ -201,7 +201,7 @@ _AT = "slice.at"  # the small value of the ledger that says how far the last sli
 
 
 def check_slice(home: Home, ledger: Ledger, count: int) -> int:
-    """Read the files of the next so many kept nodes, removing what is damaged; gives their number.
+    """Read the files of the next so many kept nodes, removing what is damaged; returns their number.
 
     When all were read it looks at the ledger's own pages, and begins again; PkbError where those are damaged.
     """

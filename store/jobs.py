@@ -53,7 +53,7 @@ class PredictionLog:
             self._rows.execute(sql)
 
     def all(self) -> list[PredictorCounts]:
-        """Give the counts by source."""
+        """Return the counts by source."""
         sql = "SELECT source, predicted, paid, first, last, last_paid FROM foreseen ORDER BY source"
         return [PredictorCounts(*row) for row in self._rows.execute(sql)]
 
@@ -100,17 +100,17 @@ class Jobs:
                 self._offer(job)
 
     def every(self, kind: str) -> list[Job]:
-        """Give the jobs of a kind, given up or not, those first that bring most for each second."""
+        """Return the jobs of a kind, given up or not, those first that bring most for each second."""
         sql = f"""SELECT {_COLUMNS} FROM jobs WHERE kind = ?
                   ORDER BY benefit_s / max(cost_s, 1e-9) DESC, created, subject"""
         return [Job(*row) for row in self._rows.execute(sql, (kind,))]
 
     def waiting(self, kind: str) -> list[Job]:
-        """Give the jobs of a kind that were not given up, in the same order."""
+        """Return the jobs of a kind that were not given up, in the same order."""
         return [job for job in self.every(kind) if job.attempts < MOST_ATTEMPTS]
 
     def given_up(self, kind: str) -> set[str]:
-        """Give the subjects of those jobs of a kind that were begun too often."""
+        """Return the subjects of those jobs of a kind that were begun too often."""
         sql = "SELECT subject FROM jobs WHERE kind = ? AND attempts >= ?"
         return {subject for (subject,) in self._rows.execute(sql, (kind, MOST_ATTEMPTS))}
 
@@ -133,7 +133,7 @@ class Jobs:
         self._rows.execute("DELETE FROM jobs WHERE kind = ? AND subject = ?", (kind, subject))
 
     def counts(self) -> dict[str, int]:
-        """Give how many jobs of each kind wait."""
+        """Return how many jobs of each kind wait."""
         sql = "SELECT kind, count(*) FROM jobs WHERE attempts < ? GROUP BY kind ORDER BY kind"
         return dict(self._rows.execute(sql, (MOST_ATTEMPTS,)).fetchall())
 
@@ -151,7 +151,7 @@ _NAME = "rested"  # the small value of the ledger that holds the digest of what 
 
 
 def rests(ledger: Ledger, *about: str) -> bool:
-    """Tell whether all is as it was when idle had nothing left to do; `about` is what counts beside the ledger."""
+    """Return whether all is as it was when idle had nothing left to do; `about` is what counts beside the ledger."""
     return ledger.get(_NAME) == _digest(ledger, about)
 
 
@@ -200,7 +200,7 @@ class JobCost:
         )
 
     def less(self, before: "JobCost") -> "JobCost":
-        """Give what came on top of an earlier count."""
+        """Return what came on top of an earlier count."""
         return JobCost(
             self.units - before.units,
             self.seconds - before.seconds,
@@ -244,7 +244,7 @@ class JobAccount:
         self._rows.execute(sql, (kind, spent.units, spent.seconds, spent.flops))
 
     def newest(self) -> int:
-        """Give the number of the latest node, for `made`."""
+        """Return the number of the latest node, for `made`."""
         return int(self._rows.execute("SELECT coalesce(max(rowid), 0) FROM kv_nodes").fetchone()[0])
 
     def made(self, kind: str, answers: Sequence[bytes], after: int, source: str = "", spared: float = 0.0) -> None:
@@ -276,7 +276,7 @@ class JobAccount:
             self._rows.execute(sql)
 
     def by_kind(self) -> dict[str, JobBenefit]:
-        """Give what each kind of work took and brought."""
+        """Return what each kind of work took and brought."""
         sql = "SELECT kind, units, seconds, flops, hits, saved_s FROM idle_runs ORDER BY rowid"
         return {kind: JobBenefit(*row) for kind, *row in self._rows.execute(sql)}
 

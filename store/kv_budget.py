@@ -50,7 +50,7 @@ def value(weights: EvictionWeights, node: Node, now: float) -> float:
 
 
 def scores(weights: EvictionWeights) -> dict[str, Score]:
-    """Give the scores by name."""
+    """Return the scores by name."""
     return {"value": partial(value, weights), "lfu": lfu, "recency": partial(recency, weights)}
 
 
@@ -103,7 +103,7 @@ class KvBudget:
         self.budget = limits.budget
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
-        """Take the bytes of a node before its file is written, evicting others; gives why not, if that cannot be."""
+        """Take the bytes of a node before its file is written, evicting others; returns why not, if that cannot be."""
         self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for _ in range(_ROUNDS):
             with self._shelf.ledger.transaction():
@@ -121,7 +121,7 @@ class KvBudget:
         return "room"
 
     def free(self, going: int = 0) -> int:
-        """Give the bytes that a node may have on this day for which nothing goes, or only so many bytes."""
+        """Return the bytes that a node may have on this day for which nothing goes, or only so many bytes."""
         self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._shelf.ledger.transaction():
             daily = self._limits.daily - self._counts.written(self._now())
@@ -141,7 +141,7 @@ class KvBudget:
             self._shelf.finish()
 
     def shrink(self, budget: int) -> int:
-        """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
+        """Keep within a budget from now on; returns the bytes there are, more only if nothing else may go."""
         self.budget = budget
         self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
@@ -155,7 +155,7 @@ class KvBudget:
             self._shelf.discard(one.key for one in chosen)
 
     def _refusal(self, node: Node, root: TreeRoot) -> str:
-        """Say why a node may not be written even if there is room."""
+        """Return why a node may not be written even if there is room."""
         parent = self._index.find(node.parent)
         if node.parent != root.key and (parent is None or parent.state != "whole"):
             return "parent"
@@ -170,11 +170,11 @@ class KvBudget:
         self._counts.exhume(node.key)
 
     def _excess(self, need: int) -> int:
-        """Give the bytes that must go before `need` more may come."""
+        """Return the bytes that must go before `need` more may come."""
         return self._held() + need - self.budget
 
     def _held(self) -> int:
-        """Give the bytes of all that is or will be in the cache folder."""
+        """Return the bytes of all that is or will be in the cache folder."""
         files, unfinished = _sizes(self._shelf.folder), 0
         total = self._shelf.folder.lstat().st_size + self._others()
         for key, size, state in self._index.sizes():
@@ -190,7 +190,7 @@ class KvBudget:
         return victims((entry.node for entry in entries), excess, self._score, self._now(), held)
 
     def _pinned(self) -> set[Key]:
-        """Give what somebody alive is loading."""
+        """Return what somebody alive is loading."""
         now, folder = self._now(), self._shelf.folder
         return {key for key, owner, until in self._index.pins() if until > now and is_alive(folder, owner)}
 
@@ -202,7 +202,7 @@ class KvBudget:
 
 
 def size_on_disk(path: Path) -> int:
-    """Give the bytes of a folder and of all in it, as `du -sb` counts them; 0 where there is none."""
+    """Return the bytes of a folder and of all in it, as `du -sb` counts them; 0 where there is none."""
     try:
         return path.lstat().st_size + sum(_sizes(path).values())
     except FileNotFoundError:
@@ -210,7 +210,7 @@ def size_on_disk(path: Path) -> int:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Give the bytes of what is in a folder, by name."""
+    """Return the bytes of what is in a folder, by name."""
     with os.scandir(folder) as entries:
         return {entry.name: _size(entry) for entry in entries}
 

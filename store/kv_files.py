@@ -56,12 +56,12 @@ class Header:
 
     @property
     def payload_bytes(self) -> int:
-        """Give the bytes of all payloads."""
+        """Return the bytes of all payloads."""
         return self.payloads[-1].end if self.payloads else 0
 
 
 def encode(header: Header, payloads: Sequence[Payload]) -> bytes:
-    """Give the JSON of a header, its length a multiple of eight that depends on no checksum."""
+    """Return the JSON of a header, its length a multiple of eight that depends on no checksum."""
     about = {
         "format": _FORMAT, "version": str(VERSION), "root": header.root.hex(), "key": header.key.hex(),
         "parent": header.parent.hex(), "path": header.path.hex(), "ids": " ".join(map(str, header.ids)),
@@ -131,7 +131,7 @@ class Identity:
 
 
 def identity(path: Path) -> Identity | None:
-    """Give a file's identity; None where there is no regular file."""
+    """Return a file's identity; None where there is no regular file."""
     try:
         found = path.lstat()
     except OSError:
@@ -142,7 +142,7 @@ def identity(path: Path) -> Identity | None:
 
 
 def size_of(header: Header, tensors: Sequence[Tensor]) -> int:
-    """Give the exact bytes of the file that `write` would make."""
+    """Return the exact bytes of the file that `write` would make."""
     payloads = _payloads(tensors, summed=False)
     return _LENGTH + len(encode(header, payloads)) + (payloads[-1].end if payloads else 0)
 

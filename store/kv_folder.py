@@ -28,7 +28,7 @@ class ProcessOwner:
 
     @property
     def name(self) -> str:
-        """Give the name, process id and a token, held from now on; another one where somebody removed its file."""
+        """Return the name, process id and a token, held from now on; another one where somebody removed its file."""
         while not (self._name and _path(self._folder, self._name).exists()):  # as a sweep does before it is locked
             self.close()
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class ProcessOwner:
 
 
 def is_alive(folder: Path, name: str) -> bool:
-    """Tell whether the holder of a name still runs."""
+    """Return whether the holder of a name still runs."""
     path = _path(folder, name)
     return path.exists() and not _free(path, fcntl.LOCK_SH, remove=False)  # shared: two may ask at once
 
@@ -59,7 +59,7 @@ def sweep(folder: Path) -> None:
 
 
 def _free(path: Path, kind: int, *, remove: bool) -> bool:
-    """Tell whether nobody holds a file's lock, and remove the file then, if told to."""
+    """Return whether nobody holds a file's lock, and remove the file then, if told to."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -91,11 +91,11 @@ class KvFolder:
         self.writing: Key | None = None  # what its owner has reserved and not yet settled
 
     def path_of(self, key: Key) -> Path:
-        """Give the place of a node's file."""
+        """Return the place of a node's file."""
         return self.folder / (key.hex() + SUFFIX)
 
     def check(self, node: Node, *, read_data: bool = False) -> bool:
-        """Tell whether a node's file is whole, and remove the node if not.
+        """Return whether a node's file is whole, and remove the node if not.
 
         A file that nobody has touched since it was last read whole costs one look at its identity.
         """
@@ -105,7 +105,7 @@ class KvFolder:
         return not wrong
 
     def wrong_with(self, node: Node, *, read_data: bool) -> str:
-        """Say in a word what is wrong with a node's file; empty where nothing is."""
+        """Return in a word what is wrong with a node's file; empty where nothing is."""
         path, entry = self.path_of(node.key), self.index.find(node.key)
         found = identity(path)
         if entry is None or entry.state != "whole" or found is None:
@@ -129,7 +129,7 @@ class KvFolder:
             self.remove([node.key], reason)
 
     def remove(self, keys: Collection[Key], reason: str) -> int:
-        """Remove nodes and all below them; gives their number. What another process is writing goes when it is done."""
+        """Remove nodes and their descendants; returns their number. Those being written elsewhere go when finished."""
         with self.ledger.transaction():
             gone = [entry for key in self.index.below(keys) if (entry := self.index.find(key))]
             mine = [entry.node for entry in gone if entry.state == "whole"]
@@ -167,7 +167,7 @@ class KvFolder:
         self.remove([key for key, _, state in sizes if state == "whole" and not self.path_of(key).exists()], "missing")
 
     def strays(self) -> list[Path]:
-        """Give the files that belong to no row, inside a transaction: nobody can reserve one meanwhile."""
+        """Return the files that belong to no row, inside a transaction: nobody can reserve one meanwhile."""
         sizes = self.index.sizes()
         expected = {self.path_of(key) for key, _, _ in sizes}
         expected |= {self.path_of(key).with_suffix(PARTIAL) for key, _, state in sizes if state != "whole"}

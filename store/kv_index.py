@@ -43,7 +43,7 @@ class KvCounts:
         self._rows.execute(sql, (kind, name, tokens, size, seconds))
 
     def of(self, kind: str) -> dict[str, CountTotal]:
-        """Give the counters of a kind, by name."""
+        """Return the counters of a kind, by name."""
         sql = "SELECT name, count, tokens, bytes, seconds FROM kv_counts WHERE kind = ?"
         return {name: CountTotal(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
 
@@ -53,12 +53,12 @@ class KvCounts:
         return CountTotal(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
 
     def written(self, now: float) -> int:
-        """Give the bytes written since midnight, UTC."""
+        """Return the bytes written since midnight, UTC."""
         row = self._rows.execute("SELECT bytes FROM kv_written WHERE day = ?", (_day(now),)).fetchone()
         return int(row[0]) if row else 0
 
     def written_by_day(self) -> dict[date, int]:
-        """Give the bytes written on each day, UTC, that any were written on, oldest first."""
+        """Return the bytes written on each day, UTC, that any were written on, oldest first."""
         rows = self._rows.execute("SELECT day, bytes FROM kv_written ORDER BY day")
         return {_EPOCH + timedelta(day): size for day, size in rows}
 
@@ -99,7 +99,7 @@ class KvCounts:
         self._rows.execute("DELETE FROM kv_ghosts")
 
     def ghosts(self) -> int:
-        """Give the number of ghosts."""
+        """Return the number of ghosts."""
         return int(self._rows.execute("SELECT count(*) FROM kv_ghosts").fetchone()[0])
 
 
@@ -133,26 +133,26 @@ class KvIndex:
         self._rows = ledger.rows
 
     def find(self, key: Key) -> NodeRow | None:
-        """Give what is known of a node, whatever its state."""
+        """Return what is known of a node, whatever its state."""
         row = self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes WHERE key = ?", (key,)).fetchone()
         return _entry(row) if row else None
 
     def entries(self) -> list[NodeRow]:
-        """Give all nodes, whatever their state."""
+        """Return all nodes, whatever their state."""
         return [_entry(row) for row in self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes")]
 
     def sizes(self) -> list[tuple[Key, int, State]]:
-        """Give key, bytes and state of all nodes."""
+        """Return key, bytes and state of all nodes."""
         sql = "SELECT key, bytes, state FROM kv_nodes"
         return [(key, size, state) for key, size, state in self._rows.execute(sql)]
 
     def beginning_alike(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
-        """Give the whole children of a node that share at least one sub-step with a segment."""
+        """Return the whole children of a node that share at least one sub-step with a segment."""
         sql = f"SELECT {_NODE} FROM kv_nodes WHERE parent = ? AND first = ? AND state = 'whole'"
         return [_node(row) for row in self._rows.execute(sql, (parent, first_key(ids, sub_step)))]
 
     def below(self, keys: Iterable[Key]) -> set[Key]:
-        """Give those of the nodes that there are, and all of their descendants."""
+        """Return those of the nodes that there are, and all of their descendants."""
         return {row[0] for key in keys for row in self._rows.execute(_BELOW, (key,))}
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, owner: str) -> None:
@@ -164,7 +164,7 @@ class KvIndex:
         self._rows.execute(sql, (*row, node.created, node.last_used, owner))
 
     def settle(self, key: Key, owner: str) -> bool:
-        """Say that a reserved node's file is there; False where the node was given up meanwhile."""
+        """Return that a reserved node's file is there; False where the node was given up meanwhile."""
         sql = "UPDATE kv_nodes SET state = 'whole', owner = NULL WHERE key = ? AND owner = ? AND state = 'reserved'"
         return self._rows.execute(sql, (key, owner)).rowcount == 1
 
@@ -184,7 +184,7 @@ class KvIndex:
             self._rows.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
 
     def unfinished(self) -> list[tuple[Key, str]]:
-        """Give key and owner of the nodes that are being written or removed."""
+        """Return key and owner of the nodes that are being written or removed."""
         sql = "SELECT key, owner FROM kv_nodes WHERE state != 'whole'"
         return [(key, owner) for key, owner in self._rows.execute(sql)]
 
@@ -194,7 +194,7 @@ class KvIndex:
         self._rows.executemany(sql, [(now, key) for key in keys])
 
     def pin(self, keys: Iterable[Key], owner: str, until: float) -> tuple[int, ...]:
-        """Hold on to nodes; gives the numbers to let go by."""
+        """Hold on to nodes; returns the numbers to let go by."""
         sql = "INSERT INTO kv_pins (key, owner, until) VALUES (?, ?, ?)"
         return tuple(int(self._rows.execute(sql, (key, owner, until)).lastrowid or 0) for key in keys)
 
@@ -203,7 +203,7 @@ class KvIndex:
         self._rows.executemany("DELETE FROM kv_pins WHERE id = ?", [(number,) for number in numbers])
 
     def pins(self) -> list[tuple[Key, str, float]]:
-        """Give key, owner and end of every pin."""
+        """Return key, owner and end of every pin."""
         return [
             (key, owner, until) for key, owner, until in self._rows.execute("SELECT key, owner, until FROM kv_pins")
         ]
@@ -241,12 +241,12 @@ class Match:
 
     @property
     def tokens(self) -> int:
-        """Give the number of tokens that need not be computed."""
+        """Return the number of tokens that need not be computed."""
         return sum(len(node.ids) for node in self.nodes) + (self.partial.tokens if self.partial else 0)
 
     @property
     def found(self) -> list[Node]:
-        """Give all nodes that take part."""
+        """Return all nodes that take part."""
         return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
 
     def __enter__(self) -> Self:
@@ -257,7 +257,7 @@ class Match:
 
 
 def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
-    """Give the key of every prefix of a prompt, the root's first."""
+    """Return the key of every prefix of a prompt, the root's first."""
     keys = [root.key]
     for ids in segments:
         keys.append(child_key(keys[-1], ids))
@@ -265,13 +265,13 @@ def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
 
 
 def whole(index: KvIndex, keys: Sequence[Key]) -> tuple[Node, ...]:
-    """Give the nodes at the head of a path, up to the first that is not there."""
+    """Return the nodes at the head of a path, up to the first that is not there."""
     found = takewhile(lambda entry: entry is not None and entry.state == "whole", map(index.find, keys))
     return tuple(entry.node for entry in found if entry)
 
 
 def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> Partial | None:
-    """Give the child that shares most with a segment, if any shares a sub-step."""
+    """Return the child that shares most with a segment, if any shares a sub-step."""
     lent = [Partial(node, shared(node.ids, ids, sub_step)) for node in index.beginning_alike(parent, ids, sub_step)]
     return max(lent, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
 
@@ -300,29 +300,29 @@ class KvQueries:
         self._rows, self._index, self._counts = ledger.rows, index, counts
 
     def uses(self, key: Key) -> int | None:
-        """Give how often a node was used; None where it is not kept."""
+        """Return how often a node was used; None where it is not kept."""
         entry = self._index.find(key)
         return entry.node.uses if entry and entry.state == "whole" else None
 
     def ghost(self, key: Key) -> Ghost | None:
-        """Give what is remembered of a node that went for lack of room."""
+        """Return what is remembered of a node that went for lack of room."""
         sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
         row = self._rows.execute(sql, (key,)).fetchone()
         return Ghost(*row) if row else None
 
     def ghosts(self) -> int:
-        """Give the number of nodes that went for lack of room and did not come back."""
+        """Return the number of nodes that went for lack of room and did not come back."""
         return self._counts.ghosts()
 
     def unused(self, *kinds: str) -> list[UnusedNode]:
-        """Give the leaves that these kinds of idle work made and nothing used, those made first at the front."""
+        """Return the leaves that these kinds of idle work made and nothing used, those made first at the front."""
         sql = f"""SELECT key, bytes FROM kv_nodes JOIN idle_made USING (key)
                   WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'whole' AND depth > 1
                   AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
         return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
 
     def kept(self) -> CountTotal:
-        """Give all that is kept: nodes, their tokens (of four bytes each in a row), bytes, and seconds of computing."""
+        """Return that is kept: nodes, their tokens (of four bytes each in a row), bytes, and seconds of computing."""
         sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
         sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'whole'"
         return CountTotal(*self._rows.execute(sql).fetchone())

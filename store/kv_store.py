@@ -110,11 +110,11 @@ class KvStore:
         return None if refused else node
 
     def path_of(self, node: Node) -> Path:
-        """Give the file that holds a node's tensors, in the safetensors format."""
+        """Return the file that holds a node's tensors, in the safetensors format."""
         return self._shelf.path_of(node.key)
 
     def check(self, node: Node, *, read_data: bool = False) -> bool:
-        """Tell whether a node's file is whole, removing the node if not; `read_data` reads it even if untouched."""
+        """Return whether a node's file is whole, removing the node if not; `read_data` reads it even if untouched."""
         return self._shelf.check(node, read_data=read_data)
 
     def lost(self, node: Node, reason: str) -> None:
@@ -122,22 +122,22 @@ class KvStore:
         self._shelf.lost(node, reason)
 
     def forget(self, keys: Collection[Key]) -> int:
-        """Remove nodes, all below them, and what is remembered of any that went before; gives their number."""
+        """Remove nodes, all below them, and what is remembered of any that went before; returns their number."""
         gone = self._shelf.remove(keys, "forgotten")
         self._counts.forget_ghosts()
         return gone
 
     def shrink(self, budget: int) -> int:
-        """Keep within a budget from now on; gives the bytes there are, more only if nothing else may go."""
+        """Keep within a budget from now on; returns the bytes there are, more only if nothing else may go."""
         return self._room.shrink(budget)
 
     @property
     def budget(self) -> int:
-        """Give the bytes that may be kept."""
+        """Return the bytes that may be kept."""
         return self._room.budget
 
     def free(self, going: int = 0) -> int:
-        """Give the bytes that may be kept now, on this day, without anything going, or only so many bytes."""
+        """Return the bytes that may be kept now, on this day, without anything going, or only so many bytes."""
         return self._room.free(going)
 
     def let_go(self, keys: Collection[Key]) -> None:
@@ -145,7 +145,7 @@ class KvStore:
         self._room.let_go(keys)
 
     def collect(self) -> int:
-        """Tidy up after processes that died, and keep within the budget; gives the bytes there are."""
+        """Tidy up after processes that died, and keep within the budget; returns the bytes there are."""
         self._shelf.collect()
         return self.shrink(self._room.budget)
 
@@ -154,7 +154,7 @@ class KvStore:
         self._shelf.owner.close()
 
     def stats(self) -> Stats:
-        """Give what is kept and what it did."""
+        """Return what is kept and what it did."""
         sizes = [size for _, size, state in self._index.sizes() if state == "whole"]
         return Stats(
             nodes=len(sizes),
@@ -188,7 +188,7 @@ class KvStore:
         return not wrong and all(self.check(node) for node in match.found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
-        """Write a reserved node's file and read it back; gives why it is not kept, if it is not."""
+        """Write a reserved node's file and read it back; returns why it is not kept, if it is not."""
         path = self.path_of(node)
         try:
             write(path, header, tensors)

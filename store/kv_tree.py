@@ -40,31 +40,31 @@ class Node:
 
 
 def root_key(parts: Mapping[str, str]) -> Key:
-    """Give the digest of what a root stands for, whatever the order of its parts."""
+    """Return the digest of what a root stands for, whatever the order of its parts."""
     text = json.dumps(dict(parts), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"pkb kv root").digest()
 
 
 def root_of(parts: Mapping[str, str]) -> TreeRoot:
-    """Give the root for everything that changes the tensors: weights, "adapter", dtype, arithmetic, sub-step."""
+    """Return the root for everything that changes the tensors: weights, "adapter", dtype, arithmetic, sub-step."""
     plain = {name: value for name, value in parts.items() if name != _ADAPTER}
     return TreeRoot(root_key(parts), root_key(plain))
 
 
 def child_key(parent: Key, ids: Sequence[int]) -> Key:
-    """Give the key of a segment behind the prefix that ends at `parent`; ids are 0 to 2**32 - 1."""
+    """Return the key of a segment behind the prefix that ends at `parent`; ids are 0 to 2**32 - 1."""
     return blake2b(parent + pack(ids), digest_size=KEY_BYTES, person=b"pkb kv node").digest()
 
 
 def first_key(ids: Sequence[int], sub_step: int) -> Key | None:
-    """Give the digest of the first sub-step, which two segments must have in common to share any; None if shorter."""
+    """Return the digest of the first sub-step, which two segments must have in common to share any; None if shorter."""
     if len(ids) < sub_step:
         return None
     return blake2b(pack(ids[:sub_step]), digest_size=KEY_BYTES, person=b"pkb kv first").digest()
 
 
 def borders(length: int, sub_step: int) -> list[int]:
-    """Give where the sub-steps end in which a segment is read: counted from its start, a short rest joins the last one.
+    """Return where the sub-steps of a segment end: counted from its start, a short rest joins the last one.
 
     Every call of a model reads all of its weights, which a rest of a few tokens is not worth.
     """
@@ -89,10 +89,10 @@ def shared(ids_a: Sequence[int], ids_b: Sequence[int], sub_step: int) -> int:
 
 
 def pack(ids: Sequence[int]) -> bytes:
-    """Give token ids as bytes, four each."""
+    """Return token ids as bytes, four each."""
     return struct.pack(f"<{len(ids)}I", *ids)
 
 
 def unpack(packed: bytes) -> tuple[int, ...]:
-    """Give the token ids of bytes that `pack` made."""
+    """Return the token ids of bytes that `pack` made."""
     return struct.unpack(f"<{len(packed) // 4}I", packed)

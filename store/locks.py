@@ -27,11 +27,11 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Tell whether this object holds it."""
+        """Return whether this object holds it."""
         return self._descriptor >= 0
 
     def take(self) -> bool:
-        """Take it, where nobody else has it; tells whether it is held now."""
+        """Take it, where nobody else has it; returns whether it is held now."""
         if not self.held:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -43,7 +43,7 @@ class Lease:
         return True
 
     def hand_on(self) -> int:
-        """Give the descriptor for a child to inherit; it is held as long as either of the two has it open."""
+        """Return the descriptor for a child to inherit; it is held as long as either of the two has it open."""
         os.set_inheritable(self._descriptor, True)
         return self._descriptor
 
@@ -57,7 +57,7 @@ class Lease:
         self.free()
 
     def is_taken(self) -> bool:
-        """Tell whether anybody has it."""
+        """Return whether anybody has it."""
         if self.held:
             return True
         try:
@@ -71,7 +71,7 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Tell whether its file was removed, or another one stands in its place: others would not see it held."""
+        """Return whether its file was removed, or another one stands in its place: others would not see it held."""
         try:
             found, own = self._path.stat(), os.fstat(self._descriptor)
         except OSError:
@@ -80,7 +80,7 @@ class Lease:
 
 
 def _held(descriptor: int) -> bool:
-    """Lock a file for one holder; tells whether it is."""
+    """Lock a file for one holder; returns whether it is."""
     for _ in range(_TRIES):
         if _locked(descriptor, fcntl.LOCK_EX):
             return True
@@ -92,7 +92,7 @@ def _held(descriptor: int) -> bool:
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Lock a file in a way; tells whether that could be."""
+    """Lock a file in a way; returns whether that could be."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -46,15 +46,15 @@ class Reader:
         return Totals(chunks, words / chunks if chunks else 0.0, chunks - vectors.count(self._ledger))
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
-        """Give all chunks of these documents within the scope, in no order and without vectors."""
+        """Return all chunks of these documents within the scope, in no order and without vectors."""
         return self._where([among("document", documents), within(scope)])
 
     def chunks(self, ids: Sequence[str]) -> list[Hit]:
-        """Give those of the chunks that there are, in no order and without vectors."""
+        """Return those of the chunks that there are, in no order and without vectors."""
         return self._where([among("id", ids)])
 
     def documents(self, ids: Sequence[str]) -> dict[str, Row]:
-        """Give what is kept of documents, by id."""
+        """Return what is kept of documents, by id."""
         columns = ("id", "kind", "title", "sender", "recipients", "date", "message_id", "text")
         return {row["id"]: row for row in self._tables.select("documents", among("id", ids), columns)}
 

@@ -39,17 +39,17 @@ class Abstract:
 
     @property
     def id(self) -> str:
-        """Give the same name to abstracts of the same chunks."""
+        """Return the same name to abstracts of the same chunks."""
         return blake2b("\0".join(self.chunks).encode(), digest_size=16).hexdigest()
 
     @property
     def age(self) -> tuple[float, float, str]:
-        """Give what abstracts are put in order by, the oldest first: date, when it was made, name."""
+        """Return what abstracts are put in order by, the oldest first: date, when it was made, name."""
         return (self.date.timestamp() if self.date else 0.0, self.made, self.id)
 
 
 def is_up_to_date(ledger: Ledger) -> bool:
-    """Tell whether no chunk wants an abstract, without a look at the tables."""
+    """Return whether no chunk wants an abstract, without a look at the tables."""
     return ledger.get(_DONE) == str(ledger.generation)
 
 
@@ -72,7 +72,7 @@ class Abstracts:
         return [row["id"] for row in left[:limit]]
 
     def put(self, abstracts: Sequence[Abstract]) -> int:
-        """Keep abstracts, but those of chunks that went meanwhile; gives the number kept."""
+        """Keep abstracts, but those of chunks that went meanwhile; returns the number kept."""
         ids = list(dict.fromkeys(chain.from_iterable(one.chunks for one in abstracts)))
         found = self._tables.select("chunks", among("id", ids), ["id", "document"]) if ids else []
         documents = {row["id"]: row["document"] for row in found}
@@ -84,7 +84,7 @@ class Abstracts:
         return len(rows)
 
     def all(self) -> list[Abstract]:
-        """Give every abstract, newest first."""
+        """Return every abstract, newest first."""
         found = [_abstract(row) for row in self._tables.select(_NAME, "true", _COLUMNS)]
         return sorted(found, key=lambda one: one.age, reverse=True)
 
@@ -99,7 +99,7 @@ class Abstracts:
         self.put([replace(one, drawn=one.drawn + 1) for one in self.all() if one.id in drawn])
 
     def strays(self) -> list[str]:
-        """Give the abstracts that rest on a chunk that is not there: none, unless the tables were damaged."""
+        """Return the abstracts that rest on a chunk that is not there: none, unless the tables were damaged."""
         there = {row["id"] for row in self._tables.select("chunks", "true", ["id"])}
         rows = self._tables.select(_NAME, "true", ["id", "chunks"])
         return sorted(row["id"] for row in rows if not there.issuperset(row["chunks"]))

@@ -19,7 +19,7 @@ from store.types import Scope
 
 
 def within(scope: Scope) -> str | None:
-    """Give the condition for a scope, None where it limits nothing."""
+    """Return the condition for a scope, None where it limits nothing."""
     parts = []
     if scope.sender:
         parts.append(f"strpos(lower(sender), {_text(scope.sender.lower())}) > 0")
@@ -35,12 +35,12 @@ def within(scope: Scope) -> str | None:
 
 
 def among(column: str, values: Iterable[str]) -> str:
-    """Give the condition that a column is one of these values."""
+    """Return the condition that a column is one of these values."""
     return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
 
 
 def holding(column: str, values: Iterable[str]) -> str:
-    """Give the condition that a column, a list, holds any of these values."""
+    """Return the condition that a column, a list, holds any of these values."""
     return f"array_has_any({column}, [{', '.join(map(_text, values)) or _text('')}])"
 
 
@@ -140,7 +140,7 @@ class Tables:
                 self._table(name).update(where=among(column, documents), values={"collections": list(collections)})
 
     def select(self, name: str, condition: str, columns: Sequence[str], limit: int | None = None) -> list[Row]:
-        """Give columns of the rows under a condition, in no order."""
+        """Return columns of the rows under a condition, in no order."""
         if not self.has(name):
             return []
         query = self._table(name).search().where(condition).select(list(columns))
@@ -148,7 +148,7 @@ class Tables:
         return found
 
     def by_words(self, words: Sequence[str], condition: str | None, columns: Sequence[str], limit: int) -> list[Row]:
-        """Give the chunks that hold any of the words, best first, with `_score`."""
+        """Return the chunks that hold any of the words, best first, with `_score`."""
         if not words or not self.has("chunks"):
             return []
         query = self._table("chunks").search(MatchQuery(" ".join(words), "words"), query_type="fts").limit(limit)
@@ -157,7 +157,7 @@ class Tables:
         return found
 
     def by_vector(self, name: str, vector: Vectors, condition: str | None, limit: int) -> dict[str, Vectors]:
-        """Give the ids nearest to a unit vector with their own vectors, nearest first."""
+        """Return the ids nearest to a unit vector with their own vectors, nearest first."""
         if not self.has(name):
             return {}
         query = self._table(name).search(vector, vector_column_name="vector").distance_type("dot").nprobes(_PROBES)
@@ -166,7 +166,7 @@ class Tables:
         return _vectors(found)
 
     def vectors(self, name: str, ids: Sequence[str]) -> dict[str, Vectors]:
-        """Give the vectors of these ids, those that have one."""
+        """Return the vectors of these ids, those that have one."""
         if not ids or not self.has(name):
             return {}
         found = self._table(name).search().where(among("id", ids)).select(["id", "vector"]).limit(len(ids)).to_arrow()
@@ -184,12 +184,12 @@ class Tables:
             table.optimize(cleanup_older_than=_OLD)
 
     def names(self) -> list[str]:
-        """Give the names of the tables that are there."""
+        """Return the names of the tables that are there."""
         names: list[str] = self._db.list_tables().tables
         return [name for name in names if self._is_whole(name)]
 
     def has(self, name: str) -> bool:
-        """Tell whether a table is there."""
+        """Return whether a table is there."""
         return name in self._open or name in self.names()
 
     def drop(self, name: str) -> None:

@@ -123,12 +123,12 @@ class IndexedDocument:
 
     @property
     def date(self) -> str | None:
-        """Give the date as the ledger keeps it."""
+        """Return the date as the ledger keeps it."""
         return self.document.date.isoformat() if self.document.date else None
 
 
 def document_row(entry: IndexedDocument) -> Row:
-    """Give the row of the document itself."""
+    """Return the row of the document itself."""
     d = entry.document
     kept = {
         "id": d.id,
@@ -142,7 +142,7 @@ def document_row(entry: IndexedDocument) -> Row:
 
 
 def chunk_rows(entry: IndexedDocument) -> list[Row]:
-    """Give the rows of its chunks, in order."""
+    """Return the rows of its chunks, in order."""
     about = _about(entry) | {"title": entry.document.title}
     return [
         {
@@ -160,7 +160,7 @@ def _about(entry: IndexedDocument) -> Row:
 
 
 def _sender(document: Document, chunk: Chunk) -> str:
-    """Give who speaks in a chunk: a mail's sender, or those attendees of a meeting whose turns are in it."""
+    """Return who speaks in a chunk: a mail's sender, or those attendees of a meeting whose turns are in it."""
     if document.kind == "mail":
         return document.sender
     return "\n".join(name for name in document.recipients if f"{name}:" in chunk.text)

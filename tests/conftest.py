@@ -36,7 +36,7 @@ def _fast_products(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Give the folder of real data beside the checkout, or skip."""
+    """Return the folder of real data beside the checkout, or skip."""
     if not SHARED.is_dir():
         pytest.skip("no folder of real data beside this checkout")
     return SHARED

@@ -30,7 +30,7 @@ def about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset
 
 
 def named(question: Question) -> frozenset[str]:
-    """Give the words of the names in a question."""
+    """Return the words of the names in a question."""
     return frozenset(word for name in question.names for word in words(name))
 
 
@@ -62,7 +62,7 @@ class TimeConstraint:
     coming: bool = False  # the next of something
 
     def spoken(self, text: str, written: datetime | None) -> bool | None:
-        """Tell whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
+        """Return whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
         if not self.words or written is None:
             return None
         met = [self.meets(text[one.start : one.end], written) for one in find(text, "date")]
@@ -71,7 +71,7 @@ class TimeConstraint:
         return None if False not in met or _WEEKLY.search(text) else False
 
     def meets(self, span: str, written: datetime) -> bool | None:
-        """Tell whether a date in a text of that time may be of these days; None where it is wider or not clear."""
+        """Return whether a date in a text of that time may be of these days; None where it is wider or not clear."""
         if days := _WEEKLY_DAY.findall(span):
             return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
         pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
@@ -80,7 +80,7 @@ class TimeConstraint:
         return False if pairs and not any(_meet(*pair) for pair in pairs) else None
 
     def _recurs(self, weekdays: Sequence[int]) -> bool | None:
-        """Tell whether one of these days, of every week, is among the days; None where they are more than a week.
+        """Return whether one of these days, of every week, is among the days; None where they are more than a week.
 
         What is so every week is no news of a day that is asked about as such.
         """
@@ -93,7 +93,7 @@ class TimeConstraint:
         )
 
     def told(self, text: str, spoken: bool | None) -> frozenset[str]:
-        """Give the words of a text, these days named in it as the question does, or not named if it spoke of others."""
+        """Return words of a text, these days named in it as the question does, or not named if it spoke of others."""
         said = frozenset(words(text))
         if self.claimed:
             said = said | self.claimed if find(text, "date") else said - self.claimed
@@ -102,7 +102,7 @@ class TimeConstraint:
         return said | self.words if spoken and not self.coming else said
 
     def _is_next(self, text: str) -> bool:
-        """Tell whether a text speaks of the next of what was asked: neither of the next week nor of another matter."""
+        """Whether a text speaks of the next of what was asked: neither of the next week nor of another matter."""
         rest = _undated(text)
         behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
         return any(self.about.intersection(words(" ".join(each))) for each in behind)
@@ -112,7 +112,7 @@ NONE = TimeConstraint((), frozenset(), frozenset())
 
 
 def time_constraint(question: Question, kind: Kind | None, since: date | None = None) -> TimeConstraint:
-    """Give the days that a question names; for the next of something, all from the day on that asks, or `since`."""
+    """Return the days that a question names; for the next of something, all from the day on that asks, or `since`."""
     if question.dates:
         return NONE if _BOUNDED.search(question.text) else _named(question)
     coming = NEXT.search(question.text) if (kind or question.asked) in _COMING else None
@@ -124,7 +124,7 @@ def time_constraint(question: Question, kind: Kind | None, since: date | None = 
 
 
 def _named(question: Question) -> TimeConstraint:
-    """Give the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
+    """Return the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
     stretches = [question.text[one.start : one.end] for one in find(question.text, "date") if _is_time(question, one)]
     claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
     named, claimed = (
@@ -150,7 +150,7 @@ def _undated(text: str) -> str:
 
 
 def _meant(span: str, written: datetime) -> Iterator[Days]:
-    """Give what a date may mean: a bare weekday may be the last or the next."""
+    """Yield what a date may mean: a bare weekday may be the last or the next."""
     for past in (False, True):
         if days := resolve(span, written, past):
             yield days
@@ -161,24 +161,24 @@ def _within(asked: Days, said: Days) -> bool:
 
 
 def _meet(asked: Days, said: Days) -> bool:
-    """Tell whether two intervals share a day."""
+    """Return whether two intervals share a day."""
     alike = replace(said, yearly=asked.yearly)
     return asked.holds(said.first) or asked.holds(said.last) or alike.holds(asked.first)
 
 
 def share(wanted: Sequence[str], held: frozenset[str]) -> float:
-    """Give the share of the wanted words that are among those held."""
+    """Return the share of the wanted words that are among those held."""
     return sum(word in held for word in wanted) / len(wanted) if wanted else 0.0
 
 
 def idf_of(wanted: Sequence[str], said: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Give the inverse frequency of each wanted word over sentences."""
+    """Return the inverse frequency of each wanted word over sentences."""
     counts = {word: sum(word in each for each in said) for word in wanted}
     return {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
 
 
 def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
-    """Give the share of the wanted words, by idf, that were said."""
+    """Return the share of the wanted words, by idf, that were said."""
     total = sum(idf.values())
     return sum(value for word, value in idf.items() if word in said) / total if total > 0 else 0.0
 
@@ -247,14 +247,14 @@ class Candidate:
 
 
 def content(question: Question) -> tuple[str, ...]:
-    """Give the words of the question that say what it is about."""
+    """Return the words of the question that say what it is about."""
     return tuple(word for word in question.content if word not in TASK_WORDS) or question.content
 
 
 def candidates(
     question: Question, reads: Sequence[SourceText], kind: Kind | None, when: TimeConstraint, weights: CandidateWeights
 ) -> list[Candidate]:
-    """Give every sentence of the sources, scored, in their order."""
+    """Return every sentence of the sources, scored, in their order."""
     best = max((read.score for read in reads), default=0.0)
     of_kind = weights.capital if kind in ("place", "person") else weights.kind
     found = [_read(question, read, index, kind, when) for index, read in enumerate(reads)]
@@ -296,7 +296,7 @@ def _read(question: Question, read: SourceText, index: int, kind: Kind | None, w
 
 
 def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str]:
-    """Give the names that are speakers here: "Ann" in "What did Ann buy in Oslo?"."""
+    """Return the names that are speakers here: "Ann" in "What did Ann buy in Oslo?"."""
     speakers = {one.speaker for one in found if one.speaker}
     return names & frozenset(word for speaker in speakers for word in words(speaker))
 
@@ -308,7 +308,7 @@ def _attributed(one: Candidate, names: frozenset[str], persons: frozenset[str]) 
 
 
 def _title(question: Question, each: Sequence[Candidate], place: int) -> frozenset[str]:
-    """Give the words of a line that stands as a title above a sentence: "Dress rehearsal" over "Friday, 18:00"."""
+    """Return the words of a line that stands as a title above a sentence: "Dress rehearsal" over "Friday, 18:00"."""
     back = 2 if place > 1 and (each[place].span.speaker or "").lower() in _PLACES else 1
     above = each[place - back] if place else None
     if above is None or (above.span.speaker or "what").lower() not in _FIELDS:
@@ -335,7 +335,7 @@ def _may_answer(span: str, question: Question, read: SourceText, kind: Kind, whe
 
 
 def is_of_day(question: Question, read: SourceText) -> bool:
-    """Tell whether a source is of a day that the question names."""
+    """Return whether a source is of a day that the question names."""
     return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
 
 

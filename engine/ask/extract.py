@@ -55,7 +55,7 @@ _SUPERSEDED = re.compile(
 def choose(
     question: Question, reads: Sequence[SourceText], found: Sequence[Candidate], near: float, sign: float
 ) -> Candidate:
-    """Give the best sentence; where the question asks how things are, the newest of those less than `near` below it.
+    """Return the best sentence; where the question asks how things are, the newest of those less than `near` below it.
 
     `sign` is what a sign of change adds to a score, of a question about a day too where it does not ask for what was.
     What has no date, or rivals without one, is left as it is.
@@ -73,7 +73,7 @@ def choose(
 
 
 def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[SourceText]) -> bool:
-    """Tell whether a sentence says something of the same matter."""
+    """Return whether a sentence says something of the same matter."""
     close = one.fit >= _SAME * best.fit and reads[one.read].score >= _SOURCE * reads[best.read].score
     return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
 
@@ -159,14 +159,14 @@ def _from_sentence(
 
 
 def _as_it_is(question: Question) -> Question:
-    """Give a question without the days that it asks to be confirmed: it asks how things are, and the newest holds."""
+    """Return a question without the days that it asks to be confirmed: it asks how things are, and the newest holds."""
     return replace(question, dates=()) if question.asked == "yes/no" else question
 
 
 def _sentence(
     question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind | None
 ) -> SelectedSentence:
-    """Give the sentence, after the day it was written where a date was asked for, or who said it where a person was."""
+    """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
     if kind == "date" and read.date:
         return SelectedSentence(f"{day_in_words(read.date.date())}: {_flat(best.text)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
@@ -179,7 +179,7 @@ def _sentence(
 def _span(
     question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind
 ) -> SelectedSentence:
-    """Give a span alone where it can stand so, else its sentence with the span highlighted."""
+    """Return a span alone where it can stand so, else its sentence with the span highlighted."""
     span = _nearest(question, best)
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
     resolved = in_words(text, read.date, past) if kind == "date" and read.date else None
@@ -208,7 +208,7 @@ def _nearest(question: Question, best: Candidate) -> Found:
 
 
 def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: Found, kind: Kind) -> bool:
-    """Tell whether a span answers without its sentence: a place, person or number may be another than was asked for."""
+    """Whether a span answers without its sentence: a place, person or number may be another than was asked for."""
     text = best.text[span.start : span.end]
     if kind == "date":
         return _PARTIAL.fullmatch(text) is None
@@ -223,7 +223,7 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
 
 
 def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
-    """Give a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
+    """Return a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
     after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
     kept = [one for one in after if best.text.endswith("?") or one.span.turn == best.span.turn]
     return " ".join(_flat(one.text) for one in (best, *kept))
@@ -256,7 +256,7 @@ def _contact(question: Question, reads: Sequence[SourceText], kind: Kind) -> Sel
 
 
 def _name(speaker: str) -> str:
-    """Give a name without its address."""
+    """Return a name without its address."""
     return _flat(speaker.partition("<")[0].strip(' "')) or speaker.strip("<> ")
 
 
@@ -307,7 +307,7 @@ def support(
 
 
 def _held(question: Question, read: SourceText, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
-    """Give the words of a source; those that name the days of the question only where it is or speaks of them."""
+    """Return the words of a source; those that name the days of the question only where it is or speaks of them."""
     said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
     if not when.words or is_of_day(question, read):
         return said
@@ -316,7 +316,7 @@ def _held(question: Question, read: SourceText, found: Sequence[Candidate], when
 
 
 def _rival_answer(question: Question, found: Sequence[Candidate]) -> float:
-    """Tell how much more of the question is said about somebody else, where whom it names is one of the speakers."""
+    """Return how much more of the question is said about somebody else, where whom it names is one of the speakers."""
     if WISH.search(question.text):
         return 0.0  # "Could you bring" says what its speaker wants
     persons = speaking(named(question), found)
@@ -396,7 +396,7 @@ def quote(question: Question, reads: Sequence[SourceText], settings: QuoteSettin
 
 
 def wanted(question: Question) -> Kind | None:
-    """Tell which kind of span a question asks for, if any."""
+    """Return which kind of span a question asks for, if any."""
     for kind, pattern in _KINDS:
         if pattern.search(question.text):
             return kind
@@ -445,7 +445,7 @@ def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
 
 
 def quotable(evidence: Evidence) -> list[Quotable]:
-    """Give the sources as the quote writer reads them."""
+    """Return the sources as the quote writer reads them."""
     return [
         Quotable(read.header, read.text, read.date, read.sender, read.score, number, read.recipients)
         for number, read in enumerate(evidence.reads)
@@ -453,7 +453,7 @@ def quotable(evidence: Evidence) -> list[Quotable]:
 
 
 def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
-    """Give texts that an answer may repeat, as token ids, the likeliest last."""
+    """Return texts that an answer may repeat, as token ids, the likeliest last."""
     said = quote(question, quotable(evidence), QuoteSettings(least=-math.inf))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line
     answers = [model.tokens(lead + one) for one in _answers(said, segments)]
@@ -461,7 +461,7 @@ def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, 
 
 
 def _answers(said: Quote, segments: Segments) -> Iterator[str]:
-    """Give a quote as prompts want an answer, with its chunk's number: the sentence, the answer, what was asked for."""
+    """Yield a quote in the form of an answer with its chunk's number: the sentence, the answer, the span asked for."""
     if said.answer is None or said.source is None:
         return
     shown, sentence = segments.prompt, said.quotes[said.source]

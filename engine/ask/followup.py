@@ -192,7 +192,7 @@ class Condensed:
 
 
 def turn_of(reply: Answer) -> Turn:
-    """Give a question that was answered as a turn of a conversation."""
+    """Return a question that was answered as a turn of a conversation."""
     answer = reply.answer or ""
     start, end = reply.highlight or (0, 0)
     short = reply.writer == "model" and len(answer.split()) <= _FEW
@@ -213,7 +213,7 @@ def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Co
 
 
 def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
-    """Give the question that a model made of another; None where it names what nobody named, or lacks something yet."""
+    """Return question that a model made of another; None where it names what nobody named, or lacks something yet."""
     line = _line(said)
     before = " ".join(part for turn in turns for part in (turn.asked, turn.answer or ""))
     known, own = _content(f"{before} {text}"), _content(core(text))
@@ -227,7 +227,7 @@ def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
 
 
 def with_model(load: Callable[[], PromptReader]) -> Write:
-    """Give what has a model complete a question: nothing of it is kept, and nothing where it does not fit the model."""
+    """Return what completes a question by the model; nothing is cached, and the result is empty where it does not fit."""
 
     def write(text: str, turns: Sequence[Turn]) -> str:
         model = load().model
@@ -251,7 +251,7 @@ def _told(turn: Turn) -> str:
 
 
 def _line(said: str) -> str:
-    """Give the first line that says something, as a question."""
+    """Return the first line that says something, as a question."""
     lines = (bare(_LABEL.sub("", line).rstrip("\"”*'` ")) for line in said.splitlines())
     line = next((line for line in lines if line), "")
     return f"{line[:1].upper()}{line[1:]}?" if len(line.split()) > 1 else ""

@@ -27,7 +27,7 @@ class Key:
 
     @property
     def digest(self) -> bytes:
-        """Give the key of the bank."""
+        """Return the key of the bank."""
         parts = json.dumps([self.question, self.scope, self.writer, self.day]).encode()
         return blake2b(parts, digest_size=16).digest()
 
@@ -48,7 +48,7 @@ def key(question: str, scope: Scope, writer: str, now: datetime, *, calendar: bo
 
 
 def scope_of(limits: str) -> Scope:
-    """Give the scope of a key."""
+    """Return the scope of a key."""
     parts = json.loads(limits)
     days = {name: datetime.fromisoformat(parts[name]) for name in ("since", "until") if parts[name]}
     return Scope(**{**parts, **days})

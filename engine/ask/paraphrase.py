@@ -143,7 +143,7 @@ def question_features(question: Question) -> QuestionFeatures:
 
 
 def _tells(word: str) -> bool:
-    """Tell whether a word is part of what is asked about; an acronym, given as "", is."""
+    """Return whether a word is part of what is asked about; an acronym, given as "", is."""
     return (
         word not in _FREE
         and word not in _LIGHT
@@ -153,7 +153,7 @@ def _tells(word: str) -> bool:
 
 
 def _followed(plain: Sequence[str], links: Sequence[str]) -> Iterator[int]:
-    """Give the places of words with such a link behind them, counted over the words that tell."""
+    """Yield the places of words with such a link behind them, counted over the words that tell."""
     count = 0
     for word in plain:
         if word in links and count:
@@ -252,7 +252,7 @@ class UnmatchedWords:
 
 
 def why_different(asked: Question, kept: Question, off: frozenset[str] = frozenset()) -> str | None:
-    """Give the reason why two questions may not share an answer; None where they may, if the evidence agrees.
+    """Return the reason why two questions may not share an answer; None where they may, if the evidence agrees.
 
     `off` names parts that are left out, for measurement.
     """
@@ -278,13 +278,13 @@ def why_different(asked: Question, kept: Question, off: frozenset[str] = frozens
 
 
 def unmatched_words(asked: Question, kept: Question) -> UnmatchedWords:
-    """Give the words of each question that have no partner in the other."""
+    """Return the words of each question that have no partner in the other."""
     one, two = question_features(asked).content, question_features(kept).content
     return _left(one, two, _aligned(one, two))
 
 
 def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
-    """Pair equal words, then words akin, each once, in order; gives places."""
+    """Pair equal words, then words akin, each once, in order; returns places."""
     pairs, free = dict[int, int](), list(range(len(two)))
     for same in (str.__eq__, synonymous):
         for place, word in enumerate(one):
@@ -296,7 +296,7 @@ def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int]]) -> UnmatchedWords:
-    """Give what was not paired, but for a word that has a partner elsewhere in its question."""
+    """Return what was not paired, but for a word that has a partner elsewhere in its question."""
     ours, theirs = {one[a] for a, _ in pairs}, {two[b] for _, b in pairs}
     first = tuple(word for word in one if word not in ours)
     return UnmatchedWords(first, tuple(word for word in two if word not in theirs))
@@ -324,7 +324,7 @@ def _other_voice(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[t
 
 
 def _crossed(pairs: Sequence[tuple[int, int]], one: QuestionFeatures, two: QuestionFeatures) -> bool:
-    """Tell whether the words that stand once in each stand in another order; "B's A" is "A of B"."""
+    """Return whether the words that stand once in each stand in another order; "B's A" is "A of B"."""
     same = [(a, b) for a, b in pairs if one.content[a] == two.content[b]]
     once = [(a, b) for a, b in same if one.content.count(one.content[a]) == two.content.count(two.content[b]) == 1]
     places = [b for _, b in once]

@@ -25,7 +25,7 @@ _LENGTH = 160  # of an answer that is told once more
 
 
 def take_notices(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
-    """Give what the asker of a question should be told beside its answer; each is told once."""
+    """Return what the asker of a question should be told beside its answer; each is told once."""
     found = [_sentence(notice)] if (notice := Notices(ledger).take(key)) else []
     doubted = RejectedAnswers(ledger).find(key)
     if doubted and doubted[0] == (answer or ""):
@@ -87,7 +87,7 @@ def remember(
 
 
 def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
-    """Give the ids of all chunks that were found, in document order, whether or not a model had room for them."""
+    """Return the ids of all chunks that were found, in document order, whether or not a model had room for them."""
     # As `prompt.in_document_order` has it, which takes longer to import than quotes should wait for.
     placed = [
         (read.date.timestamp() if read.date else 0.0, chunk.document, chunk.position, chunk.id)
@@ -135,7 +135,7 @@ class Asker:
         return kept if kept and kept.state == "answered" else None
 
     def _follow(self, ask: PendingQuestion, kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
-        """Give a kept answer with its sources where they stand now, for files are moved."""
+        """Return a kept answer with its sources where they stand now, for files are moved."""
         moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
         if moved != kept and ask.manner.write_bank:
             self._bank.keep(ask.key.digest, moved, self._room.bytes)
@@ -150,7 +150,7 @@ class Asker:
         *,
         stale: bool = False,
     ) -> AskResult:
-        """Give a kept answer, counting its use and the generation that it was found right in."""
+        """Return a kept answer, counting its use and the generation that it was found right in."""
         if ask.manner.write_bank:
             with ask.trace.step("count"):
                 self._bank.used(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
@@ -166,7 +166,7 @@ class Asker:
         return SemanticLookup(self._means, self._ledger, rules).find(ask, asked)
 
     def _lend(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
-        """Give another question's answer, and owe this one its own."""
+        """Return another question's answer, and owe this one its own."""
         reply = _thawed(ask, near.kept, stale=False)
         reply = replace(reply, tier="semantic", matched_question=near.kept.question, similarity=near.similarity)
         if ask.manner.write_bank:

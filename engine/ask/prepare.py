@@ -47,7 +47,7 @@ class BankBudget:
 
 
 def key_of(means: Backend, text: str, manner: AskOptions, now: datetime) -> Key:
-    """Give the key of a question; UsageError where it is empty."""
+    """Return the key of a question; UsageError where it is empty."""
     return key(text, manner.scope, f"{means.writer}/{manner.k}", now, calendar=moves(text))
 
 
@@ -94,18 +94,18 @@ def store_answer(
 
 
 def pending_entry(ask: PendingQuestion, asked: QueryContext) -> CachedAnswer:
-    """Give the entry of a question that was given another one's answer."""
+    """Return the entry of a question that was given another one's answer."""
     made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
     return CachedAnswer(*_about(ask), "", asked.evidence.chunks, *made, state="owed")
 
 
 def vector_of(asked: QueryContext) -> bytes | None:
-    """Give a question's vector as the bank keeps it."""
+    """Return a question's vector as the bank keeps it."""
     return None if asked.vector is None else asked.vector.astype("float32").tobytes()
 
 
 def floor_of(asked: QueryContext, room: BankBudget) -> float | None:
-    """Give the cosine above which a new chunk is among the nearest; None without vectors."""
+    """Return the cosine above which a new chunk is among the nearest; None without vectors."""
     if asked.vector is None:
         return None
     nearest = asked.evidence.nearest[: room.refresh_k]

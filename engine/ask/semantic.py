@@ -53,7 +53,7 @@ def entails(
     most: int,
     order: Order = in_document_order,
 ) -> bool:
-    """Tell whether the model says yes to an answer; False where it would have to read more than the question first."""
+    """Whether the model says yes to an answer; False where it would have to read more than the question first."""
     with trace.step("check") as step, ExitStack() as held:
         reading = load()
         before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
@@ -69,7 +69,7 @@ def entails(
 
 
 def _is_kept(reading: PromptReader, before: Sequence[Ids]) -> bool:
-    """Tell whether all that stands in front of the question need not be computed."""
+    """Return whether all that stands in front of the question need not be computed."""
     if reading.kept is None:
         return False
     peek, root = reading.kept.store.peek, reading.kept.root
@@ -109,7 +109,7 @@ def _return(ledger: Ledger, key: bytes, now: datetime) -> str | None:
 
 
 def above(similarity: float) -> float:
-    """Give the least threshold that a similarity does not reach."""
+    """Return the least threshold that a similarity does not reach."""
     return similarity + 1e-6
 
 
@@ -139,7 +139,7 @@ class SemanticLookup:
         self._means, self._rules, self._wrong = means, rules, RejectedAnswers(ledger)
 
     def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
-        """Give the nearest question whose answer holds for this one too."""
+        """Return the nearest question whose answer holds for this one too."""
         questions = self._means.questions()
         if questions is None or asked.vector is None:
             return None
@@ -168,7 +168,7 @@ class SemanticLookup:
         return None
 
     def _unlike(self, asked: QueryContext, kept: Question, near: "Near") -> str | None:
-        """Say why two questions may not share an answer."""
+        """Return why two questions may not share an answer."""
         if near.kept.tau is not None and near.similarity < near.kept.tau:
             return f"below its own threshold of {near.kept.tau:.3f}"
         answer = answer_of(near.kept.reply)
@@ -183,7 +183,7 @@ class SemanticLookup:
         return why_different(asked.question, kept)
 
     def _fresh(self, ask: PendingQuestion, near: "Near") -> "Near | None":
-        """Give what is kept, with its sources where they stand now; None where new mail may change it."""
+        """Return what is kept, with its sources where they stand now; None where new mail may change it."""
         if near.kept.generation == ask.generation:
             return near
         again = gather_context(self._means, replace(ask, text=near.kept.question, trace=Trace()))
@@ -192,7 +192,7 @@ class SemanticLookup:
         return replace(near, kept=replace(near.kept, reply=relocate(near.kept.reply, again.evidence.sources)))
 
     def _unborne(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
-        """Say why what was retrieved for this question does not bear the answer."""
+        """Return why what was retrieved for this question does not bear the answer."""
         from engine.ask.extract import quotable
 
         rules, answer = self._rules, answer_of(near.kept.reply) or ""
@@ -236,7 +236,7 @@ CONFIDENCE_Z = 1.645  # one-sided 95 %
 
 
 def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
-    """Give the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
+    """Return the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
 
     `labels` are the similarities of judged hits and whether they were right. As in vCache (arXiv 2502.03771) the bound
     is on an upper estimate of the error, not on the error itself. Unlike there, where nothing above a threshold was
@@ -249,7 +249,7 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
 
 
 def upper(wrong: int, judged: int, z: float = CONFIDENCE_Z) -> float:
-    """Give the upper end of the Wilson score interval of a share: wrong of judged (Wilson 1927)."""
+    """Return the upper end of the Wilson score interval of a share: wrong of judged (Wilson 1927)."""
     if not judged:
         return 1.0
     share, spread = wrong / judged, z * z / judged
@@ -276,7 +276,7 @@ def why_not_entailed(
     least: float,
     off: frozenset[str] = frozenset(),
 ) -> str | None:
-    """Give the reason why what was read for a question does not bear the answer kept for another; None where it does.
+    """Return the reason why what was read for a question does not bear the answer kept for another; None where it does.
 
     `chunks` were found now, `held` when the answer was made, best first. `answer` is the kept one where the quote
     writer made it; None where a model did: then both questions must be quoted the same. `least` is the support that the
@@ -297,7 +297,7 @@ def why_not_entailed(
 
 
 def _borne(asked: Question, kept: Question, source: SourceText) -> bool:
-    """Tell whether a word that only one question has stands in the source of the answer, or is one of many."""
+    """Return whether a word that only one question has stands in the source of the answer, or is one of many."""
     left, there = unmatched_words(asked, kept), set(words(f"{source.header} {source.text}"))
     return all(
         len(_missing(question, more, there)) <= LITTLE * len(question_features(question).content)
@@ -306,7 +306,7 @@ def _borne(asked: Question, kept: Question, source: SourceText) -> bool:
 
 
 def _missing(question: Question, more: Sequence[str], there: set[str]) -> list[str]:
-    """Give those of some base forms of a question that do not stand there."""
+    """Return those of some base forms of a question that do not stand there."""
     own = question_features(question)
     written = zip(own.content, own.written, strict=True)
     return [token for form, token in written if form in more and not there.issuperset(words(token))]

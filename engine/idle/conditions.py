@@ -62,7 +62,7 @@ class Own:
 
 
 def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
-    """Give the reason why the machine is to be left alone, None where there is none."""
+    """Return the reason why the machine is to be left alone, None where there is none."""
     if not facts.power.mains:
         return "on battery"
     if facts.away_s is not None and facts.away_s < limits.away_s:
@@ -75,7 +75,7 @@ def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
 
 
 def others(load: float, own: float, cores: int) -> float:
-    """Give the load of others for each core."""
+    """Return the load of others for each core."""
     return max(0.0, load - own) / max(1, cores)
 
 
@@ -105,12 +105,12 @@ def pmset(said: str) -> Power:
 
 
 def hid_idle(said: str) -> float | None:
-    """Give the seconds since keys or mouse were touched, by `ioreg -c IOHIDSystem` of macOS."""
+    """Return the seconds since keys or mouse were touched, by `ioreg -c IOHIDSystem` of macOS."""
     return min((int(found) / 1e9 for found in _HID_IDLE.findall(said)), default=None)
 
 
 def sessions(said: str, now: float) -> float | None:
-    """Give the seconds since somebody was in any session, by `loginctl show-session`; `now` is since the epoch.
+    """Return the seconds since somebody was in any session, by `loginctl show-session`; `now` is since the epoch.
 
     A terminal's idle time is that of its last key. A desktop says when it found nobody there, or nothing at all, ever.
     """
@@ -153,7 +153,7 @@ class Machine:
         self._known: tuple[float, Power, float | None] | None = None
 
     def facts(self, asked_s: float | None) -> MachineFacts:
-        """Give what is known now; `asked_s` is the time since the last question, which somebody must have asked."""
+        """Return what is known now; `asked_s` is the time since the last question, which somebody must have asked."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
         if self._known is None or now - self._known[0] >= self._fresh_s:
@@ -164,7 +164,7 @@ class Machine:
 
 
 def running_s() -> float:
-    """Give the seconds since this process was started; where the system does not tell, those that it worked."""
+    """Return the seconds since this process was started; where the system does not tell, those that it worked."""
     told = _text(Path("/proc/self/stat")).rpartition(")")[2].split()
     if len(told) <= _STARTED:
         return time.process_time()
@@ -196,13 +196,13 @@ def _sessions(sources: Sources, now: float) -> float | None:
 
 
 def _terminals(sources: Sources, now: float) -> float | None:
-    """Give the seconds since a key was pressed in a terminal: it is read then."""
+    """Return the seconds since a key was pressed in a terminal: it is read then."""
     read = [status.st_atime for path in _opened(sources.terminals) if (status := _status(path))]
     return max(0.0, now - max(read)) if read else None
 
 
 def _opened(folder: Path) -> Iterator[Path]:
-    """Give the terminals that somebody is logged in at: those are theirs, and windows have one each."""
+    """Yield the terminals that somebody is logged in at: those are theirs, and windows have one each."""
     yield from folder.glob("pts/[0-9]*")
     yield from (path for path in folder.glob("tty[0-9]*") if (status := _status(path)) and status.st_uid)
 

@@ -26,7 +26,7 @@ class MaintenanceTask:
 
 
 def plan_maintenance(ledger: Ledger, duties: Sequence[MaintenanceTask], now: float) -> list[IdleJob]:
-    """Give a unit for each duty that is due."""
+    """Return a unit for each duty that is due."""
     return [_unit(ledger, duty, now) for duty in duties if _is_due(ledger, duty, now)]
 
 

@@ -41,7 +41,7 @@ _SHOWN = 4  # one part in so many of a model's context shows it abstracts
 
 
 def quiet(opened: Session) -> bool:
-    """Tell whether nothing was asked for a while; what was asked in the future was before the clock was put back."""
+    """Return whether nothing was asked for a while; what was asked in the future was before the clock was put back."""
     last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
     return last is None or abs(opened.now.timestamp() - last) >= opened.settings.experiment.quiet_s
 
@@ -122,7 +122,7 @@ def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
 
 
 def embedded(opened: Session, ids: Sequence[str]) -> "list[Hit]":
-    """Give chunks with their vectors, as far as there are any."""
+    """Return chunks with their vectors, as far as there are any."""
     with opened.locks.reader():
         hits = opened.reader.chunks(ids)
         vectors = opened.tables.vectors(opened.ledger.get("vectors") or "vectors", [hit.chunk.id for hit in hits])
@@ -136,14 +136,14 @@ def _abstracts(opened: Session) -> "Abstracts":
 
 
 def asked_before(opened: Session) -> list[str]:
-    """Give the last questions, the oldest first."""
+    """Return the last questions, the oldest first."""
     from store.history import latest
 
     return latest(opened.ledger, opened.settings.experiment.history)[::-1]
 
 
 def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
-    """Give the newest chunks that no question has retrieved, newest first, out of so many documents."""
+    """Return the newest chunks that no question has retrieved, newest first, out of so many documents."""
     from store.history import RetrievalLog
     from store.types import Scope
 
@@ -183,7 +183,7 @@ class IdleRequest:
 
     @property
     def until(self) -> float:
-        """Give when to stop."""
+        """Return when to stop."""
         return self.began + self.seconds
 
 
@@ -221,7 +221,7 @@ def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *
 
 
 def _about(opened: Session, asked: IdleRequest) -> tuple[str, ...]:
-    """Give what there is to do depends on, beside the ledger: once a day it is looked at anyway."""
+    """Return what there is to do depends on, beside the ledger: once a day it is looked at anyway."""
     from engine.settings import keys
 
     about = (opened.now.date().isoformat(), asked.force, quiet(opened))
@@ -229,7 +229,7 @@ def _about(opened: Session, asked: IdleRequest) -> tuple[str, ...]:
 
 
 def _may_go_on(opened: Session, asked: IdleRequest, machine: "Machine") -> "Callable[[], str | None]":
-    """Give what tells, at any moment, why the machine is to be left alone; None where it may be used."""
+    """Return what tells, at any moment, why the machine is to be left alone; None where it may be used."""
     if asked.force or opened.settings.idle.when == "always":
         return lambda: None
     from engine.idle.conditions import IdleConditions, why_not
@@ -278,7 +278,7 @@ def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_p
 
 
 def _ends_it(done: "JobResult") -> bool:
-    """Tell whether a next run would find nothing more to do of this; chunks are read further back each time."""
+    """Return whether a next run would find nothing more to do of this; chunks are read further back each time."""
     return done.state in _ENDS_IT and not (done.state == "done" and done.unit.kind in _FURTHER)
 
 
@@ -350,7 +350,7 @@ class IdlePlanner:
     reading: "PromptReader | None" = field(default=None, init=False)
 
     def plans(self) -> "Mapping[Kind, Plan]":
-        """Give the plan of each kind of work, in the order in which they are done."""
+        """Return the plan of each kind of work, in the order in which they are done."""
         from engine.idle.predict import quota
 
         reads = self.opened.writer.load is not None and self.opened.settings.kv.reuse != "off"
@@ -411,7 +411,7 @@ class IdlePlanner:
 
     @property
     def _asking(self) -> "Reasker":
-        """Give what asks questions anew."""
+        """Return what asks questions anew."""
         from engine.idle.refresh import Reasker
 
         return Reasker(self.opened.ledger, self.opened.means, self.opened.room, self.opened.now)
@@ -421,7 +421,7 @@ class IdlePlanner:
 
     @property
     def _model(self) -> "Callable[[], LanguageModel] | None":
-        """Give what loads the model, None where pkb quotes."""
+        """Return what loads the model, None where pkb quotes."""
         return (lambda: self.load().model) if self.opened.writer.load else None
 
     def _hottest(self) -> "list[IdleJob]":
@@ -453,7 +453,7 @@ class IdlePlanner:
         return plan_restores_of(ahead, self._wanted(), refused=refused) if ahead else []
 
     def _wanted(self) -> "Iterator[tuple[CachedAnswer, float]]":
-        """Give the entries of the bank whose prompts may be wanted again, and how often they were."""
+        """Return the entries of the bank whose prompts may be wanted again, and how often they were."""
         from engine.idle.refresh import worth
         from store.answers import AnswerBank, wanted
 
@@ -462,7 +462,7 @@ class IdlePlanner:
         return ((kept, worth(kept)) for kept in found if kept)
 
     def _ahead(self) -> "PrefetchContext | None":
-        """Give what is read ahead with; None where what this model reads cannot be kept."""
+        """Return what is read ahead with; None where what this model reads cannot be kept."""
         from engine.idle.prefetch import PrefetchContext
 
         opened, reading = self.opened, self.load()
@@ -503,7 +503,7 @@ def _convert(opened: Session, asking: "Reasker") -> "list[IdleJob]":
 
 
 def _strategy(opened: Session) -> "Strategy":
-    """Say how foreseen questions are readied: quotes always whole, for there is nothing to read ahead."""
+    """Return how foreseen questions are readied: quotes always whole, for there is nothing to read ahead."""
     from engine.idle.predict import Strategy, decodes
     from engine.types import AskOptions
 
@@ -513,7 +513,7 @@ def _strategy(opened: Session) -> "Strategy":
 
 
 def _duties(opened: Session) -> "list[MaintenanceTask]":
-    """Give what is to be done now and then."""
+    """Return what is to be done now and then."""
     from engine.idle.maintenance import MaintenanceTask
 
     ledger = opened.ledger

@@ -41,7 +41,7 @@ class Strategy:
 
 
 def decodes(tau: float, cutoff: float) -> bool:
-    """Tell whether foreseen questions are answered, or only read: where few hits are let through, few pay.
+    """Return whether foreseen questions are answered, or only read: where few hits are let through, few pay.
 
     PerCache 4.3.2.
     """
@@ -49,13 +49,13 @@ def decodes(tau: float, cutoff: float) -> bool:
 
 
 def quota(most: int) -> Callable[[], bool]:
-    """Give what tells, each time that it is asked, whether `most` questions were let through before."""
+    """Return what tells, each time that it is asked, whether `most` questions were let through before."""
     left = count(most, -1)
     return lambda: next(left) <= 0
 
 
 def offer(asking: Reasker, found: "Iterable[Prediction]") -> int:
-    """Keep foreseen questions until they are readied; gives how many are waiting."""
+    """Keep foreseen questions until they are readied; returns how many are waiting."""
     jobs, seconds, at = Jobs(asking.ledger), _seconds(asking), asking.now.timestamp()
     jobs.offer([Job(KIND, one.question, seconds, one.promise * seconds, at, one.source) for one in found])
     waiting = jobs.waiting(KIND)
@@ -65,7 +65,7 @@ def offer(asking: Reasker, found: "Iterable[Prediction]") -> int:
 
 
 def plan_population(asking: Reasker, strategy: Strategy, taken: Callable[[], bool]) -> list[IdleJob]:
-    """Give a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
+    """Return a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
 
     Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
     """
@@ -109,7 +109,7 @@ def _populate(asking: Reasker, strategy: Strategy, job: Job, taken: Callable[[],
 
 
 def is_near(asking: Reasker, strategy: Strategy, question: str) -> bool:
-    """Tell whether a question of the bank is so near that it would be lent its answer."""
+    """Return whether a question of the bank is so near that it would be lent its answer."""
     ask = begin(asking.means, asking.ledger, question, strategy.manner, asking.now)
     vector, questions = asking.means.embed(question, ask.trace), asking.means.questions()
     if vector is None or questions is None:
@@ -154,7 +154,7 @@ def shares(
 
 
 def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
-    """Tell whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
+    """Return whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
     if one is None or one.predicted < _JUDGED:
         return False
     paid = one.first if one.last_paid is None else one.last_paid
@@ -163,7 +163,7 @@ def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
 
 
 def paused_predictors(yields: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
-    """Say which sources rest, in one sentence for a person; None where none does."""
+    """Return which sources rest, in one sentence for a person; None where none does."""
     found = sorted(one.source for one in yields if is_paused(one, now, weeks))
     if not found:
         return None
@@ -197,7 +197,7 @@ _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def parse(written: str, most: int) -> list[str]:
-    """Give the first `most` questions of a text, each once, on one line."""
+    """Return the first `most` questions of a text, each once, on one line."""
     found = dict[str, str]()
     for piece in _pieces(_SPECIAL.sub("\n", written[:_READ])):
         question = _question(piece)
@@ -207,7 +207,7 @@ def parse(written: str, most: int) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Give the strings of a JSON list or object where one was written, else the lines."""
+    """Yield the strings of a JSON list or object where one was written, else the lines."""
     for opening, closing in ("[]", "{}"):
         start, end = text.find(opening), text.rfind(closing)
         if 0 <= start < end and '"' in text[start:end]:
@@ -346,7 +346,7 @@ def _predicted(view: str, shown: Sequence[str], kind: str, stride: int, write: W
 
 
 def _is_fresh(question: str, seen: set[str], near: Callable[[str], bool] | None) -> bool:
-    """Tell whether a question is new, and count it as seen; what is dear to look at is looked at last."""
+    """Return whether a question is new, and count it as seen; what is dear to look at is looked at last."""
     compared = normalise(question)
     if not compared or compared in seen:
         return False
@@ -372,7 +372,7 @@ class View:
 def plan_predictions(
     asking: Reasker, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
 ) -> list[IdleJob]:
-    """Give a unit for each view that has something new to look at.
+    """Return a unit for each view that has something new to look at.
 
     `usual` is the number of questions to predict, `near` tells of one that the bank knows one like.
     """
@@ -397,7 +397,7 @@ def _predict(asking: Reasker, view: View, usual: int, near: Callable[[str], bool
 
 
 def _known_questions(asking: Reasker) -> list[str]:
-    """Give the questions of the bank, of the history, and those that wait to be readied or were given up."""
+    """Return the questions of the bank, of the history, and those that wait to be readied or were given up."""
     rows = asking.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
     waiting = [job.subject for job in Jobs(asking.ledger).every(KIND)]
     return [*waiting, *(question for (question,) in rows)]

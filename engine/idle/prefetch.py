@@ -40,7 +40,7 @@ from store.types import Chunk
 def plan_restores(
     asked: Iterable[tuple[str, float, Sequence[Path]]], root: TreeRoot, peek: KvQueries, new: Costs | None = None
 ) -> list[PrefillJob]:
-    """Give each segment that went, given questions, how often they were asked, and the paths they want.
+    """Return each segment that went, given questions, how often they were asked, and the paths they want.
 
     What never was kept is not read, nor what stands behind it, unless `new` says what a token of that costs: some of it
     was read, and there was no room to keep it.
@@ -54,7 +54,7 @@ def plan_restores(
 
 
 def prefixes(segments: Sequence[Ids]) -> list[Path]:
-    """Give all beginnings of a prompt."""
+    """Return all beginnings of a prompt."""
     return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
 
 
@@ -94,7 +94,7 @@ class PrefetchContext:
 
     @property
     def kept(self) -> KvBinding:
-        """Give where it is kept."""
+        """Return where it is kept."""
         assert self.reading.kept, "nothing is kept"
         return self.reading.kept
 
@@ -115,7 +115,7 @@ def plan_restores_of(
 
 
 def _wanted(ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]]) -> Iterator[tuple[str, float, list[Path]]]:
-    """Give what these questions would read if they were asked now."""
+    """Yield what these questions would read if they were asked now."""
     for entry, times in entries:
         if ahead.late():
             return
@@ -124,7 +124,7 @@ def _wanted(ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]]) -> I
 
 
 def _paths(ahead: PrefetchContext, entry: Entry) -> list[Path]:
-    """Give the paths of all segments of a prompt but its last."""
+    """Return the paths of all segments of a prompt but its last."""
     reading = ahead.reading
     evidence = ahead.asking.evidence(entry)
     if not evidence.reads:

@@ -51,11 +51,11 @@ class Reasker:
 
     @property
     def mine(self) -> WriterKey:
-        """Give what the entries have in common that would be made the same way today."""
+        """Return what the entries have in common that would be made the same way today."""
         return WriterKey(f"{self.means.writer}/", self.now.date().isoformat())
 
     def makes(self, kept: CachedAnswer) -> bool:
-        """Tell whether an entry would be made the same way today: by this writer, for this day."""
+        """Return whether an entry would be made the same way today: by this writer, for this day."""
         mine = kept.writer.startswith(f"{self.means.writer}/")
         return mine and key_of(self.means, kept.question, manner_of(kept), self.now).day == kept.day
 
@@ -72,12 +72,12 @@ class Reasker:
 
 
 def manner_of(kept: CachedAnswer) -> AskOptions:
-    """Give the manner in which an entry was asked for: the last part of its writer is the number of sources."""
+    """Return the manner in which an entry was asked for: the last part of its writer is the number of sources."""
     return AskOptions(scope_of(kept.scope), int(kept.writer.rpartition("/")[2]))
 
 
 def worth(kept: CachedAnswer) -> float:
-    """Give how often an entry was wanted: it was asked for when a person had it made, and at each use since."""
+    """Return how often an entry was wanted: it was asked for when a person had it made, and at each use since."""
     return kept.uses + (1.0 if kept.origin == "user" else 0.1)
 
 
@@ -86,7 +86,7 @@ _CONVERSION_S = 1.0  # an answer, until one was made
 
 
 def plan_conversions(asking: Reasker, *, decode: bool) -> list[IdleJob]:
-    """Give a unit for each entry that was read and not answered, where answers are wanted."""
+    """Return a unit for each entry that was read and not answered, where answers are wanted."""
     if not decode:
         return []
     bank, seconds = AnswerBank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _CONVERSION_S
@@ -122,7 +122,7 @@ _DENYING = re.compile(
 
 
 def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
-    """Tell whether two answers say the same; None and "" are the finding that there is no answer.
+    """Return whether two answers say the same; None and "" are the finding that there is no answer.
 
     `span` is what an answer highlights, where it highlights anything: the date, name or number that was asked for.
     """
@@ -143,14 +143,14 @@ def _content(text: str) -> list[str]:
 
 
 def _within(shorter: list[str], longer: list[str]) -> bool:
-    """Tell whether one list stands in the other in order, and is nearly as long."""
+    """Return whether one list stands in the other in order, and is nearly as long."""
     left = iter(longer)
     in_order = all(word in left for word in shorter)
     return bool(shorter) and in_order and 2 * len(shorter) >= NEARLY * (len(shorter) + len(longer))
 
 
 def _more(shorter: list[str], longer: list[str]) -> list[str]:
-    """Give the words of the longer list that the shorter one lacks."""
+    """Return the words of the longer list that the shorter one lacks."""
     left = list(longer)
     for word in shorter:
         left.remove(word)
@@ -158,12 +158,12 @@ def _more(shorter: list[str], longer: list[str]) -> list[str]:
 
 
 def _weighs(word: str) -> bool:
-    """Tell whether a word more can turn an answer around."""
+    """Return whether a word more can turn an answer around."""
     return bool(_DENYING.fullmatch(word)) or any(sign.isdigit() for sign in word)
 
 
 def _stands(wanted: list[str], found: list[str]) -> bool:
-    """Tell whether words stand among others, one behind the other."""
+    """Return whether words stand among others, one behind the other."""
     starts = range(len(found) - len(wanted) + 1) if wanted else range(0)
     return any(found[start : start + len(wanted)] == wanted for start in starts)
 
@@ -174,7 +174,7 @@ _VERIFICATION_S = 1.0  # an answer, until one was made
 
 
 def plan_verifications(asking: Reasker, tau: float, max_error: float) -> list[IdleJob]:
-    """Give a unit for each question that is owed its answer."""
+    """Return a unit for each question that is owed its answer."""
     seconds = typical_s(asking.ledger, asking.means.writer) or _VERIFICATION_S
     return by_rate(
         IdleJob(
@@ -234,7 +234,7 @@ _LEAST_S = 0.01  # that looking takes, whatever the answer took
 
 
 def plan_refreshes(asking: Reasker) -> list[IdleJob]:
-    """Give a unit for each entry that may be out of date: those first that new chunks came near to."""
+    """Return a unit for each entry that may be out of date: those first that new chunks came near to."""
     hinted = {key: None for key, *_ in RefreshCandidates(asking.ledger).all()}
     old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST_REFRESHES)
     near = _units(asking, list(hinted), "new mail is close to it")

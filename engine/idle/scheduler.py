@@ -26,7 +26,7 @@ class PlanningBudget:
         self._seconds, self._over, self._clock, self.cut = seconds, over, clock, False
 
     def begin(self) -> Callable[[], bool]:
-        """Give what tells, from now on, whether it has taken long enough, or the night is over."""
+        """Return what tells, from now on, whether it has taken long enough, or the night is over."""
         until = self._clock() + self._seconds
 
         def late() -> bool:
@@ -156,7 +156,7 @@ class JobRunner:
     def _look(
         self, unit: IdleJob, generation: int, given_up: set[str], behind: Mapping[str, State]
     ) -> JobResult | None:
-        """Say why a unit is left; None where it is to be done."""
+        """Return why a unit is left; None where it is to be done."""
         if (reason := self._world.may_go_on()) is not None:
             return JobResult(unit, "stopped", reason=reason)
         if self._world.generation() != generation:  # what the bank no longer holds must not be read

@@ -28,7 +28,7 @@ _TURNED = re.compile(r"([^,]+), ?([^,]+)")
 
 
 def shown_name(person: str) -> str:
-    """Give a name as it is said: of "Lee, Ann <ann@example.org>", Ann Lee; empty where there is only an address."""
+    """Return a name as it is said: of "Lee, Ann <ann@example.org>", Ann Lee; empty where there is only an address."""
     name = " ".join(re.sub(r"<[^>]*>?|\([^)]*\)|\[[^\]]*\]|[\"*]", " ", person).split()).strip("'‘’ ")
     if not name or "@" in name or "/" in name:
         return ""
@@ -38,13 +38,13 @@ def shown_name(person: str) -> str:
 
 
 def correspondents(hit: Hit) -> list[str]:
-    """Give who wrote or speaks in a chunk, and then to whom it went."""
+    """Return who wrote or speaks in a chunk, and then to whom it went."""
     people = [*hit.sender.split("\n"), *hit.recipients[:_MOST]]
     return list(dict.fromkeys(name for name in map(shown_name, people) if name))
 
 
 def said(hit: Hit) -> list[tuple[str, str]]:
-    """Give the sentences of a chunk, each with the name of who says it, as far as it is known."""
+    """Return the sentences of a chunk, each with the name of who says it, as far as it is known."""
     text, sender = hit.chunk.text, "" if "\n" in hit.sender else shown_name(hit.sender)
     people = frozenset(word for one in (hit.sender, *hit.recipients) for word in words(one))
     found = list[tuple[str, str]]()
@@ -55,7 +55,7 @@ def said(hit: Hit) -> list[tuple[str, str]]:
 
 
 def named(hit: Hit) -> list[str]:
-    """Give the people, or what has a name like one, that a chunk names in full, beside its correspondents."""
+    """Return the people, or what has a name like one, that a chunk names in full, beside its correspondents."""
     text = hit.chunk.text
     found = [" ".join(text[one.start : one.end].split()) for one in find(text, "person")]
     # "Thanks Ann" is nobody else.
@@ -121,7 +121,7 @@ def _place(hit: Hit) -> tuple[float, str, int]:
 
 
 def _telling(hit: Hit) -> list[tuple[str, str]]:
-    """Give the sentences of a chunk that say something, with who says each."""
+    """Return the sentences of a chunk that say something, with who says each."""
     found = [(who, one) for who, one in said(hit) if len(one.split()) >= _SHORTEST]
     return [(who, one) for who, one in found if not one.startswith((">", "["))]
 
@@ -137,7 +137,7 @@ def _value(said: frozenset[str], weights: dict[str, float]) -> float:
 
 
 def _central(batch: Sequence[Hit]) -> dict[str, float]:
-    """Give how near each chunk's vector is to the middle of them all, 1 where one is not embedded yet."""
+    """Return how near each chunk's vector is to the middle of them all, 1 where one is not embedded yet."""
     vectors = [hit.vector for hit in batch if hit.vector is not None]
     if len(vectors) < len(batch):
         return {hit.chunk.id: 1.0 for hit in batch}
@@ -168,7 +168,7 @@ class SummaryBank:
 
 
 def plan_summaries(bank: SummaryBank, wanted: Sequence[str]) -> list[IdleJob]:
-    """Give a unit for each batch of these chunks."""
+    """Return a unit for each batch of these chunks."""
     why = "not summarized yet"
     return [
         IdleJob("abstract", batch[0].chunk.id, batch[0].chunk.header, why, 0.0, 0.0, _GUESSED_S,
@@ -191,7 +191,7 @@ def _do(bank: SummaryBank, ids: Sequence[str]) -> Outcome:
 
 
 def writer(model: LanguageModel, most: int, late: Callable[[], bool]) -> Write:
-    """Give what writes at most so many tokens; NoTime once it is late, as is asked before each segment and token.
+    """Return what writes at most so many tokens; NoTime once it is late, as is asked before each segment and token.
 
     Middle segments that the context has no room for are left out, the last ones first.
     """

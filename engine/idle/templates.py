@@ -36,7 +36,7 @@ class QuestionForm:
     share: float
 
     def filled(self, filler: str) -> str:
-        """Give the question about something else."""
+        """Return the question about something else."""
         return f"{self.before}{filler}{self.after}"
 
 
@@ -56,7 +56,7 @@ def forms(questions: Sequence[str]) -> list[QuestionForm]:
 
 
 def fillers(hit: Hit, slot: Slot, names: Sequence[str]) -> list[str]:
-    """Give what could stand in a slot by a chunk: its people and those of the names asked about that it holds."""
+    """Return what could stand in a slot by a chunk: its people and those of the names asked about that it holds."""
     if slot == "title":
         title = " ".join(hit.title.split())
         return [title] if 2 < len(title) <= _LONGEST_TITLE and hit.chunk.position == 0 else []
@@ -66,7 +66,7 @@ def fillers(hit: Hit, slot: Slot, names: Sequence[str]) -> list[str]:
 
 
 def may_answer(form: QuestionForm, filler: str, hit: Hit) -> bool:
-    """Tell whether a chunk could answer a form about something: it says what else is asked, and has such a thing."""
+    """Return whether a chunk could answer a form about something: it says what else is asked, and has such a thing."""
     kind = wanted(understand(form.filled(filler), _ANY_DAY))
     if kind == "email":
         return _has_address(filler, hit)
@@ -76,7 +76,7 @@ def may_answer(form: QuestionForm, filler: str, hit: Hit) -> bool:
 
 
 def names_of(questions: Sequence[str]) -> list[str]:
-    """Give the names that were asked about, each once."""
+    """Return the names that were asked about, each once."""
     return list(dict.fromkeys(name for one in questions for name in understand(one, _ANY_DAY).names))
 
 
@@ -93,7 +93,7 @@ def _slots(question: str) -> Iterator[tuple[str, str, str, Slot]]:
 
 
 def _has_address(filler: str, hit: Hit) -> bool:
-    """Tell whether an address in sight is that of a person, by the letters of the name."""
+    """Return whether an address in sight is that of a person, by the letters of the name."""
     text = "\n".join([hit.sender, *hit.recipients, hit.chunk.text])
     parts = [word for word in filler.casefold().split() if len(word) > 2]
     addresses = [text[one.start : one.end].partition("@")[0].casefold() for one in find(text, "email")]

@@ -63,12 +63,12 @@ class IdleJob:
 
     @property
     def gain(self) -> float:
-        """Give the seconds that questions will save."""
+        """Return the seconds that questions will save."""
         return self.expected * self.saves
 
     @property
     def rate(self) -> float:
-        """Give the benefit of each second of work."""
+        """Return the benefit of each second of work."""
         return self.gain / self.seconds if self.seconds else 0.0
 
 
@@ -125,12 +125,12 @@ class PrefillJob:
 
 
 def costs(kept: CountTotal) -> Costs:
-    """Give what a token costs, from all that is kept."""
+    """Return what a token costs, from all that is kept."""
     return Costs(kept.seconds / kept.tokens, kept.bytes / kept.tokens) if kept.tokens else Costs(_GUESSED_S, 0.0)
 
 
 def key_of(root: TreeRoot, path: Path) -> Key:
-    """Give the key of the last segment of a path."""
+    """Return the key of the last segment of a path."""
     return path_keys(root, path)[-1]
 
 
@@ -140,5 +140,5 @@ def subject_of(root: TreeRoot, path: Path) -> str:
 
 
 def is_kept(kept: "KvBinding", path: Path) -> bool:
-    """Tell whether the last segment of a path is kept."""
+    """Return whether the last segment of a path is kept."""
     return kept.store.peek.uses(key_of(kept.root, path)) is not None

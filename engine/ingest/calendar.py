@@ -39,7 +39,7 @@ class Rule:
     weekday: int
 
     def begins(self, year: int) -> date:
-        """Give the day of a year on which this half begins."""
+        """Return the day of a year on which this half begins."""
         if not self.month:
             return date(year, 1, 1)
         if self.nth < 0:
@@ -74,7 +74,7 @@ class Zones:
         return cls(rules)
 
     def find(self, name: str, at: datetime) -> tzinfo | None:
-        """Give the zone of a name at a local moment: a public one, else the calendar's own."""
+        """Return the zone of a name at a local moment: a public one, else the calendar's own."""
         public = _IANA.match(name)
         if public:
             try:
@@ -150,7 +150,7 @@ _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "
 
 
 def in_words(rule: str) -> str:
-    """Say how often an event repeats; a rule that cannot be said is given as it is."""
+    """Return how often an event repeats; a rule that cannot be said is given as it is."""
     parts = dict(part.split("=", 1) for part in rule[:500].upper().split(";") if "=" in part)
     unit = _UNITS.get(parts.get("FREQ", "").strip())
     if unit is None:
@@ -212,7 +212,7 @@ class Property:
 
     @property
     def text(self) -> str:
-        """Give the value with its escapes undone."""
+        """Return the value with its escapes undone."""
         return _ESCAPE.sub(lambda found: "\n" if found[1] in "nN" else found[1], self.value)
 
 
@@ -220,7 +220,7 @@ Component = dict[str, list[Property]]
 
 
 def event_texts(calendar: str) -> list[str]:
-    """Give one readable paragraph for each event of a calendar, at most `MOST_EVENTS`; none if it holds none."""
+    """Return one readable paragraph for each event of a calendar, at most `MOST_EVENTS`; none if it holds none."""
     method, events, zones = _components(calendar)
     return [_describe(event, method, zones) for event in events[:MOST_EVENTS]]
 
@@ -325,7 +325,7 @@ def _duration(found: re.Match[str]) -> timedelta:
 
 
 def _beside(end: date | datetime, start: date | datetime) -> date | datetime | None:
-    """Give an end in the zone of its start; None if one is a day and the other a moment."""
+    """Return an end in the zone of its start; None if one is a day and the other a moment."""
     if isinstance(end, datetime) and isinstance(start, datetime):
         return end.astimezone(start.tzinfo) if end.tzinfo and start.tzinfo else end
     return None if isinstance(end, datetime) or isinstance(start, datetime) else end

@@ -49,7 +49,7 @@ def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk
 
 
 def embedded_text(chunk: Chunk) -> str:
-    """Give what is searched, embedded and prompted."""
+    """Return what is searched, embedded and prompted."""
     return f"{chunk.header}\n{chunk.text}"
 
 
@@ -103,7 +103,7 @@ def _pieces(passage: DocumentPassage) -> Iterator[Piece]:
 
 
 def _spans(text: str, most: int) -> Iterator[tuple[int, int]]:
-    """Give the parts of a passage without the blanks around them: all of it, or sentences up to the target."""
+    """Yield the parts of a passage without the blanks around them: all of it, or sentences up to the target."""
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     goal = min(TARGET, most)
     units = _units(text, start, end, goal) if weigh(text) > most else iter([(start, end, start < end)])
@@ -120,7 +120,7 @@ def _spans(text: str, most: int) -> Iterator[tuple[int, int]]:
 def _units(
     text: str, start: int, end: int, goal: int, borders: Sequence[re.Pattern[str]] = (_STOP, _LINE, _BLANK)
 ) -> Iterator[tuple[int, int, int]]:
-    """Give (start, end, weight) of the sentences, or of the lines, words, then letters of what is over the goal."""
+    """Yield (start, end, weight) of the sentences, or of the lines, words, then letters of what is over the goal."""
     part = text[start:end]
     weight = weigh(part)
     if weight <= goal:

@@ -46,7 +46,7 @@ def split_head(text: str) -> Head | None:
 
 
 def speakers_of(heads: Iterable[Head | None]) -> frozenset[str]:
-    """Give the names that are speakers; None is a text without a name in front.
+    """Return the names that are speakers; None is a text without a name in front.
 
     All are if most texts have one, all proper ones if two come back often; else only those that come back often.
     """
@@ -64,7 +64,7 @@ def speakers_of(heads: Iterable[Head | None]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def is_proper(name: str) -> bool:
-    """Tell whether a text of at most five words has a capital at the start of each."""
+    """Return whether a text of at most five words has a capital at the start of each."""
     words = [word for word in _BRACKETS.sub(" ", name).split() if word[0].isalpha() and len(word) > 3]
     return (
         _may_be_name(name) and len(name.split()) <= 5 and all(_PROPER.match(word) for word in words or name.split()[:1])
@@ -99,18 +99,18 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(\S.*)$")
 
 
 def heading(line: str) -> str | None:
-    """Give the text of a markdown heading, None for any other line."""
+    """Return the text of a markdown heading, None for any other line."""
     match = _HEADING.match(line)
     return match[1].rstrip().rstrip("#").rstrip() if match else None
 
 
 def is_chat(lines: Lines) -> bool:
-    """Tell whether lines are those of a meeting's chat log."""
+    """Return whether lines are those of a meeting's chat log."""
     return any(_CHAT.match(line) for line in [line for _, line in lines[:50] if line.strip()][:5])
 
 
 def chat_cues(lines: Lines) -> list[Cue]:
-    """Give one cue per message of a chat log, with all of its lines."""
+    """Return one cue per message of a chat log, with all of its lines."""
     page = _Page()
     for number, line in lines:
         match = _CHAT.match(line)
@@ -122,7 +122,7 @@ def chat_cues(lines: Lines) -> list[Cue]:
 
 
 def dialogue_cues(lines: Lines) -> list[Cue]:
-    """Give one cue per speaker's line, or paragraph, bullet and heading where nobody speaks."""
+    """Return one cue per speaker's line, or paragraph, bullet and heading where nobody speaks."""
     signs = [_signs(line) for _, line in lines]
     above = [sign.block[0] for sign in signs if sign.block]
     blocks = frozenset(above if len(above) > 1 else ())
@@ -224,7 +224,7 @@ def _timed(line: str) -> tuple[float | None, str]:
 
 
 def name_above(line: str) -> tuple[str, float | None] | None:
-    """Give (name, seconds) of a line that may stand above what somebody said."""
+    """Return (name, seconds) of a line that may stand above what somebody said."""
     if len(line) > _LONG:
         return None
     if match := _SQUARE.match(line):
@@ -237,7 +237,7 @@ TURN, PAUSE = 100, 15.0  # words of a turn that is put together; seconds of sile
 
 
 def named(found: Sequence[Cue]) -> list[Cue]:
-    """Give the cues with the speaker that stands in front of their text, where none is known."""
+    """Return the cues with the speaker that stands in front of their text, where none is known."""
     heads = [split_head(cue.text) if cue.speaker is None else None for cue in found]
     names = speakers_of(head for cue, head in zip(found, heads, strict=True) if cue.speaker is None)
     known = list[Cue]()

@@ -37,7 +37,7 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits) -> Iterator[Pars
 
 
 def _name(path: Path) -> str:
-    """Give the file's name as text, which the name of a file need not be."""
+    """Return the file's name as text, which the name of a file need not be."""
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 

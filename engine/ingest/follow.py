@@ -91,7 +91,7 @@ class Debouncer:
         self._roots.pop(root, None)
 
     def touch(self, root: str, folder: str, now: float) -> bool:
-        """Note that something in a folder of a root has changed; tells whether the root was at rest before."""
+        """Note that something in a folder of a root has changed; returns whether the root was at rest before."""
         if (known := self._roots.get(root)) is None:
             return False
         known.last = now
@@ -106,7 +106,7 @@ class Debouncer:
         return [self._take(root, known, now) for root, known in self._roots.items() if self._when(known) <= now]
 
     def until(self) -> float | None:
-        """Give when something will be due unless more changes; None where nothing is followed."""
+        """Return when something will be due unless more changes; None where nothing is followed."""
         return min(map(self._when, self._roots.values()), default=None)
 
     def looked(self, root: str, now: float, seconds: float) -> None:
@@ -177,7 +177,7 @@ class Watches:
                 one.observer.unschedule(one.watch)
 
     def alive(self, root: str) -> bool:
-        """Tell whether a root's watch is at work: it ends with its folder, though another one may stand there now."""
+        """Return whether a root's watch is at work: it ends with its folder, though another one may stand there now."""
         one = self._set.get(root)
         return one is not None and any(e.is_alive() for e in one.observer.emitters if e.watch == one.watch)
 
@@ -311,7 +311,7 @@ class Follow:
         return self._set(root)
 
     def beat(self) -> list[Followed]:
-        """Look whether the roots are still those that are watched; gives those for which something has changed."""
+        """Look whether the roots are still those that are watched; returns those for which something has changed."""
         with self._roused:
             touched, self._touched = self._touched, set()
         changed = [self._again(root, there, touched) for root, there in self._roots.items()]
@@ -331,7 +331,7 @@ class Follow:
         return [DueFolder(one.root, reached(one.root, one.folder), one.every) for one in due]
 
     def is_due(self) -> bool:
-        """Tell whether something is to be read now."""
+        """Return whether something is to be read now."""
         with self._roused:
             until = self._unrest.until()
             return until is not None and until <= self._clock()
@@ -398,12 +398,12 @@ class Follow:
 
 
 def _place(root: str) -> str:
-    """Give the folder to watch: of a file the one it lies in, since editors put another file in its place."""
+    """Return the folder to watch: of a file the one it lies in, since editors put another file in its place."""
     return str(Path(root).parent) if Path(root).is_file() else root
 
 
 def _identity(place: str, device: int | None) -> Identity | None:
-    """Tell which folder stands at a place; None for none, and for the empty one that an unmounted disk leaves there."""
+    """Return the identity of the folder at a path; None for none, and for the empty mount point of an unmounted disk."""
     try:
         status = Path(place).stat()
         unmounted = device not in (None, status.st_dev) and not any(Path(place).iterdir())

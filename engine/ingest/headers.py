@@ -24,12 +24,12 @@ class Headers:
     fields: dict[str, list[str]]
 
     def first(self, name: str) -> str:
-        """Give the first value of a field, "" if there is none."""
+        """Return the first value of a field, "" if there is none."""
         values = self.fields.get(name)
         return values[0] if values else ""
 
     def all(self, name: str) -> list[str]:
-        """Give every value of a field, in order."""
+        """Return every value of a field, in order."""
         return self.fields.get(name, [])
 
 
@@ -155,7 +155,7 @@ def parse_addresses(value: str) -> list[Address]:
 
 
 def named(address: Address, display: str) -> Address:
-    """Give an address without a name the display name that an exporting program kept elsewhere."""
+    """Return an address without a name the display name that an exporting program kept elsewhere."""
     if address.name:
         return address
     name = clean(_EXCHANGE_NAME.sub("", display) if "<" in display or "@" in display else display).strip("\"' ")

@@ -121,7 +121,7 @@ _EMPTY_LINES = re.compile(r"\n\s*\n")
 
 
 def html_text(source: str) -> str:
-    """Give the text a reader of the page sees; never fails."""
+    """Return the text a reader of the page sees; never fails."""
     source = _LONG_TAG.sub(r"<\1>", tidy(source))
     if source.count("<") > MOST_TAGS:
         return _stripped(source)

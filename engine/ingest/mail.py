@@ -79,7 +79,7 @@ def parse_date(value: str) -> datetime | None:
 
 
 def topic_of(title: str) -> str:
-    """Give a subject without reply, forward and list marks, casefolded."""
+    """Return a subject without reply, forward and list marks, casefolded."""
     end = 0
     while mark := _REPLY.match(title, end) or _TAG.match(title, end):
         end = mark.end()
@@ -87,12 +87,12 @@ def topic_of(title: str) -> str:
 
 
 def is_reply(title: str) -> bool:
-    """Say whether a subject has a reply or forward mark, list tags aside."""
+    """Return whether a subject has a reply or forward mark, list tags aside."""
     return _REPLY.match(title, _behind_tags(title)) is not None
 
 
 def is_forward(title: str) -> bool:
-    """Say whether a subject's first mark, list tags aside, is one of forwarding."""
+    """Return whether a subject's first mark, list tags aside, is one of forwarding."""
     return _FORWARD.match(title, _behind_tags(title)) is not None
 
 
@@ -133,7 +133,7 @@ class Section:
 
 
 def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
-    """Give the words first, then the rest as it came, files without text last; problems go to the tree."""
+    """Return the words first, then the rest as it came, files without text last; problems go to the tree."""
     bodies: list[str] = []
     others: list[Section] = []
     names: list[str] = []
@@ -153,7 +153,7 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
 
 
 def _is_body(part: MimePart, have_body: bool) -> bool:
-    """Say whether a text is the mail's own: a named one is, if no other came before it."""
+    """Return whether a text is the mail's own: a named one is, if no other came before it."""
     if part.attached:
         return False
     if part.type.name.startswith("multipart/"):  # one that could not be cut into parts

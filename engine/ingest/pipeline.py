@@ -56,7 +56,7 @@ class Block:
 
     @property
     def full(self) -> bool:
-        """Tell whether to keep what is here before reading on."""
+        """Return whether to keep what is here before reading on."""
         return len(self.documents) >= _DOCUMENTS or self.chars >= _CHARS
 
 
@@ -206,7 +206,7 @@ class Ingest:
         self.summary.waiting += len(moving)
 
     def _is_covered(self, root: SourceRoot) -> bool:
-        """Tell whether a root further out says the same of what is in this one, so that it need not be one itself."""
+        """Return whether a root further out says the same of what is in this one, so that it need not be one itself."""
         roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
         nearest = next((roots[above] for above in scan.upwards(os.fsencode(root.path)) if above in roots), None)
         return nearest is not None and (nearest.collection, nearest.kind) == (root.collection, root.kind)
@@ -285,12 +285,12 @@ class PassageSplit:
 
 
 def passage_digests(document: Document) -> list[bytes]:
-    """Give a digest for each passage; quote marks, who is quoted, white space and case do not count."""
+    """Return a digest for each passage; quote marks, who is quoted, white space and case do not count."""
     return [_digest(passage) for passage in document.passages]
 
 
 def bodies(document: Document, digests: Sequence[bytes]) -> list[bytes]:
-    """Give the digests of what a mail says itself."""
+    """Return the digests of what a mail says itself."""
     pairs = zip(document.passages, digests, strict=True)
     return [digest for passage, digest in pairs if passage.role not in _REPEATED]
 
@@ -314,7 +314,7 @@ def _digest(passage: DocumentPassage) -> bytes:
 
 
 def _unattributed(text: str) -> str:
-    """Give what is quoted without the "On Friday Ann wrote:" right above it."""
+    """Return what is quoted without the "On Friday Ann wrote:" right above it."""
     lines = text.split("\n", _ATTRIBUTION + 1)
     marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
     if marked and attribution_lines(lines, marked - 1) == marked:
@@ -342,7 +342,7 @@ def keep(ledger: Ledger, knowledge: Knowledge, block: Block) -> Iterator[int]:
 
 
 def _standing(block: Block) -> dict[str, list[Place]]:
-    """Give the places of each document that are not in the catalogue yet."""
+    """Return the places of each document that are not in the catalogue yet."""
     found: dict[str, list[Place]] = {}
     for file in block.files:
         for place in file.places[file.kept :]:

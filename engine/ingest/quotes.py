@@ -86,7 +86,7 @@ _WIDEST = 400  # characters of a line that are looked at
 
 
 def may_mark(line: str) -> bool:
-    """Say whether a stripped line can be any mark; this spares most lines the patterns."""
+    """Return whether a stripped line can be any mark; this spares most lines the patterns."""
     return (
         line[0] in _RULES
         or line[-1] in _COLONS
@@ -97,17 +97,17 @@ def may_mark(line: str) -> bool:
 
 
 def is_forward_mark(line: str) -> bool:
-    """Say whether a forwarded message begins here, by the words of a stripped line."""
+    """Return whether a forwarded message begins here, by the words of a stripped line."""
     return FORWARDED.match(line[:_WIDEST]) is not None
 
 
 def is_original_mark(line: str) -> bool:
-    """Say whether an answered message begins here, by the words of a stripped line."""
+    """Return whether an answered message begins here, by the words of a stripped line."""
     return ORIGINAL.match(line[:_WIDEST]) is not None
 
 
 def starts_header_block(lines: Sequence[str], at: int) -> bool:
-    """Say whether a quoted header stands here: From or To, and at least two others of five fields, close together."""
+    """Whether a quoted header stands here: From or To, and at least two others of five fields, close together."""
     first = FIELD.match(lines[at][:_WIDEST])
     if first is None or first.lastindex in (3, 5):
         return False
@@ -159,13 +159,13 @@ def attribution_lines(lines: Sequence[str], at: int) -> int:
 
 
 def is_sent_from(line: str) -> bool:
-    """Say whether a phone or mail program signed here."""
+    """Return whether a phone or mail program signed here."""
     text = line.strip()
     return len(text) <= 90 and SENT_FROM.match(text) is not None and not MOBILE.search(text)
 
 
 def starts_list_footer(lines: Sequence[str], at: int) -> bool:
-    """Say whether a mailing list's own lines begin here: a rule, then the list's name or how to leave it."""
+    """Return whether a mailing list's own lines begin here: a rule, then the list's name or how to leave it."""
     rule = lines[at].strip()
     if len(rule) < 20 or rule.strip("_-=*") or len(rule) > 120:
         return False
@@ -182,7 +182,7 @@ def _ends_attribution(text: str, lines: Sequence[str], behind: int) -> bool:
 
 
 def next_is_quoted(lines: Sequence[str], at: int) -> bool:
-    """Say whether the next line that is not blank, of three, is quoted by `>`."""
+    """Return whether the next line that is not blank, of three, is quoted by `>`."""
     behind = next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")
     return behind.startswith(">")
 
@@ -201,7 +201,7 @@ PASSED_ON = Quotes("forward", "forward")
 
 
 def passages_of(text: str, quotes: Quotes = ANSWERED, first_line: int = 1) -> tuple[DocumentPassage, ...]:
-    """Give the paragraphs of a mail's text with their roles.
+    """Return the paragraphs of a mail's text with their roles.
 
     Lines count from `first_line`. Every line that is not blank is in exactly one passage.
     """
@@ -210,7 +210,7 @@ def passages_of(text: str, quotes: Quotes = ANSWERED, first_line: int = 1) -> tu
 
 
 def line_roles(lines: Sequence[str], quotes: Quotes = ANSWERED) -> list[Role]:
-    """Give each line its role; blank lines have that of the lines above."""
+    """Return each line its role; blank lines have that of the lines above."""
     roles: list[Role] = []
     state: Role = "body"
     attributed = False
@@ -286,7 +286,7 @@ def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> 
 
 
 def _ends_quoted(lines: Sequence[str], begin: int, last: int) -> bool:
-    """Say whether a bare quote mark ends the paragraph; one that begins it does not."""
+    """Return whether a bare quote mark ends the paragraph; one that begins it does not."""
     return _is_bare_quote(lines[last]) and not _is_bare_quote(lines[begin])
 
 

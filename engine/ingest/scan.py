@@ -41,7 +41,7 @@ _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
 
 
 def ignorable(path: PurePath) -> bool:
-    """Say whether a file is a mail program's own: indexes, flags, unfinished deliveries, parts kept aside."""
+    """Return whether a file is a mail program's own: indexes, flags, unfinished deliveries, parts kept aside."""
     name = path.name.lower()
     if name in _IGNORED_NAMES or name.startswith(_IGNORED_STARTS) or name.endswith(_IGNORED_ENDINGS):
         return True
@@ -71,7 +71,7 @@ def _is_maildir_name(name: str) -> bool:
 
 
 def _begins_header(head: bytes) -> bool:
-    """Say whether the first lines are a mail's header: a field only mail has, or From and others."""
+    """Return whether the first lines are a mail's header: a field only mail has, or From and others."""
     telling, known = set[str](), set[str]()
     for line in head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n"):
         field = _FIELD.match(line)
@@ -117,7 +117,7 @@ def look(root: bytes, known: Mapping[bytes, FileState], ignorable: Callable[[Pat
 
 
 def upwards(path: bytes) -> Iterator[bytes]:
-    """Give a path and then the folders above it, nearest first."""
+    """Yield a path and then the folders above it, nearest first."""
     while path.strip(b"/"):
         yield path
         path = path.rpartition(b"/")[0]
@@ -125,7 +125,7 @@ def upwards(path: bytes) -> Iterator[bytes]:
 
 
 def state_of(path: bytes) -> FileState | None:
-    """Give a file's state, None where it is not a regular file any more."""
+    """Return a file's state, None where it is not a regular file any more."""
     try:
         status = Path(os.fsdecode(path)).stat()
     except OSError:
@@ -134,7 +134,7 @@ def state_of(path: bytes) -> FileState | None:
 
 
 def reached(root: str, path: str) -> str:
-    """Give the deepest folder at or above a path that a walk from `root`, which lies above it, comes to now."""
+    """Return the deepest folder at or above a path that a walk from `root`, which lies above it, comes to now."""
     folder = root
     for name in filter(None, path[len(root) :].split("/")):
         below, passed_over = Path(folder, name), is_foreign(name) or (name == "tmp" and _is_maildir(Path(folder)))
@@ -145,7 +145,7 @@ def reached(root: str, path: str) -> str:
 
 
 def is_foreign(name: str) -> bool:
-    """Tell whether a folder of this name is some program's own, into which no walk goes."""
+    """Return whether a folder of this name is some program's own, into which no walk goes."""
     return os.fsencode(name) in _FOREIGN
 
 

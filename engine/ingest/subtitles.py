@@ -36,7 +36,7 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNOREC
 
 
 def seconds(clock: str) -> float:
-    """Give the seconds of `h:mm:ss.mmm`, `mm:ss,mmm` or `mm:ss`."""
+    """Return the seconds of `h:mm:ss.mmm`, `mm:ss,mmm` or `mm:ss`."""
     total = 0.0
     for part in clock.replace(",", ".").split(":"):
         total = total * 60 + float(part)
@@ -44,13 +44,13 @@ def seconds(clock: str) -> float:
 
 
 def is_subtitles(head: str) -> bool:
-    """Tell whether a file's beginning is that of a subtitle file."""
+    """Return whether a file's beginning is that of a subtitle file."""
     lines = [line for line in head.lstrip("\ufeff").split("\n", 12)[:12] if line.strip()]
     return bool(lines) and (lines[0].startswith("WEBVTT") or any(_timing(line, False) for line in lines[:2]))
 
 
 def cues(lines: Sequence[str]) -> list[Cue]:
-    """Give the cues of a file's lines, in their order, without markup; a cue of several voices is several cues."""
+    """Return the cues of a file's lines, in their order, without markup; a cue of several voices is several cues."""
     vtt = bool(lines) and lines[0].startswith("WEBVTT")
     rolling = any(_STAMP.search(line) for line in lines)
     found, shown = list[Cue](), ""
@@ -64,7 +64,7 @@ def cues(lines: Sequence[str]) -> list[Cue]:
 
 
 def header_title(lines: Sequence[str]) -> str:
-    """Give the title that stands behind WEBVTT, or nothing."""
+    """Return the title that stands behind WEBVTT, or nothing."""
     match = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0]) if lines else None
     return match[1].strip() if match and "-->" not in match[1] else ""
 
@@ -74,7 +74,7 @@ _Block = list[tuple[int, str]]  # line number, line
 
 
 def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, _Block]]:
-    """Give the lines that stand under each time line, without the number or name in front of the next."""
+    """Yield the lines that stand under each time line, without the number or name in front of the next."""
     times: _Times | None = None
     block, aside = _Block(), False
     for number, line in enumerate(lines, 1):

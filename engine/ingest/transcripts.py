@@ -65,7 +65,7 @@ _FILLER = re.compile(
 
 
 def date_line(line: str) -> datetime | None:
-    """Give the date of a line that says nothing but a date; None for any other line."""
+    """Return the date of a line that says nothing but a date; None for any other line."""
     found = _day(line) if len(line) <= 120 else None
     if found is None:
         return None
@@ -75,13 +75,13 @@ def date_line(line: str) -> datetime | None:
 
 
 def date_within(line: str) -> datetime | None:
-    """Give the first date in a line, with the first time."""
+    """Return the first date in a line, with the first time."""
     found = _day(line[:300])
     return _clock(*found) if found else None
 
 
 def date_in_name(name: str) -> datetime | None:
-    """Give the date that a file's name holds, with the time where one follows it."""
+    """Return the date that a file's name holds, with the time where one follows it."""
     if (match := _dated(name)) is None or (day := _made(match)) is None:
         return None
     stamp = _STAMP.match(name, match.end())
@@ -91,7 +91,7 @@ def date_in_name(name: str) -> datetime | None:
 
 
 def without_date(name: str) -> str:
-    """Give a file's name without its date and the time behind it."""
+    """Return a file's name without its date and the time behind it."""
     if (match := _dated(name)) is None:
         return name
     stamp = _STAMP.match(name, match.end())
@@ -104,7 +104,7 @@ def _dated(text: str) -> re.Match[str] | None:
 
 
 def _day(line: str) -> tuple[datetime, str] | None:
-    """Give the day and what is left of the line."""
+    """Return the day and what is left of the line."""
     if (match := _dated(line)) is None or (day := _made(match)) is None:
         return None
     return day, f"{line[: match.start()]} {re.sub(r'^T(?=[0-9])', '', line[match.end() :])}"
@@ -192,7 +192,7 @@ def _is_title(line: str, after: str) -> bool:
 
 
 def readable(file: str) -> str:
-    """Give the words of a file's name, without its date and endings."""
+    """Return the words of a file's name, without its date and endings."""
     stem = _ENDINGS.sub("", file)
     words = re.sub(r"[_\W]+", " ", without_date(stem)).strip()
     return words or stem
@@ -206,12 +206,12 @@ _KEY = re.compile(
 
 
 def is_whisper(head: str) -> bool:
-    """Tell whether a JSON file begins as Whisper's does."""
+    """Return whether a JSON file begins as Whisper's does."""
     return bool(_KEY.search(head.lstrip("\ufeff")))
 
 
 def whisper_cues(text: str) -> list[Cue]:
-    """Give one cue per segment, or per run of words of one speaker; raises Unreadable for other JSON."""
+    """Return one cue per segment, or per run of words of one speaker; raises Unreadable for other JSON."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -248,7 +248,7 @@ def _cues(segment: Mapping[str, object]) -> Iterator[Cue]:
 
 
 def _words(value: object) -> list[Cue]:
-    """Give a cue per word; a word without a speaker (a number, a sign) is the speaker's before it."""
+    """Return a cue per word; a word without a speaker (a number, a sign) is the speaker's before it."""
     words = list[Cue]()
     for word in value if isinstance(value, list) else []:
         if isinstance(word, dict) and (text := _text(word.get("word")) or _text(word.get("text"))):

@@ -56,7 +56,7 @@ def load(paths: Sequence[Path], count: int) -> list[Arrays]:
 
 
 def tensors(arrays: Arrays) -> list[Tensor]:
-    """Give what a file is made of."""
+    """Return what a file is made of."""
     return [tensor(name, array) for name, array in arrays.items()]
 
 
@@ -136,7 +136,7 @@ def _find(
 
 
 def _match(kept: KvBinding, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
-    """Give the nodes at the ends of paths, held on to."""
+    """Return the nodes at the ends of paths, held on to."""
     found = dict[Prefix, Node]()
     for path in dict.fromkeys(paths):
         match = held.enter_context(kept.store.match(kept.root, path, asked=asked))
@@ -176,11 +176,11 @@ def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], *, evict: b
 
 
 def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
-    """Give the segments of a prompt with each chunk in two."""
+    """Return the segments of a prompt with each chunk in two."""
     cut = [tuple(model.tokens(half)) for chunk in segments.prompt.chunks for half in halved(chunk)]
     return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
 
 
 def block_of(chunk: Chunk) -> str:
-    """Give the block of a chunk, whatever its number."""
+    """Return the block of a chunk, whatever its number."""
     return halved(chunk_segment(1, chunk))[1]

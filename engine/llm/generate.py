@@ -55,7 +55,7 @@ def parse(written: str) -> ParsedAnswer:
 
 
 def visible(written: str, *, done: bool = False) -> str:
-    """Give what may be shown of an unfinished text: each is the beginning of all later ones."""
+    """Return what may be shown of an unfinished text: each is the beginning of all later ones."""
     text = _THOUGHT.sub("", written).lstrip()
     if not done:
         text = _OPEN.sub("", text)
@@ -67,7 +67,7 @@ def visible(written: str, *, done: bool = False) -> str:
 
 
 def _undecided(text: str) -> bool:
-    """Tell whether a beginning may still become "Answer:" or "not found"."""
+    """Return whether a beginning may still become "Answer:" or "not found"."""
     letters = re.sub(r"[\W_]+", " ", _LEAD.sub("", text).casefold()).strip()
     return any(whole.startswith(letters) for whole in ("answer", "not found"))
 
@@ -79,7 +79,7 @@ def _lists(text: str) -> list[str]:
 
 
 def _numbers(found: str) -> list[int]:
-    """Give the numbers of a list, those inside a range too."""
+    """Return the numbers of a list, those inside a range too."""
     numbers: list[int] = []
     for part in re.split(r"\s*(?:[,;&]|and)\s*", found):
         span = _RANGE.fullmatch(part)
@@ -131,7 +131,7 @@ def cite(
 
 
 def _telling(answer: str, question: str) -> frozenset[str]:
-    """Give the words of an answer that the question does not have already; all of them where it has them all."""
+    """Return the words of an answer that the question does not have already; all of them where it has them all."""
     said = frozenset(words(answer)) - FUNCTION_WORDS - _VERDICTS
     return (said - frozenset(words(question))) or said
 
@@ -148,7 +148,7 @@ def _quotes(
 
 
 def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> str:
-    """Give the sentence of a source that has most of the answer, then of the question."""
+    """Return the sentence of a source that has most of the answer, then of the question."""
     found = [read.text[span.start : span.end] for span in sentences(read.text)]
 
     def fit(sentence: str) -> tuple[int, int]:
@@ -332,7 +332,7 @@ def _done(read: PrefixCache) -> None:
 
 
 def _tell(shown: str, said: str, say: OnText | None) -> str:
-    """Say what of the shown was not said yet; gives all that was said."""
+    """Return what of the shown was not said yet; returns all that was said."""
     if say and len(shown) > len(said):
         say(shown[len(said) :])
     return max(said, shown, key=len)

@@ -81,7 +81,7 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
 
 
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
-    """Keep what was computed, each segment under the one before it; gives the number of segments kept.
+    """Keep what was computed, each segment under the one before it; returns the number of segments kept.
 
     Without `evict` nothing else goes for it.
     """
@@ -97,7 +97,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
 
 
 def _load(kept: KvBinding, match: Match) -> Any:
-    """Give a cache that holds what was matched; None where nothing was, or where a file is gone or damaged."""
+    """Return a cache that holds what was matched; None where nothing was, or where a file is gone or damaged."""
     if not match.found:
         return None
     lent = match.partial.tokens if match.partial else None
@@ -110,7 +110,7 @@ def _load(kept: KvBinding, match: Match) -> Any:
 
 
 def _worth(match: Match) -> float:
-    """Give the seconds that computing what was matched took once; of a part, its share."""
+    """Return the seconds that computing what was matched took once; of a part, its share."""
     part = match.partial
     share = part.node.seconds * part.tokens / len(part.node.ids) if part else 0.0
     return sum(node.seconds for node in match.nodes) + share
@@ -133,7 +133,7 @@ def _compute(
 
 
 def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:
-    """Give the seconds of each segment, the first that was computed no more a token than the next.
+    """Return the seconds of each segment, the first that was computed no more a token than the next.
 
     Else what a process makes ready when it first computes would count as saved again at every hit.
     """

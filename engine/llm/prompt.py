@@ -58,12 +58,12 @@ def answer_prompt(
 
 
 def system_segment() -> str:
-    """Give the segment that every prompt begins with."""
+    """Return the segment that every prompt begins with."""
     return prompt("answer") + "\n"
 
 
 def chunk_segment(number: int, chunk: Chunk) -> str:
-    """Give the segment of one chunk, under the number that the answer names it by."""
+    """Return the segment of one chunk, under the number that the answer names it by."""
     return f"[{number}]\n{chunk.header}\n{chunk.text.strip()}\n"
 
 
@@ -74,7 +74,7 @@ def halved(segment: str) -> tuple[str, str]:
 
 
 def question_segment(question: str, now: datetime) -> str:
-    """Give the last segment: the day, the question on one line, and where the answer begins."""
+    """Return the last segment: the day, the question on one line, and where the answer begins."""
     return prompt("question").format(today=day(now), question=" ".join(question.split()))
 
 
@@ -94,12 +94,12 @@ class Segments:
 
     @property
     def wanted(self) -> int:
-        """Give the number of chunks that were retrieved."""
+        """Return the number of chunks that were retrieved."""
         return len(self.prompt.chunks) + self.left_out
 
     @property
     def count(self) -> int:
-        """Give the number of tokens."""
+        """Return the number of tokens."""
         return sum(len(ids) for ids in self.ids)
 
 
@@ -127,17 +127,17 @@ def fit(
 
 
 def candidates(evidence: Evidence) -> list[PromptChunk]:
-    """Give the chunks that may be shown, those first that come first where there is not room for all."""
+    """Return the chunks that may be shown, those first that come first where there is not room for all."""
     return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
 
 
 def system_ids(model: LanguageModel) -> Ids:
-    """Give the first segment of every prompt."""
+    """Return the first segment of every prompt."""
     return (*model.frame.opening, *model.tokens(system_segment()), *model.frame.turning)
 
 
 def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:
-    """Give the segment of a chunk under a number."""
+    """Return the segment of a chunk under a number."""
     return tuple(model.tokens(chunk_segment(number, chunk)))
 
 

@@ -37,7 +37,7 @@ class ResidentModel:
 
     @property
     def claimed(self) -> bool:
-        """Tell whether this process may have a model in memory."""
+        """Return whether this process may have a model in memory."""
         return self._lease.held
 
     @property
@@ -47,7 +47,7 @@ class ResidentModel:
 
     @property
     def wanted(self) -> bool:
-        """Tell whether another process waits for what this one has."""
+        """Return whether another process waits for what this one has."""
         return self._lease.held and self._wanted.is_taken()
 
     def claim(self) -> bool:
@@ -55,7 +55,7 @@ class ResidentModel:
         return not self._locks.is_dir() or self._lease.take()
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> "Mlx":
-        """Give the model of this key, loaded in place of another one; Locked where a process keeps it for too long."""
+        """Return model of this key, loaded in place of another one; Locked where a process keeps it for too long."""
         if key != self._key:
             self._wait()
         if self._model is None or key != self._key:  # still: another question may have been answered meanwhile
@@ -64,7 +64,7 @@ class ResidentModel:
         return self._model
 
     def reading(self, key: Hashable, make: "Callable[[], PromptReader]") -> "PromptReader":
-        """Give what was opened for the model under a key, opened when first asked for."""
+        """Return what was opened for the model under a key, opened when first asked for."""
         if key not in self._readings:
             self._readings[key] = make()
         return self._readings[key]

@@ -24,7 +24,7 @@ def patch_attention(model: Any) -> None:
 
 
 def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None) -> Any:
-    """Give softmax(queries keys^T scale + mask) values: (batch, heads, rows, width), of (batch, groups, seen, width).
+    """Return softmax(queries keys^T scale + mask) values: (batch, heads, rows, width), of (batch, groups, seen, width).
 
     One row goes mlx-lm's own way: it is soon done, and must not be waited for before the token before it is shown.
     """
@@ -47,7 +47,7 @@ def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask:
 
 
 def _is_common(mask: Any) -> bool:
-    """Tell whether a mask is none, causal, or one and the same for all heads of all prompts."""
+    """Return whether a mask is none, causal, or one and the same for all heads of all prompts."""
     return mask is None or isinstance(mask, str) or all(size == 1 for size in mask.shape[:-2])
 
 
@@ -65,7 +65,7 @@ def _hide(scores: Floats, mask: Any) -> None:
 
 
 def _exponentials(scores: Floats) -> Floats:
-    """Turn rows of scores into exponentials, the largest 1, in place; gives their sums, (rows,)."""
+    """Turn rows of scores into exponentials, the largest 1, in place; returns their sums, (rows,)."""
     sums, step = np.empty(len(scores), np.float32), max(1, _BLOCK // scores.shape[1])
     for at in range(0, len(scores), step):
         block = scores[at : at + step]

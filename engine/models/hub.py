@@ -37,7 +37,7 @@ class File:
     digest: str
 
     def is_in(self, stream: io.BytesIO | io.BufferedReader) -> bool:
-        """Tell whether a stream holds this file and nothing else."""
+        """Return whether a stream holds this file and nothing else."""
         if len(self.digest) == 64:
             return file_digest(stream, "sha256").hexdigest() == self.digest
         return file_digest(stream, lambda: sha1(f"blob {self.size}\0".encode())).hexdigest() == self.digest
@@ -55,12 +55,12 @@ class DownloadPlan:
 
     @property
     def bytes(self) -> int:
-        """Give the size of all files."""
+        """Return the size of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def weights(self) -> int:
-        """Give the size of the weights."""
+        """Return the size of the weights."""
         return sum(file.size for file in self.files if fnmatch(file.name, WEIGHTS))
 
     @property
@@ -71,7 +71,7 @@ class DownloadPlan:
 
 
 def wanted(name: str) -> bool:
-    """Tell whether a model needs a file here: nothing that could be run, and nothing of a subfolder."""
+    """Return whether a model needs a file here: nothing that could be run, and nothing of a subfolder."""
     return name in (*SPEAKING, INDEX) or fnmatch(name, WEIGHTS)
 
 
@@ -85,7 +85,7 @@ def require_complete(name: str, files: set[str]) -> None:
 
 
 def verified_config(name: str, file: File, text: bytes) -> bytes:
-    """Give a config.json that is what was announced; PkbError where it is not, or is no config."""
+    """Return a config.json that is what was announced; PkbError where it is not, or is no config."""
     if not file.is_in(io.BytesIO(text)):
         raise wrong(CONFIG, name)
     try:
@@ -98,7 +98,7 @@ def verified_config(name: str, file: File, text: bytes) -> bytes:
 
 
 def wrong(file: str, name: str) -> PkbError:
-    """Give the error of a file that is not the one that was announced."""
+    """Return the error of a file that is not the one that was announced."""
     return PkbError(f"{file} does not match the hub's checksum and was removed", f"pkb model pull {name}")
 
 
@@ -135,12 +135,12 @@ class HubCache:
         return min(copy.stat().st_size, file.size) if copy.is_file() else 0
 
     def copy(self, plan: DownloadPlan, file: File) -> Path | None:
-        """Give where a file lies whole, None where it does not; on a disk without links it is in the snapshot alone."""
+        """Return the path of a complete file, None if there is none; on a disk without links only the snapshot has it."""
         places = (self._snapshot(plan) / file.name, self._blob(file))
         return next((path for path in places if path.is_file()), None)
 
     def partial(self, file: File) -> Path:
-        """Give where a file grows, in a folder that is there."""
+        """Return where a file grows, in a folder that is there."""
         return self._blob(file).with_name(f"{file.digest}.incomplete")
 
     def make(self) -> None:
@@ -164,7 +164,7 @@ class HubCache:
         return LocalModel(plan.name, snapshot, plan.commit)
 
     def remove(self) -> int:
-        """Delete all revisions; gives the bytes that they took."""
+        """Delete all revisions; returns the bytes that they took."""
         taken = sum(
             path.lstat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink()
         )
@@ -333,7 +333,7 @@ def _file(announced: "RepoSibling") -> File:
 
 
 def _refusal(error: "HfHubHTTPError", name: str, revision: str, again: str) -> PkbError:
-    """Say why the hub refused, by its own codes."""
+    """Return why the hub refused, by its own codes."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     status, page = error.response.status_code, f"https://huggingface.co/{name}"

@@ -47,7 +47,7 @@ def files(paths: Sequence[Path]) -> list[Arrays]:
 
 
 def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
-    """Give what is kept of the keys or values of some tokens, (1, heads, tokens, width): in eight bits if told to.
+    """Return what is kept of the keys or values of some tokens, (1, heads, tokens, width): in eight bits if told to.
 
     No number shares its scale with another token's or head's, so that what is kept of one does not depend on others.
     """
@@ -64,7 +64,7 @@ def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
 
 
 def unpack(found: Arrays, name: str) -> Any:
-    """Give the keys or values that `pack` made this of, in the width of their scales; LookupError where none are."""
+    """Return the keys or values that `pack` made this of, in the width of their scales; LookupError where none are."""
     array, scales = found[name], found.get(name + _SCALES)
     if scales is None:
         return array
@@ -73,7 +73,7 @@ def unpack(found: Arrays, name: str) -> Any:
 
 
 def joined(parts: Iterable[Any]) -> Any:
-    """Give keys or values one behind the other."""
+    """Return keys or values one behind the other."""
     import mlx.core as mx
 
     found = list(parts)
@@ -81,7 +81,7 @@ def joined(parts: Iterable[Any]) -> Any:
 
 
 def _groups(width: int) -> tuple[int, int]:
-    """Give how the numbers of a token and head are put into groups: how many, and of how many each."""
+    """Return how the numbers of a token and head are put into groups: how many, and of how many each."""
     return (width // GROUP, GROUP) if width % GROUP == 0 else (1, width)
 
 
@@ -96,18 +96,18 @@ _END = "end"  # how many tokens are read behind a segment, where no layer keeps 
 
 
 def kind(part: Any) -> Kind | None:
-    """Tell what is kept; None for a type that is not known to be whole in that."""
+    """Return what is kept; None for a type that is not known to be whole in that."""
     found = _KINDS.get(type(part).__name__) if type(part).__module__ == "mlx_lm.models.cache" else None
     return None if getattr(part, "keep", 0) else found  # a window that holds on to the first tokens as well
 
 
 def window(part: Any) -> int:
-    """Give how many tokens a layer sees at most."""
+    """Return how many tokens a layer sees at most."""
     return int(part.max_size if hasattr(part, "max_size") else part.chunk_size)
 
 
 def settle_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
-    """Bring what has read a segment of `count` tokens to the form that it is loaded in; gives what is kept of them.
+    """Bring what has read a segment of `count` tokens to the form that it is loaded in; returns what is kept of them.
 
     Nothing where all tokens stay as they are: those can be cut at any time.
     """
@@ -150,7 +150,7 @@ def put(part: Any, name: str, opened: Sequence[Arrays], lent: int | None = None)
 
 
 def _in_order(part: Any) -> list[Any]:
-    """Give the keys and values that a windowed layer still sees, oldest first."""
+    """Return the keys and values that a windowed layer still sees, oldest first."""
     at = getattr(part, "_idx", None)
     seen = list(part.keys_and_values())
     if at is not None and at < seen[0].shape[2]:  # the oldest stands where the next one goes
@@ -159,7 +159,7 @@ def _in_order(part: Any) -> list[Any]:
 
 
 def _last(arrays: Sequence[Any], count: int) -> list[Any]:
-    """Give the end of what stands one behind the other: no file is read that is not part of it."""
+    """Return the end of what stands one behind the other: no file is read that is not part of it."""
     found: list[Any] = []
     for array in reversed(arrays):
         if count > 0:
@@ -200,7 +200,7 @@ class _Kind:
 
     @property
     def step(self) -> int:
-        """Give the bytes of a token of one head."""
+        """Return the bytes of a token of one head."""
         return self.width * _BYTES[self.dtype]
 
 
@@ -214,7 +214,7 @@ class _File:
 
 
 def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = None) -> tuple[Arrays, int]:
-    """Give the tensors of the files, joined, of the last file `lent` tokens; and how many tokens that is; Unreadable.
+    """Return the tensors of the files, joined, of the last file `lent` tokens; and how many tokens that is; Unreadable.
 
     Behind them there is room for more: (1, heads, at least so many tokens, width). They may lie in `spare` afterwards,
     which nobody else may read then.
@@ -233,7 +233,7 @@ def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = 
 
 
 def clear(like: Arrays, tokens: int) -> Arrays:
-    """Give arrays like these, of keys and values, with room for so many tokens and a question behind them."""
+    """Return arrays like these, of keys and values, with room for so many tokens and a question behind them."""
     import mlx.core as mx
 
     room = _rounded(tokens + _SPARE)
@@ -256,7 +256,7 @@ def _joined(files: Sequence[_File], counts: Sequence[int], spare: Arrays) -> Arr
 
 
 def _room(kinds: Mapping[str, _Kind], tokens: int, spare: Arrays) -> tuple[dict[str, Any], int]:
-    """Give arrays of integers for so many tokens or more, and for how many: what is spare, or new ones."""
+    """Return arrays of integers for so many tokens or more, and for how many: what is spare, or new ones."""
     import mlx.core as mx
 
     rooms = {array.shape[2] for array in spare.values()}
@@ -283,7 +283,7 @@ def _kind(array: Any) -> _Kind | None:
 
 
 def _pieces(file: _File, into: Mapping[str, memoryview], room: int, at: int, count: int) -> Iterator[memoryview]:
-    """Give where the bytes of a file go in turn, those of tokens beyond `count` nowhere."""
+    """Yield where the bytes of a file go in turn, those of tokens beyond `count` nowhere."""
     for name, kind in file.kinds.items():
         place, size, left = into[name], count * kind.step, (file.tokens - count) * kind.step
         for begin in range(at * kind.step, (kind.heads * room + at) * kind.step, max(1, room * kind.step)):
@@ -328,7 +328,7 @@ class SpareBuffers:
     arrays: Arrays = field(default_factory=dict)
 
     def take(self) -> Arrays:
-        """Give what there is, which is the taker's from then on."""
+        """Return what there is, which is the taker's from then on."""
         taken, self.arrays = self.arrays, {}
         return taken
 
@@ -342,12 +342,12 @@ class CacheForm:
 
     @property
     def lends(self) -> bool:
-        """Tell whether a segment's first tokens can be used without the rest: every layer keeps each as it is."""
+        """Return whether a segment's first tokens can be used without the rest: every layer keeps each as it is."""
         return self.name == "tokens"
 
 
 def begin(model: Any) -> Cache:
-    """Give an empty cache."""
+    """Return an empty cache."""
     from mlx_lm.models.cache import make_prompt_cache
 
     cache: Cache = make_prompt_cache(model)
@@ -363,7 +363,7 @@ def compute(cache: Cache) -> None:
 
 
 def length(cache: Cache) -> int:
-    """Give how many tokens a cache has read; 0 for a model that keeps no count, and so has no end either."""
+    """Return how many tokens a cache has read; 0 for a model that keeps no count, and so has no end either."""
     return max((int(part.offset) for _, part in _parts(cache) if hasattr(part, "offset")), default=0)
 
 
@@ -374,14 +374,14 @@ def trim(cache: Cache, count: int) -> None:
 
 
 def sliceable(cache: Cache) -> bool:
-    """Tell whether a cache is keys and values of every token, and nothing else."""
+    """Return whether a cache is keys and values of every token, and nothing else."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)
 
 
 def form(cache: Cache, bits: int = 0) -> CacheForm:
-    """Tell how what is read into an empty cache is kept: its layers say so, each by its type."""
+    """Return how what is read into an empty cache is kept: its layers say so, each by its type."""
     kinds = [(kind(part), part) for _, part in _parts(cache)]
     if strange := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
         return CacheForm("", f"KV cache not stored: {' and '.join(strange)} cannot be restored")
@@ -461,7 +461,7 @@ def expect(cache: Cache, tokens: int, spare: SpareBuffers) -> None:
 
 
 def _arrays(cache: Cache) -> Arrays:
-    """Give the arrays of a cache of keys and values of every token by name; none of another, or an empty one."""
+    """Return the arrays of a cache of keys and values of every token by name; none of another, or an empty one."""
     if not cache or not sliceable(cache) or any(layer.empty() for layer in cache):
         return {}
     both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
@@ -488,6 +488,6 @@ def fill(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
 
 
 def _parts(cache: Cache) -> Iterator[tuple[str, Any]]:
-    """Give the caches of a cache by name, those of a layer that has more than one each by its own."""
+    """Yield the caches of a cache by name, those of a layer that has more than one each by its own."""
     for number, part in enumerate(part for layer in cache for part in getattr(layer, "caches", (layer,))):
         yield str(number), part

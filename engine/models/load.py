@@ -50,7 +50,7 @@ class Framing:
 
 
 def find_template(folder: Path, config: Mapping[str, Any]) -> str | None:
-    """Give a model's chat template, from its own file or from tokenizer_config.json; None where it has none."""
+    """Return a model's chat template, from its own file or from tokenizer_config.json; None where it has none."""
     if (folder / FILE).is_file():
         return (folder / FILE).read_text("utf-8", errors="replace")
     found = config.get(KEY)
@@ -191,7 +191,7 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
 
 
 def form(folder: Path, bits: int) -> CacheForm:
-    """Tell how what the model in a folder reads would be kept; none of its weights are read."""
+    """Return how what the model in a folder reads would be kept; none of its weights are read."""
     try:
         return kv_cache.form(kv_cache.begin(unread(folder)), bits)
     except BROKEN:
@@ -199,7 +199,7 @@ def form(folder: Path, bits: int) -> CacheForm:
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:
-    """Give what stands around a prompt: without a template, what its settings or the tokenizer itself begin it with."""
+    """Return what stands around a prompt: without a template, what the tokenizer or its settings begin it with."""
     if framing:
         return Frame(*map(vocabulary.control, (framing.opening, framing.turning, framing.closing)))
     if add_bos is None:
@@ -213,7 +213,7 @@ def _context(config: Mapping[str, Any]) -> int:
 
 
 def _inner(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give the settings of the language model within one that also sees or hears."""
+    """Return the settings of the language model within one that also sees or hears."""
     found = config.get("text_config")
     return found if isinstance(found, dict) else {}
 

@@ -46,7 +46,7 @@ def default(memory: int, room: int, needed: Callable[[int], int]) -> str | None:
 
 
 def role(name: str, config: Mapping[str, Any]) -> Role | None:
-    """Say what pkb can use a model for, None where it cannot."""
+    """Return what pkb can use a model for, None where it cannot."""
     if name == EMBEDDER:
         return "embedder"
     # A model that names a module of its own would have its code run: pkb runs none.
@@ -58,13 +58,13 @@ def role(name: str, config: Mapping[str, Any]) -> Role | None:
 
 
 def architecture(config: Mapping[str, Any]) -> str:
-    """Give the architecture that a config.json names, empty where it names none."""
+    """Return the architecture that a config.json names, empty where it names none."""
     kind = config.get("model_type")
     return kind if isinstance(kind, str) else ""
 
 
 def bits(config: Mapping[str, Any]) -> int:
-    """Give the bits of a weight on disk, as far as a config.json says."""
+    """Return the bits of a weight on disk, as far as a config.json says."""
     quantised = config.get("quantization") or config.get("quantization_config")
     found = quantised.get("bits") if isinstance(quantised, Mapping) else None
     if isinstance(found, int) and found > 0:
@@ -74,7 +74,7 @@ def bits(config: Mapping[str, Any]) -> int:
 
 @cache
 def _runs(kind: str) -> bool:
-    """Tell whether mlx-lm has the architecture: a module of that name that defines a model."""
+    """Return whether mlx-lm has the architecture: a module of that name that defines a model."""
     spec = find_spec("mlx_lm")
     for place in (spec.submodule_search_locations if spec else None) or ():
         kind = _renamed(Path(place)).get(kind, kind)
@@ -93,7 +93,7 @@ def _renamed(package: Path) -> Mapping[str, str]:
 
 
 def digest(path: Path, notes: Path | None = None) -> str:
-    """Give a file's BLAKE2b digest, remembered in the folder `notes` while its path, size, mtime and inode stay."""
+    """Return a file's BLAKE2b digest, remembered in the folder `notes` while its path, size, mtime and inode stay."""
     if notes is None:
         return _digest(path)
     stat = path.stat()
@@ -140,12 +140,12 @@ class LocalModel:
 
     @property
     def weights(self) -> list[Path]:
-        """Give its weight files, in order."""
+        """Return its weight files, in order."""
         return sorted(self.folder.glob(WEIGHTS))
 
     @property
     def bytes(self) -> int:
-        """Give the size of all that makes it up."""
+        """Return the size of all that makes it up."""
         return sum(path.stat().st_size for path in _parts(self))
 
 
@@ -177,7 +177,7 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> LocalMo
 
 
 def installed(environ: Mapping[str, str]) -> list[LocalModel]:
-    """Give the whole models in the hub's cache that pkb can use, by name."""
+    """Return the whole models in the hub's cache that pkb can use, by name."""
     found = []
     for repository in sorted(hub_cache(environ).glob("models--*")):
         name = repository.name.removeprefix("models--").replace("--", "/")
@@ -189,7 +189,7 @@ def installed(environ: Mapping[str, str]) -> list[LocalModel]:
 
 
 def fingerprint(local: LocalModel, notes: Path) -> str:
-    """Give one digest over every file that changes what the model says; `notes` is a folder that remembers each."""
+    """Return one digest over every file that changes what the model says; `notes` is a folder that remembers each."""
     whole = blake2b(digest_size=32)
     for path in _parts(local):
         whole.update(f"{path.name} {digest(path, notes)}\n".encode())
@@ -197,14 +197,14 @@ def fingerprint(local: LocalModel, notes: Path) -> str:
 
 
 def hub_cache(environ: Mapping[str, str]) -> Path:
-    """Give the folder in which the hub's library, and all that is built on it, keeps what it fetched."""
+    """Return the folder in which the hub's library, and all that is built on it, keeps what it fetched."""
     home = environ.get("HF_HOME") or f"{environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
     named = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE") or f"{home}/hub"
     return Path(os.path.expandvars(named)).expanduser().absolute()
 
 
 def repository(name: str, environ: Mapping[str, str]) -> Path:
-    """Give the folder of the hub's cache that holds all revisions of a model, if it is there."""
+    """Return the folder of the hub's cache that holds all revisions of a model, if it is there."""
     return hub_cache(environ) / f"models--{name.replace('/', '--')}"
 
 
@@ -216,7 +216,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def lacks(folder: Path) -> str:
-    """Say what a folder lacks of a whole model; empty where it is one."""
+    """Return what a folder lacks of a whole model; empty where it is one."""
     for name in (CONFIG, TOKENS):
         if not (folder / name).is_file():
             return f"missing {name}"
@@ -231,7 +231,7 @@ def lacks(folder: Path) -> str:
 
 
 def shards(index: Mapping[str, Any]) -> set[str]:
-    """Give the weight files that an index names."""
+    """Return the weight files that an index names."""
     named = index.get("weight_map")
     return {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
 
@@ -242,7 +242,7 @@ def _parts(local: LocalModel) -> list[Path]:
 
 
 def _folder(name: str, *, sure: bool) -> Path | None:
-    """Give the folder that a name stands for; one that cannot be a name of the hub need hold no model."""
+    """Return the folder that a name stands for; one that cannot be a name of the hub need hold no model."""
     try:
         folder = Path(name).expanduser().absolute()
     except RuntimeError:  # "~somebody" who has no home here
@@ -265,7 +265,7 @@ def _cached(name: str, revision: str, environ: Mapping[str, str]) -> LocalModel:
 
 
 def _commits(cached: Path, revision: str) -> Iterator[str]:
-    """Give the commits that a revision may mean, the likeliest first; of main, other programs may keep a part."""
+    """Yield the commits that a revision may mean, the likeliest first; of main, other programs may keep a part."""
     reference = cached / "refs" / (revision or "main")
     if reference.is_file() and re.fullmatch("[0-9a-f]{40,64}", commit := reference.read_text("utf-8").strip()):
         yield commit

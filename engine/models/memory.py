@@ -17,20 +17,20 @@ WIDE, HALF = 32, 16  # bits
 
 
 def total() -> int:
-    """Give this machine's memory in bytes."""
+    """Return this machine's memory in bytes."""
     import psutil
 
     return int(psutil.virtual_memory().total)
 
 
 def needed(weights: int, stored: int | None, device: Device) -> int:
-    """Give the bytes that weights take in use, from their bytes on disk and bits per weight (None: half precision)."""
+    """Return bytes that weights take in use, from their bytes on disk and bits per weight (None: half precision)."""
     held = weights * WIDE // (stored or HALF) if device == "cpu" else weights
     return held + BESIDE
 
 
 def need(folder: Path, device: Device) -> int:
-    """Give the bytes that the model in a folder takes in use; NoModel where its config cannot be read."""
+    """Return the bytes that the model in a folder takes in use; NoModel where its config cannot be read."""
     config = read_config(folder)
     return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(config), device)
 
@@ -56,7 +56,7 @@ def limit(share: float) -> None:
 
 
 def resident() -> int:
-    """Give the bytes of memory that this process holds."""
+    """Return the bytes of memory that this process holds."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)

@@ -100,7 +100,7 @@ def from_tensors(tensors: Mapping[str, Any], array: Callable[[Any], Array], head
 
 
 def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
-    """Give the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
+    """Return the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
     runs = [(len(list(same)), length) for length, same in groupby(map(len, batch))]
     ids = xp.array([token for text in batch for token in text])
     x = bert.words[ids]
@@ -161,12 +161,12 @@ PHI = tuple(
 
 
 def numpy_arrays() -> Arrays:
-    """Give numpy, working in place."""
+    """Return numpy, working in place."""
     return Arrays(np.asarray, np.concatenate, _norm, _softmax, _gelu)
 
 
 def mlx_arrays() -> Arrays:
-    """Give MLX on its default device."""
+    """Return MLX on its default device."""
     import mlx.core as mx
 
     return Arrays(
@@ -248,7 +248,7 @@ BATCH = 1024  # tokens: from 512 up the matrix products run at full speed
 
 
 def find_weights(folder: Path | None = None) -> Path:
-    """Give the folder of weights and tokenizer: named here or in the environment, installed or fetched; or NoModel."""
+    """Return folder of weights and tokenizer: named here or in the environment, installed or fetched; or NoModel."""
     named = folder or (Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None)
     for place in [named] if named else [*_packaged(), *_fetched()]:
         if all((place / name).is_file() for name in (WEIGHTS, TOKENS)):
@@ -290,15 +290,15 @@ class MiniLM:
 
     @property
     def width(self) -> int:
-        """Give the number of dimensions."""
+        """Return the number of dimensions."""
         return int(self._bert.words.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Give one unit row per text, in order; what is past 256 tokens of a text is not read."""
+        """Return one unit row per text, in order; what is past 256 tokens of a text is not read."""
         return in_order(len(texts), self.width, self.embed_batches(texts))
 
     def embed_question(self, text: str) -> Vectors:
-        """Give the unit row of a question, the same as that of any text: (width,)."""
+        """Return the unit row of a question, the same as that of any text: (width,)."""
         row: Vectors = self.embed([text])[0]
         return row
 

@@ -96,7 +96,7 @@ class Mlx:
     breathe: Callable[[], None] = field(default=_nothing, repr=False)
 
     def tokens(self, text: str) -> list[int]:
-        """Give the ids of a text; what looks like a special token in it is text like any other."""
+        """Return the ids of a text; what looks like a special token in it is text like any other."""
         return self.vocabulary.text(text)
 
     @property
@@ -109,7 +109,7 @@ class Mlx:
         return next(str(array.dtype) for array in arrays if issubdtype(array.dtype, floating))
 
     def begin(self) -> Cache:
-        """Give an empty cache."""
+        """Return an empty cache."""
         return kv_cache.begin(self.model)
 
     def prefill(self, cache: Cache, ids: Sequence[int]) -> Fleeting:
@@ -142,7 +142,7 @@ class Mlx:
 
     @property
     def size(self) -> Size:
-        """Give what its work is reckoned by; of a model that does not say its widths, attention is left out."""
+        """Return what its work is reckoned by; of a model that does not say its widths, attention is left out."""
         from mlx_lm.utils import get_total_parameters
 
         args = self.model.args
@@ -154,7 +154,7 @@ class Mlx:
 
     @property
     def form(self) -> CacheForm:
-        """Tell how what it reads can be kept."""
+        """Return how what it reads can be kept."""
         return kv_cache.form(self.begin(), self.bits)
 
     def cut(self, cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -> list[Tensor]:
@@ -162,7 +162,7 @@ class Mlx:
         return kv_cache.cut(cache, start, stop, fleeting)
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Cache:
-        """Give a cache that has read what the files hold, one behind the other, of the last `lent` tokens; Unreadable.
+        """Return cache that has read what the files hold, one behind the other, of the last `lent` tokens; Unreadable.
 
         Arrays are read in the thread that asks.
         """
@@ -197,7 +197,7 @@ class Mlx:
 
     @property
     def _end(self) -> tuple[int, ...]:
-        """Give what ends an answer: its line, or the stop that ends a turn, where there is more than one."""
+        """Return what ends an answer: its line, or the stop that ends a turn, where there is more than one."""
         if self.one_line:
             return tuple(self.tokens("\n"))
         return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]

@@ -55,15 +55,15 @@ class Qwen3:
 
     @cached_property
     def width(self) -> int:
-        """Give the number of dimensions."""
+        """Return the number of dimensions."""
         return int(self._local.config["hidden_size"])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Give one unit row per text, in order; what is past 511 tokens of a text is not read."""
+        """Return one unit row per text, in order; what is past 511 tokens of a text is not read."""
         return in_order(len(texts), self.width, self.embed_batches(texts))
 
     def embed_question(self, text: str) -> Vectors:
-        """Give the unit row of a question, which is read behind an instruction: (width,)."""
+        """Return the unit row of a question, which is read behind an instruction: (width,)."""
         row: Vectors = self.embed([f"Instruct: {TASK}\nQuery:{text}"])[0]
         return row
 
@@ -108,7 +108,7 @@ class _Loaded:
         return [[*self.opening, *self.vocabulary.text(text)[:room], *self.closing] for text in texts]
 
     def rows(self, batch: Tokens) -> Vectors:
-        """Give the unit rows of some texts; attention is causal, so that what pads a text on the right is not seen."""
+        """Return unit rows of some texts; attention is causal, so that what pads a text on the right is not seen."""
         import mlx.core as mx
 
         ids = np.zeros((len(batch), max(map(len, batch))), np.int32)

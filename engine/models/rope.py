@@ -37,7 +37,7 @@ class Ropes:
     equal: tuple[tuple[int, ...], ...]
 
     def move(self, keys: Sequence[Any], by: int) -> list[Any]:
-        """Give the keys of all layers, (1, heads, tokens, width), as they were at positions that much higher."""
+        """Return the keys of all layers, (1, heads, tokens, width), as they were at positions that much higher."""
         import mlx.core as mx
 
         found = list(keys)
@@ -66,7 +66,7 @@ def movable(model: "Mlx") -> Ropes:
 
 
 def why_not(folder: Path) -> str:
-    """Say why the prompts of the model in a folder cannot be read in blocks, as the end of a sentence; empty if so."""
+    """Return why the model in a folder cannot read prompts in blocks, as the end of a sentence; empty if it can."""
     from engine.models.load import BROKEN
     from engine.models.mlx import unread
 
@@ -109,7 +109,7 @@ def _rope(layer: Any) -> Rope:
 
 
 def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
-    """Turn something as wide as a key in two steps and at once; gives what equal ropes have in common."""
+    """Turn something as wide as a key in two steps and at once; returns what equal ropes have in common."""
     import mlx.core as mx
 
     keys = mx.random.normal((1, 1, 1, width), key=mx.random.key(0))

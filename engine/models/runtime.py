@@ -48,7 +48,7 @@ def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Bl
 
 
 def renamed_copy(cache: Path) -> Path | None:
-    """Give a copy of the wheel's library whose three products bear their usual names; made once, by patchelf."""
+    """Return a copy of the wheel's library whose three products bear their usual names; made once, by patchelf."""
     spec = find_spec(WHEEL)
     roots = spec.submodule_search_locations if spec else None
     source = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
@@ -121,7 +121,7 @@ def private_tmp(cache: Path) -> Path:
 
 @once
 def device() -> Device:
-    """Say what MLX computes on, without importing it."""
+    """Return what MLX computes on, without importing it."""
     if sys.platform == "darwin":
         return "metal" if platform.machine() == "arm64" else "cpu"
     spec = find_spec("mlx")
@@ -140,7 +140,7 @@ def load_blas(cache: Path, count: int | None = None) -> str | None:
 
 
 def threads_of(ledger: Ledger | None) -> int:
-    """Give the threads that language models of a home compute with: fixed, for they change the last digits.
+    """Return the threads that language models of a home compute with: fixed, for they change the last digits.
 
     A home that has none yet gets as many as the environment says, else half of what the machine runs at a time: threads
     of BLAS wait for each other, and where one of them finds its core taken, all do (on two busy cores, ten times).
@@ -150,7 +150,7 @@ def threads_of(ledger: Ledger | None) -> int:
 
 
 def fix_threads(ledger: Ledger) -> int:
-    """Give the threads of a home and keep them for good."""
+    """Return the threads of a home and keep them for good."""
     count = threads_of(ledger)
     ledger.set("threads", str(count))
     return count

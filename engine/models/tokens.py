@@ -35,7 +35,7 @@ class Tokens:
         self._reserved = named.union(controls)
 
     def text(self, text: str) -> list[int]:
-        """Give the ids of a text; what looks like a control token in it is text like any other."""
+        """Return the ids of a text; what looks like a control token in it is text like any other."""
         found = self._tokenizer.encode(text, add_special_tokens=False)
         if self._reserved.isdisjoint(found.ids):
             return list(found.ids)
@@ -47,7 +47,7 @@ class Tokens:
         return [id for a, b in pairwise((0, *middles, len(text))) for id in self.text(text[a:b])]
 
     def control(self, text: str) -> tuple[int, ...]:
-        """Give the ids of a chat template's text, control tokens and all."""
+        """Return the ids of a chat template's text, control tokens and all."""
         self._tokenizer.encode_special_tokens = False
         try:
             return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -55,22 +55,22 @@ class Tokens:
             self._tokenizer.encode_special_tokens = True
 
     def opening(self) -> tuple[int, ...]:
-        """Give the ids that the tokenizer itself puts before any text."""
+        """Return the ids that the tokenizer itself puts before any text."""
         found = self._tokenizer.encode("a", add_special_tokens=True)
         return tuple(found.ids[: found.special_tokens_mask.index(0)])
 
     def closing(self) -> tuple[int, ...]:
-        """Give the ids that the tokenizer itself puts behind any text."""
+        """Return the ids that the tokenizer itself puts behind any text."""
         found = self._tokenizer.encode("a", add_special_tokens=True)
         return tuple(found.ids[len(found.ids) - found.special_tokens_mask[::-1].index(0) :])
 
     def first_control(self, text: str) -> int | None:
-        """Give the control token that a chat template's text begins with, if it does."""
+        """Return the control token that a chat template's text begins with, if it does."""
         first = self.control(text.lstrip())[:1]
         return first[0] if first and first[0] in self._added else None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Give the text of ids, without control tokens."""
+        """Return the text of ids, without control tokens."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
@@ -85,7 +85,7 @@ class Spelling:
         self._shown = 0  # characters of their text
 
     def add(self, id: int) -> str:
-        """Give the text that one more token completes, which may be empty."""
+        """Return the text that one more token completes, which may be empty."""
         self._ids.append(id)
         text = self._tokens.decode(self._ids)
         waiting = text.endswith(TORN) and len(self._ids) - self._whole < LONGEST_CHARACTER

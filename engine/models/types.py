@@ -45,7 +45,7 @@ class Drafter:
         return list(takewhile(lambda id: id != _SEAM, self._ids[at : at + self._width]))
 
     def judge(self, guess: Sequence[int], found: Sequence[int]) -> int:
-        """Tell how much of a guess is what the model found in its place; the next one is as long as that suggests."""
+        """Return how much of a guess is what the model found in its place; the next one is as long as that suggests."""
         right = sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(guess, found, strict=False)))
         if right == len(guess):
             self._width = min(self._most, 2 * self._width)
@@ -97,7 +97,7 @@ class Meter:
 
 
 def flops(size: Size, meter: Meter) -> float:
-    """Give the floating-point operations of what was counted.
+    """Return the floating-point operations of what was counted.
 
     2 for each parameter and token (a product and a sum), and 4 for each layer, unit of width and pair of tokens: 2 for
     queries with keys and 2 for weights with values (Hoffmann et al. 2022, appendix F, without softmax and norms). The
@@ -118,15 +118,15 @@ class Embedder(Protocol):
 
     @property
     def width(self) -> int:
-        """Give the number of dimensions."""
+        """Return the number of dimensions."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Give one unit row per text, in order: (len(texts), width) float32."""
+        """Return one unit row per text, in order: (len(texts), width) float32."""
         ...
 
     def embed_question(self, text: str) -> Vectors:
-        """Give the unit row that a question is searched with, which may differ from the same text's: (width,)."""
+        """Return the unit row that a question is searched with, which may differ from the same text's: (width,)."""
         ...
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
@@ -155,25 +155,25 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Give the name that people know it by."""
+        """Return the name that people know it by."""
         ...
 
     @property
     def context(self) -> int:
-        """Give how many tokens of prompt and answer it can hold."""
+        """Return how many tokens of prompt and answer it can hold."""
         ...
 
     @property
     def frame(self) -> Frame:
-        """Give what stands around a prompt."""
+        """Return what stands around a prompt."""
         ...
 
     def tokens(self, text: str) -> list[int]:
-        """Give the ids of a text; what looks like a special token in it is text like any other."""
+        """Return the ids of a text; what looks like a special token in it is text like any other."""
         ...
 
     def begin(self) -> Any:
-        """Give an empty cache."""
+        """Return an empty cache."""
         ...
 
     def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
@@ -199,7 +199,7 @@ class KvSliceable(Protocol):
         ...
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> Any:
-        """Give a cache that has read what these files hold in turn, of the last one only `lent` tokens; Unreadable."""
+        """Return cache that has read what these files hold in turn, of the last one only `lent` tokens; Unreadable."""
         ...
 
     def expect(self, cache: Any, tokens: int) -> None:

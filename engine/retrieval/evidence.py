@@ -79,7 +79,7 @@ def _source(place: Place, hit: Hit, lines: tuple[int, int], score: float, *, cop
 
 
 def shown(reader: Reader, places: Sequence[Place]) -> list[dict[str, Any]]:
-    """Give the documents that stand at these places, in order, as plain values."""
+    """Return the documents that stand at these places, in order, as plain values."""
     kept = reader.documents([place.document for place in places])
     return [_shown(kept[place.document], place) for place in places if place.document in kept]
 

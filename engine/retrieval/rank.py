@@ -97,12 +97,12 @@ def spread(values: Sequence[float | None]) -> list[float]:
 
 
 def proximity(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Give the share, by idf, of the question's neighbouring words that stand near in each row, the nearer the more."""
+    """Return share, by idf, of the question's neighbouring words that stand near in each row, the nearer the more."""
     return _shares(rows, question, idf, _closeness)
 
 
 def sequence(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Give the share, by idf, of the question's neighbouring words that stand side by side, in order, in each row."""
+    """Return the share, by idf, of the question's neighbouring words that stand side by side, in order, in each row."""
     return _shares(rows, question, idf, _in_order)
 
 
@@ -131,12 +131,12 @@ def _in_order(one: Sequence[int], other: Sequence[int]) -> float:
 
 
 def dated(rows: Sequence[RankRow], days: Sequence[Days]) -> list[float]:
-    """Give 1 to rows whose document is from a day that the question names."""
+    """Return 1 to rows whose document is from a day that the question names."""
     return [float(row.day is not None and any(each.holds(row.day) for each in days)) for row in rows]
 
 
 def recent(rows: Sequence[RankRow]) -> list[float]:
-    """Give each dated row the share of the pool's days that are not after its own; all 0 where they are all one."""
+    """Return each dated row the share of the pool's days that are not after its own; all 0 where they are all one."""
     days = sorted({row.day for row in rows if row.day is not None})
     place = {day: number / (len(days) - 1) for number, day in enumerate(days)} if len(days) > 1 else {}
     return [place.get(row.day, 0.0) if row.day else 0.0 for row in rows]

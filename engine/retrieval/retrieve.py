@@ -37,17 +37,17 @@ class SourceSpan:
 
     @property
     def document(self) -> str:
-        """Give the document all of its chunks are from."""
+        """Return the document all of its chunks are from."""
         return self.chunks[0].document
 
     @property
     def first(self) -> int:
-        """Give the first line, 1-based."""
+        """Return the first line, 1-based."""
         return min(chunk.first for chunk in self.chunks)
 
     @property
     def last(self) -> int:
-        """Give the last line, 1-based, inclusive."""
+        """Return the last line, 1-based, inclusive."""
         return max(chunk.last for chunk in self.chunks)
 
 
@@ -154,7 +154,7 @@ def retrieve(
 def candidates(
     bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, settings: RetrievalLimits
 ) -> list[tuple[Hit, float | None]]:
-    """Give the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
+    """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
     searched = (*question.content, *question.day_words)
     if vector is None:
         return [(hit, None) for hit in bank.by_words(searched, scope, settings.by_words)]
@@ -168,7 +168,7 @@ def candidates(
 
 
 def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequence[str]) -> dict[str, float]:
-    """Give each word's inverse chunk frequency over the whole bank, never negative."""
+    """Return each word's inverse chunk frequency over the whole bank, never negative."""
     counts = {word: min(frequencies.get(word, 0), chunks) for word in words}
     return {word: log(1 + (chunks - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
 

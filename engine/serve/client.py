@@ -35,7 +35,7 @@ class _Said:
 
     @property
     def shows(self) -> bool:
-        """Tell whether an answer is shown while it is written."""
+        """Return whether an answer is shown while it is written."""
         return self._say is not None
 
     def more(self, text: str) -> None:
@@ -63,18 +63,18 @@ def answer(opened: Session, text: str, manner: "AskOptions", say: "OnText | None
 
 
 def wants(opened: Session) -> bool:
-    """Tell whether a resident process is wanted at all."""
+    """Return whether a resident process is wanted at all."""
     return "off" not in (opened.environ.get("PKB_DAEMON"), opened.settings.serve.daemon)
 
 
 def _may(opened: Session) -> bool:
-    """Tell whether another process may answer: not once this one has opened by itself what it takes."""
+    """Return whether another process may answer: not once this one has opened by itself what it takes."""
     mine = "tables" in opened.__dict__ or ("models" in opened.__dict__ and opened.models.claimed)
     return opened.there and not mine and wants(opened)
 
 
 def _is_kept(opened: Session, text: str, manner: "AskOptions") -> bool:
-    """Tell whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
+    """Return whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
     from engine.ask.prepare import key_of
     from store.answers import AnswerBank
 
@@ -105,7 +105,7 @@ def _elsewhere(opened: Session, text: str, manner: "AskOptions", said: _Said) ->
 
 
 def _may_load(opened: Session) -> bool:
-    """Tell whether a question may be answered here; to be asked before the process is started, which would load one."""
+    """Whether a question may be answered here; to be asked before the process is started, which would load one."""
     return opened.writer.load is None or opened.models.claim()
 
 

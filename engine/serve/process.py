@@ -42,7 +42,7 @@ class Peer:
 
 
 def places(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Give where the socket may be: in the home, or where its path is too long, in short folders of the system's."""
+    """Yield where the socket may be: in the home, or where its path is too long, in short folders of the system's."""
     name = f"pkb-{os.getuid()}-{blake2b(os.fsencode(data), digest_size=6).hexdigest()}"
     short = [base for base in (environ.get("XDG_RUNTIME_DIR"), environ.get("TMPDIR"), "/tmp") if base]
     for folder in (data / "serve", *(Path(base) / name for base in short)):
@@ -69,7 +69,7 @@ def listen(data: Path, environ: Mapping[str, str]) -> tuple[socket.socket, Path]
 
 
 def is_private(folder: Path) -> bool:
-    """Tell whether a folder, not a link to one, is the owner's alone."""
+    """Return whether a folder, not a link to one, is the owner's alone."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & _PRIVATE
 
@@ -93,7 +93,7 @@ def withdraw(record: Path, path: Path) -> None:
 
 
 def announced(record: Path) -> Path | None:
-    """Give where the process was said to listen; None where nothing was said, or what it says cannot be."""
+    """Return where the process was said to listen; None where nothing was said, or what it says cannot be."""
     try:
         path = Path(json.loads(record.read_text("utf-8"))["socket"])
         return path if is_private(path.parent) else None
@@ -102,7 +102,7 @@ def announced(record: Path) -> Path | None:
 
 
 def peer(end: socket.socket) -> Peer:
-    """Say whose process is at the other end; OSError where it is gone."""
+    """Return whose process is at the other end; OSError where it is gone."""
     if sys.platform == "darwin":
         _, uid, _ = _DARWIN.unpack_from(end.getsockopt(0, 1, 76))  # LOCAL_PEERCRED of SOL_LOCAL
         (pid,) = struct.unpack("i", end.getsockopt(0, 2, 4))  # LOCAL_PEERPID
@@ -189,7 +189,7 @@ class ServerLink:
             raise ConnectionLost from None
 
     def receive(self) -> Frame:
-        """Give the next frame; Lost where the connection ends, or nothing is said for too long: then it is ended."""
+        """Return the next frame; Lost where the connection ends, or nothing is said for too long: then it is ended."""
         while not self._waiting:
             try:
                 data = self._end.recv(_BYTES)
@@ -203,7 +203,7 @@ class ServerLink:
         return self._waiting.pop(0)
 
     def answers(self) -> Iterator[Frame]:
-        """Give the frames that answer what was sent, without those that only say that it is being worked on."""
+        """Yield the frames that answer what was sent, without those that only say that it is being worked on."""
         while True:
             if (frame := self.receive())["kind"] != "beat":
                 yield frame
@@ -225,12 +225,12 @@ class ServerLink:
 
 
 def lock_of(home: "Home") -> Path:
-    """Give the file whose lock the resident process holds as long as it lives."""
+    """Return the file whose lock the resident process holds as long as it lives."""
     return home.locks / "serve.lock"
 
 
 def record_of(home: "Home") -> Path:
-    """Give the file that says where the resident process listens."""
+    """Return the file that says where the resident process listens."""
     return home.locks / "serve.json"
 
 
@@ -273,7 +273,7 @@ def start(opened: "Session") -> bool:
 
 
 def stop(home: "Home", patience_s: float) -> bool:
-    """Have the process end, once it has answered what it was asked; tells whether it has."""
+    """Have the process end, once it has answered what it was asked; returns whether it has."""
     if link := connect(home):
         with suppress(ConnectionLost), closing(link):
             link.send("stop", {})
@@ -297,7 +297,7 @@ def release_start_lock(home: "Home") -> None:
 
 
 def _environment(opened: "Session") -> dict[str, str]:
-    """Give the environment of the process: of this home wherever it runs, of no single question."""
+    """Return the environment of the process: of this home wherever it runs, of no single question."""
     home, environ = opened.home, dict(opened.environ)
     environ |= {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), environ.get("PYTHONPATH"))))

@@ -32,7 +32,7 @@ class Broken(Exception):
 
 
 def encode(kind: str, values: Mapping[str, Any]) -> bytes:
-    """Give the bytes of a frame; Broken where it would be too long."""
+    """Return the bytes of a frame; Broken where it would be too long."""
     body = json.dumps({"kind": kind, **values}).encode()  # escaped: file names need not be text
     if len(body) > LIMIT:
         raise Broken(f"a frame of {len(body)} bytes")
@@ -46,7 +46,7 @@ class Frames:
         self._limit, self._bytes = limit, bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Give the frames that are whole now, in order; Broken where one cannot be."""
+        """Return the frames that are whole now, in order; Broken where one cannot be."""
         self._bytes += data
         found = []
         while (body := self._next()) is not None:
@@ -86,7 +86,7 @@ _hints = cache(get_type_hints)
 
 
 def pack(value: Any) -> Any:
-    """Give a value as what JSON has words for."""
+    """Return a value as what JSON has words for."""
     if is_dataclass(value):
         return {one.name: pack(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, datetime):
@@ -152,7 +152,7 @@ def _moment(value: Any) -> datetime:
 
 
 def _sure(kind: Any, value: Any) -> Any:
-    """Give a value of this very type; a whole number is a number, but yes and no are none."""
+    """Return a value of this very type; a whole number is a number, but yes and no are none."""
     if type(value) is kind or (kind is float and type(value) is int):
         return float(value) if kind is float else value
     raise Broken(f"{type(value).__name__} instead of {getattr(kind, '__name__', kind)}")
@@ -190,7 +190,7 @@ def request(opened: "Session", text: str, manner: AskOptions, *, streams: bool) 
 
 
 def _wherever(name: str) -> str:
-    """Give a model's name as it is understood in any folder."""
+    """Return a model's name as it is understood in any folder."""
     return str(Path(name).absolute()) if name and Path(name).is_dir() else name
 
 
@@ -200,7 +200,7 @@ def requested(values: Any) -> Request:
 
 
 def under(settings: Settings, wanted: dict[str, str]) -> Settings:
-    """Give settings with those of a request in their place; UsageError where one cannot be."""
+    """Return settings with those of a request in their place; UsageError where one cannot be."""
     known = keys(settings)
     for key, value in wanted.items():
         if str(known.get(key)) != value:

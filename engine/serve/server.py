@@ -47,7 +47,7 @@ class Connections:
         return caller in self._all
 
     def waiting(self) -> list[Connection]:
-        """Give those that wait for a job."""
+        """Return those that wait for a job."""
         return [one for one in self._all if one.job]
 
     def accept(self, listener: socket.socket) -> Connection | None:
@@ -170,7 +170,7 @@ class Server:
         return bool(self._callers.waiting()) or not self._mail.empty()
 
     def _owes(self) -> bool:
-        """Tell whether a caller has yet to take what was sent to it, and is not too slow."""
+        """Return whether a caller has yet to take what was sent to it, and is not too slow."""
         return time.monotonic() - self._last < _GRACE_S and any(caller.out for caller in self._callers)
 
     def _quit(self, *_: object) -> None:

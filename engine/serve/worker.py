@@ -46,7 +46,7 @@ class WorkerState:
 
     @contextmanager
     def session(self, asked: Request) -> Iterator[Session]:
-        """Give what one question is answered with: its own settings and time, and all that is open already."""
+        """Return what one question is answered with: its own settings and time, and all that is open already."""
         time.tzset()  # the machine may have travelled
         base, opened = self._base, Session(self._environ)
         opened.settings, opened.now = under(base.settings, asked.settings), asked.now
@@ -61,7 +61,7 @@ class WorkerState:
             vars(opened).clear()  # it refers to itself, and all that it read would stay until garbage is collected
 
     def own(self) -> Session:
-        """Give what this process does by itself with: the settings and the time as they are now."""
+        """Return what this process does by itself with: the settings and the time as they are now."""
         opened = Session(self._environ)
         opened.settings, opened.models = self._base.settings, self.models
         opened.ledger, opened.tables = self._base.ledger, self._fresh_tables()
@@ -94,7 +94,7 @@ class WorkerState:
 
     @property
     def lacks_model(self) -> bool:
-        """Tell whether the model that the settings name is still to be loaded."""
+        """Return whether the model that the settings name is still to be loaded."""
         return not self._tried and self.models.loaded is None and self._base.settings.model.name not in ("", "quote")
 
     def load(self) -> None:
@@ -131,13 +131,13 @@ class WorkerState:
         return True
 
     def swaps(self, asked: Request) -> bool:
-        """Tell whether a question needs another model than the one in memory."""
+        """Return whether a question needs another model than the one in memory."""
         name, revision = (asked.settings.get(f"model.{part}", "") for part in ("name", "revision"))
         own = self._base.settings.model
         return name not in ("", "quote") and (name, revision) != (own.name, own.revision)
 
     def is_large(self) -> bool:
-        """Tell whether this process takes more memory than it may, without what it can do without."""
+        """Return whether this process takes more memory than it may, without what it can do without."""
         from engine.models.memory import release, resident, total
 
         most = total() * self._base.settings.serve.memory_share
@@ -147,7 +147,7 @@ class WorkerState:
         return resident() > most
 
     def _fresh_tables(self) -> "Tables":
-        """Give the tables; opened again where one was made anew, for what is open would be the old one."""
+        """Return the tables; opened again where one was made anew, for what is open would be the old one."""
         folders = tuple(sorted((one.name, one.inode()) for one in os.scandir(self._base.home.tables)))
         if self._tables is None or folders != self._folders:
             from store.tables import Tables
@@ -191,7 +191,7 @@ class QueuedRequest:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nobody waits for it."""
+        """Return whether nobody waits for it."""
         return str(self.frame["kind"]) == "idle"
 
 
@@ -212,7 +212,7 @@ class RequestQueue(Thread):
 
     @property
     def works(self) -> bool:
-        """Tell whether something is done that was asked for, or that follows from it."""
+        """Return whether something is done that was asked for, or that follows from it."""
         return bool(self._current)
 
     def add(self, job: QueuedRequest) -> None:
@@ -289,7 +289,7 @@ class RequestQueue(Thread):
         return bool(self._current) and self._current[-1].is_idle
 
     def _needs_all(self, job: QueuedRequest) -> bool:
-        """Tell whether idle work must let go of its model, or of all that it has open, before a job can be done."""
+        """Return whether idle work must let go of its model, or of all that it has open, before a job can be done."""
         if job.frame["kind"] == "release":
             return True
         try:

@@ -28,7 +28,7 @@ class Days:
     yearly: bool = False
 
     def holds(self, day: date) -> bool:
-        """Tell whether a day lies in the interval."""
+        """Return whether a day lies in the interval."""
         if not self.yearly:
             return self.first <= day <= self.last
         return (self.first.month, self.first.day) <= (day.month, day.day) <= (self.last.month, self.last.day)

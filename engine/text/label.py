@@ -11,7 +11,7 @@ _MONTH_NAMES = "january february march april may june july august september octo
 
 
 def searched(chunk: Chunk, sender: str, recipients: Sequence[str], date: datetime | None) -> list[str]:
-    """Give the words of one chunk, given the sender, recipients and date of its document; store them space-joined.
+    """Return the words of one chunk, given the sender, recipients and date of its document; store them space-joined.
 
     The first chunk of a document stands for its addresses: all its people are searched there.
     """
@@ -32,7 +32,7 @@ _MONTHS = (
 
 
 def label(document: Document, role: str) -> str:
-    """Say who, when and what; not who speaks, since the turns say that themselves."""
+    """Return who, when and what; not who speaks, since the turns say that themselves."""
     date = [_date(document.date)] if document.date else []
     title = one_line(document.title, 160)
     if document.kind == "mail":
@@ -66,6 +66,6 @@ def _name(person: str) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Give the text on one line of at most so many characters."""
+    """Return the text on one line of at most so many characters."""
     flat = " ".join(text[: 4 * most].split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"

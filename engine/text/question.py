@@ -40,7 +40,7 @@ _CALENDAR = re.compile(
 
 
 def moves(question: str) -> bool:
-    """Tell whether the answer to a question expires with the day it is given on."""
+    """Return whether the answer to a question expires with the day it is given on."""
     return _CALENDAR.search(" ".join(question.split())) is not None
 
 
@@ -106,27 +106,27 @@ class Question:
 
     @property
     def current(self) -> bool:
-        """Tell whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
+        """Return whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
         return self.asked != "other" and not self.dates and not self.past
 
     @property
     def coming(self) -> bool:
-        """Tell whether it asks for the day, the hour or the place of the next of something."""
+        """Return whether it asks for the day, the hour or the place of the next of something."""
         return self.asked in ("date", "time", "place") and not self.dates and NEXT.search(self.text) is not None
 
     @property
     def past(self) -> bool:
-        """Tell whether it asks for what was."""
+        """Return whether it asks for what was."""
         return _PAST.search(self.text) is not None
 
     @property
     def content(self) -> tuple[str, ...]:
-        """Give the words that are no function words, or all where there is no other."""
+        """Return the words that are no function words, or all where there is no other."""
         return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
 
     @property
     def day_words(self) -> tuple[str, ...]:
-        """Give the words by which a text may name a day that it names another way: of "tomorrow", "friday 21 june"."""
+        """Return words by which a text may name a day that it names another way: of "tomorrow", "friday 21 june"."""
         days = [each.first for each in self.dates if each.first == each.last and not each.yearly]
         near = [day for day in days if str(day.day) not in self.words]
         named = [word for day in near for word in words(f"{day:%A} {day.day} {day:%B}")]
@@ -134,7 +134,7 @@ class Question:
 
     @property
     def quoted(self) -> tuple[str, ...]:
-        """Give the phrases in quotation marks, as written."""
+        """Return the phrases in quotation marks, as written."""
         return tuple(_quoted(self.text))
 
 

@@ -63,7 +63,7 @@ _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 
 
 def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | None:
-    """Give the days that a date in a text written then means; a bare weekday is the next one, or the last if `past`."""
+    """Return days that a date in a text written then means; a bare weekday is the next one, or the last if `past`."""
     today = written.date()
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), span[:LONGEST])
     text = _TH.sub(_ordinal, _DROPPED.sub(r"\1", text).strip())
@@ -133,7 +133,7 @@ def _season(match: re.Match[str], today: date) -> dates.Days:
 
 
 def _nearest(days: dates.Days, today: date, side: int = 0) -> dates.Days:
-    """Give a day without a year the year that brings it nearest, on one side of today if asked to (-1, 1)."""
+    """Return a day without a year the year that brings it nearest, on one side of today if asked to (-1, 1)."""
     if not days.yearly:
         return days
     moved = [_moved(days, today.year + step) for step in (-1, 0, 1)]
@@ -151,7 +151,7 @@ def _days(day: date) -> dates.Days:
 
 
 def _around(today: date, count: int | None, size: int) -> dates.Days | None:
-    """Give the day so many times so many days away, give or take half of the unit; None for a count not understood."""
+    """Return day so many times so many days away, give or take half of the unit; None for a count not understood."""
     if count is None:
         return None
     middle, slack = today + timedelta(days=count * size), timedelta(days=abs(size) // 2)
@@ -163,7 +163,7 @@ def _number(count: str) -> int | None:
 
 
 def _size(unit: str) -> int:
-    """Give the days of a unit, 0 for hours and less."""
+    """Return the days of a unit, 0 for hours and less."""
     return _DAYS[unit.casefold().rstrip("s")]
 
 
@@ -191,7 +191,7 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
 
 
 def day_in_words(day: date) -> str:
-    """Give "7 May 2023"."""
+    """Return "7 May 2023"."""
     return f"{day.day} {day:%B} {day.year}"
 
 
@@ -202,7 +202,7 @@ _DAY = re.compile(
 
 
 def comes(text: str, written: datetime | None, today: date) -> bool:
-    """Tell whether a text, written then, names a day that is not over today."""
+    """Return whether a text, written then, names a day that is not over today."""
     if written is None:
         return False
     days = (resolve(one.group(), written) for one in _DAY.finditer(text))

@@ -40,7 +40,7 @@ class Span:
 
 
 def sentences(text: str) -> list[Span]:
-    """Give the sentences in order; all that is left out is white space and the names in front of turns."""
+    """Return the sentences in order; all that is left out is white space and the names in front of turns."""
     found = list[Span]()
     speaker: str | None = None
     for turn, (start, end, name, new) in enumerate(_blocks(text)):
@@ -50,7 +50,7 @@ def sentences(text: str) -> list[Span]:
 
 
 def label(line: str) -> tuple[str, int] | None:
-    """Give the name that opens a line, if what stands before its colon looks like one, and where the speech begins."""
+    """Return name that opens a line, if what stands before its colon looks like one, and where the speech begins."""
     match = _LABEL.match(line)
     if match is None or match["name"].lower() in _REPLIES:
         return None
@@ -60,7 +60,7 @@ def label(line: str) -> tuple[str, int] | None:
 
 
 def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
-    """Give (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists."""
+    """Return (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists."""
     blocks, at, last = list[tuple[int, int, str | None, bool]](), 0, 0
     lines = text.splitlines(keepends=True)
     widest = max((len(line.rstrip()) for line in lines if not line.startswith(">")), default=0)

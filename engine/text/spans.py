@@ -118,7 +118,7 @@ class Found:
 
 
 def find(text: str, kind: Kind) -> list[Found]:
-    """Give the spans of one kind, in order, without overlaps; of a long text its beginning is looked at."""
+    """Return the spans of one kind, in order, without overlaps; of a long text its beginning is looked at."""
     spans = [_trimmed(text, *match.span()) for match in _FINDERS[kind].finditer(text[:LONGEST])]
     if kind == "person":
         spans = [_name(text, *span) for span in spans]

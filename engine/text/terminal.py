@@ -10,33 +10,33 @@ _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}]")
 
 
 def plain(text: str) -> str:
-    """Give the text without what a terminal would act on; file names that are no text become readable."""
+    """Return the text without what a terminal would act on; file names that are no text become readable."""
     return _UNSAFE.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def line(text: str) -> str:
-    """Give the text on one line and otherwise as it is: file names keep their spaces."""
+    """Return the text on one line and otherwise as it is: file names keep their spaces."""
     return re.sub("[\t\n]", " ", plain(text))
 
 
 def in_json(text: str) -> str:
-    """Give JSON of the same value in which what a terminal would act on is escaped."""
+    """Return JSON of the same value in which what a terminal would act on is escaped."""
     return _UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text.encode("utf-8", "backslashreplace").decode())
 
 
 def one_line(text: str, width: int) -> str:
-    """Give the text on one line, cut at a number of characters."""
+    """Return the text on one line, cut at a number of characters."""
     joined = " ".join(plain(text).split())
     return joined if len(joined) <= width else joined[: width - 1].rstrip() + "…"
 
 
 def count(number: int, noun: str) -> str:
-    """Give a number with its noun."""
+    """Return a number with its noun."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def size(used: float) -> str:
-    """Give bytes in the unit that reads best."""
+    """Return bytes in the unit that reads best."""
     for unit in ("B", "kB", "MB", "GB"):
         if used < 1000:
             return f"{used:.0f} {unit}" if unit == "B" else f"{used:.1f} {unit}"

@@ -59,7 +59,7 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _pieces(token: str, kind: str) -> tuple[str, ...]:
-    """Give the words one token is found by: itself, and its parts where it has some."""
+    """Return the words one token is found by: itself, and its parts where it has some."""
     if kind == "number":
         if _GROUPED.fullmatch(token):
             return (_number(token.replace(",", "")),)
@@ -70,7 +70,7 @@ def _pieces(token: str, kind: str) -> tuple[str, ...]:
 
 
 def _compound(token: str) -> tuple[str, ...]:
-    """Give a word, or the parts of a compound and, of two parts, the compound written as one."""
+    """Return a word, or the parts of a compound and, of two parts, the compound written as one."""
     if _UNSPACED.search(token):
         return tuple(_bigrams(token))
     parts = _PARTS.findall(token)
@@ -81,7 +81,7 @@ def _compound(token: str) -> tuple[str, ...]:
 
 
 def _simple(word: str) -> tuple[str, ...]:
-    """Give a word of letters and digits; "5pm" and "3rd" are found by their number too."""
+    """Return a word of letters and digits; "5pm" and "3rd" are found by their number too."""
     timed = _TIMED.fullmatch(word)
     if timed is None:
         return (_part(word),)
@@ -98,7 +98,7 @@ def _number(digits: str) -> str:
 
 
 def _bigrams(token: str) -> list[str]:
-    """Give the overlapping pairs of each run of an unspaced script, and what stands between such runs as words."""
+    """Return the overlapping pairs of each run of an unspaced script, and what stands between such runs as words."""
     found, end = [], 0
     for run in _UNSPACED.finditer(token):
         found += [piece for part in _PARTS.findall(token[end : run.start()]) for piece in _simple(part)]
@@ -162,7 +162,7 @@ def _forms() -> dict[str, str]:
 
 @lru_cache(maxsize=1 << 14)
 def base(word: str) -> str:
-    """Give the form by which a lower-case word is compared: its verb, noun or number, spelled one way, stemmed."""
+    """Return the form by which a lower-case word is compared: its verb, noun or number, spelled one way, stemmed."""
     return _forms().get(word) or _bare(word, _forms())
 
 
@@ -179,7 +179,7 @@ def _bare(word: str, forms: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def one_root(one: str, other: str) -> bool:
-    """Tell whether two base forms are a verb and its noun, or an adjective and its noun."""
+    """Return whether two base forms are a verb and its noun, or an adjective and its noun."""
     if not (one.isalpha() and other.isalpha()):
         return False
     pairs = zip(one, other, strict=False)

@@ -122,14 +122,14 @@ def made(folder: Path, vectors: Vectors) -> tuple[Ledger, Path]:
 
 
 def entry(number: int) -> CachedAnswer:
-    """Give an answer to keep."""
+    """Return an answer to keep."""
     return CachedAnswer(
         f"question {number}?", SCOPE, WRITER, None, REPLY, ("c" * 32,) * 5, 1, "full", float(number), 12.5
     )
 
 
 def unit(rows: "np.ndarray[tuple[int, ...], np.dtype[np.float64]] | Vectors") -> Vectors:
-    """Give rows of length 1."""
+    """Return rows of length 1."""
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 

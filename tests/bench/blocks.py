@@ -62,12 +62,12 @@ class Trial:
 
     @property
     def equal(self) -> bool:
-        """Tell whether both ways give the same answer, to the letter."""
+        """Return whether both ways give the same answer, to the letter."""
         return self.same == len(self.kl)
 
     @property
     def same_words(self) -> bool:
-        """Tell whether both answers are shown in the same words, whatever chunks they name."""
+        """Return whether both answers are shown in the same words, whatever chunks they name."""
         one, other = (parse(answer).answer for answer in self.answers)
         return one == other
 
@@ -102,13 +102,13 @@ def trial(
 
 
 def divergence(one: Logits, other: Logits) -> float:
-    """Give how far the next token of the second logits is from that of the first: Kullback-Leibler, in nats."""
+    """Return how far the next token of the second logits is from that of the first: Kullback-Leibler, in nats."""
     p, q = _log_shares(one), _log_shares(other)
     return float((np.exp(p) * (p - q)).sum())
 
 
 def again(prompts: Iterable[Sequence[Ids]], *, blocks: bool) -> float:
-    """Give the share of the tokens of prompts, in the order they are read in, that were met before."""
+    """Return the share of the tokens of prompts, in the order they are read in, that were met before."""
     met, count, total = set[tuple[Ids, ...]](), 0, 0
     for ids in prompts:
         system, *rest = ids[:-1]
@@ -132,7 +132,7 @@ def _begin(model: "Mlx", way: PromptReader, ids: Sequence[Ids]) -> _Begun:
 
 
 def _answer(model: "Mlx", begun: _Begun, most: int) -> tuple[list[int], list[Logits]]:
-    """Go on greedily up to a stop; gives the tokens, the stop among them, and the logits that each is the best of."""
+    """Go on greedily up to a stop; returns the tokens, the stop among them, and the logits that each is the best of."""
     rows, said = [begun.logits], [int(begun.logits.argmax())]
     while len(said) < most and not _ends(model, said[-1]):
         rows.append(model.logits(begun.cache, said[-1:]))

@@ -55,7 +55,7 @@ class Lived:
 
     @property
     def nights(self) -> float:
-        """Give the operations of all nights."""
+        """Return the operations of all nights."""
         return sum(one.flops for one in self.spent.values())
 
 
@@ -224,7 +224,7 @@ def _loaded(life: Life) -> int:
 
 
 def _share(answers: Sequence[AskResult]) -> float:
-    """Give the share of the prompts' tokens that was loaded."""
+    """Return the share of the prompts' tokens that was loaded."""
     tokens = [one.reply.tokens for one in answers if one.reply.tokens]
     return sum(one["reused"] for one in tokens) / max(1, sum(one["prompt"] for one in tokens))
 

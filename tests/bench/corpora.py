@@ -20,7 +20,7 @@ _FOREIGN: Mapping[str, Callable[[Path, Path], list[User]]] = {"mised": mised.use
 
 
 def users(corpus: str, data: Path, scratch: Path) -> list[User]:
-    """Give the users of a corpus, none where its data is not there; what must be turned into files goes to `scratch`.
+    """Return the users of a corpus, none where its data is not there; what must be turned into files goes to `scratch`.
 
     Raises ValueError for a name that is none, and for a file that is not in the format of its set at all.
     """

@@ -38,7 +38,7 @@ class User:
 
 
 def same(one: Query, other: Query) -> bool:
-    """Tell whether an answer to one answers the other: the same gold in words and, where both name some, a document.
+    """Return whether an answer to one answers the other: the same gold in words and, where both name some, a document.
 
     Two questions that nothing answers share no answer; they are the same only if they are in the same words.
     """
@@ -111,12 +111,12 @@ def loaded(line: str) -> object:
 
 
 def field(row: object, key: str) -> object:
-    """Give a field of a row of foreign data, None where there is none."""
+    """Return a field of a row of foreign data, None where there is none."""
     return row.get(key) if isinstance(row, dict) else None
 
 
 def text_of(row: object, key: str) -> str:
-    """Give a text of a row of foreign data; raises ValueError."""
+    """Return a text of a row of foreign data; raises ValueError."""
     value = field(row, key)
     if not isinstance(value, str):
         raise ValueError(f"no text in {key}")
@@ -124,7 +124,7 @@ def text_of(row: object, key: str) -> str:
 
 
 def list_of(row: object, key: str) -> list[object]:
-    """Give a list of a row of foreign data; raises ValueError."""
+    """Return a list of a row of foreign data; raises ValueError."""
     value = field(row, key)
     if not isinstance(value, list):
         raise ValueError(f"no list in {key}")

@@ -35,7 +35,7 @@ class First:
 
     @property
     def rest(self) -> float:
-        """Give the seconds that went neither into matching nor into loading."""
+        """Return the seconds that went neither into matching nor into loading."""
         return self.total - self.match - self.load
 
 

@@ -40,7 +40,7 @@ class Box:
 
 
 def users(folder: Path, scratch: Path) -> list[User]:
-    """Give a user a mailbox; raises ValueError for a file that is not one of the set."""
+    """Return a user a mailbox; raises ValueError for a file that is not one of the set."""
     boxes = dict[str, Box]()
     for file in sorted(folder.rglob("*.parquet")):
         for one in parsed(rows(file), mail):

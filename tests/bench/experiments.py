@@ -27,7 +27,7 @@ NEVER = float("inf")
 
 
 def main() -> int:
-    """Do what is left of a scope, or one corpus of an experiment; gives the number of jobs that failed."""
+    """Do what is left of a scope, or one corpus of an experiment; returns the number of jobs that failed."""
     os.environ.update(QUIET)
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def all_of_it(options: Namespace) -> int:
-    """Do what is left of a scope, and note what it took and what is left then; gives the number of jobs that failed."""
+    """Do what is left of a scope, and note what it took and what is left then; returns number of jobs that failed."""
     begun, before, cores = monotonic(), joules(), lanes()
     found, absent = jobs(options)
     print(f"{len(found)} jobs in {len(cores)} lanes, about {left(found, {}, len(cores)) / 60:.0f} min", flush=True)
@@ -80,7 +80,7 @@ def arguments() -> Namespace:
 
 
 def command(options: Namespace) -> str:
-    """Give what was typed, but for paths."""
+    """Return what was typed, but for paths."""
     only = ["--only", *options.only] if options.only else []
     limit = ["--minutes", f"{options.minutes:g}"] if options.minutes < NEVER else []
     return " ".join(("python -m tests.bench.experiments", options.scope, *only, *limit))
@@ -94,14 +94,14 @@ def replay(name: str, corpus: str, options: Namespace) -> None:
 
 
 def groups(experiment: Experiment, corpus: str, options: Namespace) -> Iterator[list[Work]]:
-    """Give the units of each user of a corpus."""
+    """Yield the units of each user of a corpus."""
     most = min(experiment.questions, options.questions)
     for user in users(corpus, options.data, options.out / "scratch")[: experiment.users]:
         yield [Work(user, policy, experiment.writer, most) for policy in experiment.policies]
 
 
 def jobs(options: Namespace) -> tuple[list[Job], dict[str, str]]:
-    """Give what is left to do, and by name why what else there is cannot be done."""
+    """Return what is left to do, and by name why what else there is cannot be done."""
     found, absent = list[Job](), dict[str, str]()
     about = ["--out", str(options.out), "--data", str(options.data), "--questions", str(options.questions)]
     for experiment in SCOPES[options.scope]:
@@ -132,7 +132,7 @@ def shortened(options: Namespace, experiments: Sequence[Experiment], done: Conta
 
 
 def others(options: Namespace) -> Iterator[Job]:
-    """Give the measurements that are no replays and are not done, each a module of its own."""
+    """Yield the measurements that are no replays and are not done, each a module of its own."""
     out, data = options.out, ["--data", str(options.data)]
     where = ["--to", str(out)]
     given = options.data.is_dir()
@@ -152,7 +152,7 @@ def others(options: Namespace) -> Iterator[Job]:
 
 
 def told(found: Sequence[Job], done: Iterator[Done], count: int) -> Iterator[Done]:
-    """Say of each job what it took, and what is left."""
+    """Return of each job what it took, and what is left."""
     seconds = dict[str, float]()
     for one in done:
         seconds[one.job.name] = one.seconds

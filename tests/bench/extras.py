@@ -44,7 +44,7 @@ ARTICLE = (
 
 
 def machine(material: Material) -> Section:
-    """Say where the lines were made, and how to make them again."""
+    """Return where the lines were made, and how to make them again."""
     title = "Machine and commands"
     lines, units = material.lines, {(line.corpus, line.user, line.policy, line.writer) for line in material.lines}
     counts = f"{len(lines):,} lines of {len(units):,} units; {material.unfinished} units are not finished and not read."
@@ -58,7 +58,7 @@ def machine(material: Material) -> Section:
 
 
 def legend() -> Section:
-    """Say what each policy is."""
+    """Return what each policy is."""
     rows = [prose(f"- {one.title} (`{one.name}`): {one.about}", "  ") for one in POLICIES.values()]
     return Section("Policies", "\n".join(rows))
 
@@ -134,7 +134,7 @@ def peers(material: Material) -> Section:
 
 
 def _ran(material: Material) -> list[str]:
-    """Say how long each run took, and all jobs together."""
+    """Return how long each run took, and all jobs together."""
     if not material.ran:
         return []
     rows = [
@@ -160,7 +160,7 @@ def _curves(motive: Motive) -> Curves:
 
 
 def _thinned(numbers: Sequence[float]) -> list[tuple[float, float]]:
-    """Give points numbered from 1; of many, some between the first and the last."""
+    """Return points numbered from 1; of many, some between the first and the last."""
     step = -(-len(numbers) // SHORT)
     points = [(float(number), value) for number, value in enumerate(numbers, 1)]
     return [*points[:-1:step], points[-1]]
@@ -202,7 +202,7 @@ def _latency(lines: Sequence[Line]) -> Rows:
 
 
 def _prediction(lines: Sequence[Line]) -> Rows:
-    """Give what prediction adds to hits."""
+    """Return what prediction adds to hits."""
     kinds: Sequence[tuple[str, str, Callable[[Sequence[Line]], float | None]]] = (
         ("hits of the bank that prediction adds, in points", "+6.8 to +13.8", _lent),
         ("hits of tensors that prediction adds, in points", "+11.6 to +37.6", _found),
@@ -276,7 +276,7 @@ are missing here, and `pkb bench --model NAME` makes them on a machine that has 
 
 
 def missing(material: Material) -> Section:
-    """Say which units and measurements are not there, each with the reason, and what needs a capable model."""
+    """Return which units and measurements are not there, each with the reason, and what needs a capable model."""
     writers = ", ".join(sorted({line.writer for line in material.lines})) or "nobody"
     rows = [row for one in WHOLE for row in _units(one, material)]
     rows += [(name, "", "", "", why) for name, why in material.left.items() if " " not in name]
@@ -286,7 +286,7 @@ def missing(material: Material) -> Section:
 
 
 def _units(experiment: Experiment, material: Material) -> Iterator[Sequence[str]]:
-    """Give a row for each corpus of which a policy has no lines, or fewer than were to be asked."""
+    """Yield a row for each corpus of which a policy has no lines, or fewer than were to be asked."""
     wanted = [policy.name for policy in experiment.policies]
     for corpus in experiment.corpora:
         own = (line for line in material.lines if (line.corpus, line.writer) == (corpus, experiment.writer))

@@ -91,7 +91,7 @@ class Following(ResidentModel):
         self._script, self._loaded = script, loaded
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> Mlx:
-        """Give the model of this key, which counts its own work, in place of another one."""
+        """Return the model of this key, which counts its own work, in place of another one."""
 
         def own() -> Mlx:
             if key not in self._loaded:
@@ -102,7 +102,7 @@ class Following(ResidentModel):
 
 
 def follow(model: Mlx, script: Script) -> Forced:
-    """Give a model that follows a script."""
+    """Return a model that follows a script."""
     parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
     return Forced(**parts | {"stops": model.stops or frozenset((NO_STOP,))}, script=script)
 
@@ -142,7 +142,7 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
 
 
 def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:
-    """Give the answer to a question, "" where there is none: of the set, else quoted from its evidence."""
+    """Return the answer to a question, "" where there is none: of the set, else quoted from its evidence."""
     known = golds.get(normalise(question.text))
     return (quote(question, quotable(evidence), QuoteSettings(least=least)).answer or "") if known is None else known
 
@@ -158,7 +158,7 @@ def reply(answer: str, chunks: Sequence[str]) -> str:
 
 
 def model(size: str, folder: Path, texts: Iterable[str]) -> Path:
-    """Give the folder of a model of random weights, made when first asked for; its tokenizer is learnt from the texts.
+    """Return folder of a model of random weights, made when first asked for; its tokenizer is learnt from the texts.
 
     The weights are made in a process of their own, and the folder has its name once it is whole.
     """

@@ -106,7 +106,7 @@ def arguments() -> Namespace:
 
 
 def entries(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> dict[str, Entry]:
-    """Ask every question of a user as if nothing were kept; gives them by id."""
+    """Ask every question of a user as if nothing were kept; returns them by id."""
     texts = [" ".join(row["question"].split()) for row in asked]
     vectors = embedder.embed(texts)
     about = zip(asked, texts, vectors, strict=True)

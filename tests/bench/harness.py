@@ -69,7 +69,7 @@ def arguments() -> Namespace:
 
 
 def replay(work: Work, folder: Path) -> Path:
-    """Do one unit, unless it is done; gives the file of its lines."""
+    """Do one unit, unless it is done; returns the file of its lines."""
     together([work], folder, _never)
     return unit_file(work, folder)
 
@@ -134,7 +134,7 @@ def unit(work: Work, folder: Path, loaded: dict[Hashable, Mlx]) -> Iterator[Unit
 
 
 def unit_file(work: Work, folder: Path) -> Path:
-    """Give the file of a unit's lines, which is there when it is done."""
+    """Return the file of a unit's lines, which is there when it is done."""
     return folder / "lines" / f"{work.name}.jsonl"
 
 
@@ -164,7 +164,7 @@ def warm(session: Session) -> None:
 
 
 def made(user: User, folder: Path) -> Path:
-    """Give a home with a user's documents read and embedded, made when first asked for."""
+    """Return a home with a user's documents read and embedded, made when first asked for."""
     there = folder / "made" / f"{user.corpus}.{user.name}"
     with _alone(folder, there.name):
         if there.is_dir():
@@ -185,7 +185,7 @@ def model(work: Work, folder: Path) -> str:
 
 
 def texts(user: User) -> Iterator[str]:
-    """Give the beginning of what a user's files hold."""
+    """Yield the beginning of what a user's files hold."""
     left = LEARNT_FROM
     for path in sorted(path for folder in user.folders for path in folder.rglob("*") if path.is_file()):
         text = path.read_bytes()[:left].decode("utf-8", "replace")

@@ -107,7 +107,7 @@ def cases(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> Iter
 
 
 def paired(asked: Iterator[Case]) -> list[Pair]:
-    """Give the paraphrases; in a set without, near twins with another gold, the nearest first, each question once."""
+    """Return the paraphrases; in a set without, near twins with another gold, the nearest first, each question once."""
     known = list(asked)
     by_id = {case.row["id"]: case for case in known}
     same = [(by_id[of], case) for case in known if (of := case.row.get("paraphrase_of")) in by_id]
@@ -148,7 +148,7 @@ def ends(pairs: Sequence[Pair], tau: float, off: frozenset[str]) -> Iterator[str
 
 
 def lent(asked: Case, bank: Sequence[Case], tau: float, off: frozenset[str]) -> Case | None:
-    """Give the nearest kept question whose answer may be lent."""
+    """Return the nearest kept question whose answer may be lent."""
     if not bank:
         return None
     near = np.array([case.vector for case in bank]) @ asked.vector
@@ -159,7 +159,7 @@ def lent(asked: Case, bank: Sequence[Case], tau: float, off: frozenset[str]) -> 
 
 
 def fits(asked: Case, kept: Case, off: frozenset[str]) -> bool:
-    """Tell whether words and evidence agree."""
+    """Return whether words and evidence agree."""
     if why_different(asked.question, kept.question, off) is not None:
         return False
     told = (asked.reads, asked.chunks, kept.chunks, kept.said.answer)

@@ -9,7 +9,7 @@ from engine.session import Session
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Give the variables of a home below a folder."""
+    """Return the variables of a home below a folder."""
     places = {"PKB_HOME": f"{folder}/home", "PKB_CACHE": f"{folder}/cache", "PKB_CONFIG": f"{folder}/config.toml"}
     return places | {"PKB_DAEMON": "off"}  # each command is measured by itself
 

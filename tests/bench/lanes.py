@@ -55,7 +55,7 @@ class Running:
 
 
 def lanes() -> list[int | None]:
-    """Give the core of each lane; None where it is left to the system."""
+    """Return the core of each lane; None where it is left to the system."""
     if device() != "cpu":
         return [None]
     if sys.platform == "linux":
@@ -104,7 +104,7 @@ def left(jobs: Sequence[Job], done: Mapping[str, float], count: int) -> float:
 
 
 def _end(waiting: Sequence[Job], running: Sequence[Running], count: int, until: float) -> float:
-    """Give the moment at which the next job is to end, so that those behind it have their share of what is left."""
+    """Return the moment at which the next job is to end, so that those behind it have their share of what is left."""
     if until == inf:
         return until
     now = time()
@@ -112,7 +112,7 @@ def _end(waiting: Sequence[Job], running: Sequence[Running], count: int, until: 
 
 
 def share(waiting: Sequence[Job], free: float) -> float:
-    """Give the seconds that the first job may take of those that all lanes have left: as it was thought to, of all."""
+    """Return seconds that the first job may take of those that all lanes have left: as it was thought to, of all."""
     return free * waiting[0].seconds / sum(job.seconds for job in waiting)
 
 

@@ -35,7 +35,7 @@ class Work:
 
     @property
     def name(self) -> str:
-        """Give what its files are named by."""
+        """Return what its files are named by."""
         return f"{self.user.corpus}.{self.user.name}.{self.policy.name}.{self.writer}"
 
 
@@ -69,7 +69,7 @@ class Replay:
 
     @property
     def over(self) -> bool:
-        """Tell whether all questions were asked."""
+        """Return whether all questions were asked."""
         return len(self.asked) == min(self.work.questions, len(self.work.user.queries))
 
     def sleep(self) -> None:
@@ -156,7 +156,7 @@ class Replay:
 
 
 def bears(answer: str | None, gold: str) -> bool:
-    """Tell whether an answer holds at least half of the words of the gold one; where there is none, whether it is none.
+    """Whether an answer holds at least half of the words of the gold one; where there is none, whether it is none.
 
     A foreseen question has no gold of its own: this takes some wrong answers that are near for right, and some right
     ones in other words for wrong.
@@ -175,7 +175,7 @@ def sizes(session: Session) -> Sizes:
 
 
 def read_of(trace: Trace) -> list[tuple[int, int]]:
-    """Give the tokens that were there, and all, of each segment in front of the question, as the trace notes them."""
+    """Return the tokens that were there, and all, of each segment in front of the question, as the trace notes them."""
     notes = (step.note for step in trace.steps if step.name == "prefill" and step.note)
     return [(int(there), int(all_)) for note in notes for there, all_ in re.findall(r"(\d+)/(\d+)", note)]
 

@@ -19,7 +19,7 @@ Line = dict[str, Any]
 
 
 def line(policy: str, user: str, writer: str, number: int) -> Line:
-    """Give one line: the last question is lent by what keeps answers, and wrongly at a low threshold."""
+    """Return one line: the last question is lent by what keeps answers, and wrongly at a low threshold."""
     lent = number == QUESTIONS and policy not in ("naive", "ragcache", "pkb-no-bank")
     wrong = lent and policy.endswith("tau60")
     total = (SPEEDS | VARIANTS)[policy] * number * (2 if user == "bo" else 1) / (10 if lent else 1)
@@ -51,12 +51,12 @@ def line(policy: str, user: str, writer: str, number: int) -> Line:
 
 
 def unit(policy: str, user: str, writer: str) -> list[Line]:
-    """Give the lines of a unit."""
+    """Return the lines of a unit."""
     return [line(policy, user, writer, number) for number in range(1, QUESTIONS + 1)]
 
 
 def write(folder: Path, lines: list[Line]) -> Path:
-    """Write one unit; gives its file."""
+    """Write one unit; returns its file."""
     folder.mkdir(parents=True, exist_ok=True)
     names = (lines[0][key] for key in ("corpus", "user", "policy", "writer"))
     file = folder / f"{'.'.join(names)}.jsonl"

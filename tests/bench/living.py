@@ -45,7 +45,7 @@ class Answers(Mapping[str, str]):
         self._known = {normalise(question): gold for question, gold in golds.items()}
 
     def __getitem__(self, question: str) -> str:
-        """Give the answer to a question."""
+        """Return the answer to a question."""
         text = normalise(question)
         return self._known[text] if text in self._known else self._pool[crc32(text.encode()) % len(self._pool)]
 
@@ -59,14 +59,14 @@ class Answers(Mapping[str, str]):
 
 
 def prepared(user: str, home: Path) -> dict[str, str]:
-    """Ingest a user's documents; gives the answers by question, each once, in the order of the set."""
+    """Ingest a user's documents; returns the answers by question, each once, in the order of the set."""
     done = pkb(home, "ingest", *map(str, folders(user)))
     assert done.returncode in (0, 3), done.stderr
     return {row["question"]: row["answer"] for row in rows(DATA / USERS[user] / "questions.jsonl")}
 
 
 def folders(user: str) -> list[Path]:
-    """Give the folders of a user's documents."""
+    """Return the folders of a user's documents."""
     folder = DATA / USERS[user]
     return [folder / name for name in ("docs", "mail") if (folder / name).is_dir()]
 
@@ -135,7 +135,7 @@ class Life:
         return len(chosen)
 
     def night(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, JobCost]:
-        """Do a night's work, of some kinds or of all; gives what it took by kind."""
+        """Do a night's work, of some kinds or of all; returns what it took by kind."""
         ledger = self.session.ledger
         world = RunContext(
             clock=time.monotonic,
@@ -153,11 +153,11 @@ class Life:
         return night.spent
 
     def flops(self) -> float:
-        """Give what the model did in this phase so far, by the formula."""
+        """Return what the model did in this phase so far, by the formula."""
         return self.nightly.measure().flops
 
     def foreseen(self, state: str) -> list[str]:
-        """Give the questions that nobody asked and that are in this state."""
+        """Return the questions that nobody asked and that are in this state."""
         sql = "SELECT question FROM answers WHERE origin = 'predicted' AND state = ? ORDER BY created, question"
         return [text for (text,) in self.session.ledger.rows.execute(sql, (state,))]
 

@@ -36,7 +36,7 @@ def note(folder: Path, cache: Path, command: str) -> None:
 
 
 def described(cache: Path) -> dict[str, str]:
-    """Say what this machine is, in words."""
+    """Return what this machine is, in words."""
     arithmetic = runtime.arithmetic(cache)
     blas = f"{arithmetic['blas']}, {arithmetic['threads']} threads" if arithmetic["blas"] else "MLX's own"
     return {

@@ -35,7 +35,7 @@ class Dialog:
 
 
 def users(folder: Path, scratch: Path) -> list[User]:
-    """Give a user a meeting, the transcript as `Speaker: text`; queries in the order of files and dialogs."""
+    """Return a user a meeting, the transcript as `Speaker: text`; queries in the order of files and dialogs."""
     found = dict[str, list[Dialog]]()
     for file in sorted(folder.rglob("*.jsonl")):
         for one in parsed(lines(file), dialog):

@@ -101,7 +101,7 @@ def asked(user: User, folder: Path) -> list[Asked]:
 
 
 def figures(streams: Sequence[Stream]) -> Figures:
-    """Give the curves over the streams of some users, at least one question in all."""
+    """Return the curves over the streams of some users, at least one question in all."""
     near = [pair for stream in streams for pair in nearest(stream)]
     lists = [[one.chunks for one in stream] for stream in streams]
     return {
@@ -115,7 +115,7 @@ def figures(streams: Sequence[Stream]) -> Figures:
 
 
 def nearest(stream: Stream) -> Iterator[tuple[float, bool]]:
-    """Give each question's cosine to the nearest earlier one, and whether that one's answer is its own too.
+    """Yield each question's cosine to the nearest earlier one, and whether that one's answer is its own too.
 
     The first has none, and a cosine of 0.
     """
@@ -130,7 +130,7 @@ def nearest(stream: Stream) -> Iterator[tuple[float, bool]]:
 
 
 def reached(cosines: Sequence[float], whole: int) -> tuple[float, ...]:
-    """Give the shares of so many questions whose cosine reaches each step up to 1, but for rounding."""
+    """Return the shares of so many questions whose cosine reaches each step up to 1, but for rounding."""
     return tuple(sum(cosine >= step / STEPS - 1e-6 for cosine in cosines) / whole for step in range(1, STEPS + 1))
 
 
@@ -151,13 +151,13 @@ def known(stream: Stream) -> Iterator[float]:
 
 
 def hottest(counts: Sequence[int]) -> tuple[float, ...]:
-    """Give the share of retrievals that fall on each tenth of the chunks and those before it, the hottest first."""
+    """Return the share of retrievals that fall on each tenth of the chunks and those before it, the hottest first."""
     ordered, whole = sorted(counts, reverse=True), max(1, sum(counts))
     return tuple(sum(ordered[: -(-len(ordered) * part // PARTS)]) / whole for part in range(1, PARTS + 1))
 
 
 def along(streams: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Give the mean over each tenth of the streams, of fewer parts where all streams are shorter than that."""
+    """Return the mean over each tenth of the streams, of fewer parts where all streams are shorter than that."""
     parts = min(PARTS, max(map(len, streams)))
     values: list[list[float]] = [[] for _ in range(parts)]
     for stream in streams:
@@ -167,7 +167,7 @@ def along(streams: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def shown(found: Figures) -> str:
-    """Say each curve in two lines."""
+    """Return each curve in two lines."""
     rows = ((*TITLES[kind][:2], "".join(f"{value:6.3f}" for value in values)) for kind, values in found.items())
     return "\n".join(f"  {title}, over {across}\n    {cells}" for title, across, cells in rows)
 

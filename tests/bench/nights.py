@@ -58,7 +58,7 @@ class Stream:
         self._bank = MemoryBank([hit for night in self._nights[: number + 1] for hit in night])
 
     def hits(self) -> list[Hit]:
-        """Give the chunks that have come, newest first."""
+        """Return the chunks that have come, newest first."""
         return [hit for night in reversed(self._nights[: self._number + 1]) for hit in night]
 
     def vector(self, text: str) -> Vectors:
@@ -68,7 +68,7 @@ class Stream:
         return self._texts[text]
 
     def retrieved(self, text: str) -> tuple[str, ...]:
-        """Give the chunks for a question as things are, best first."""
+        """Return the chunks for a question as things are, best first."""
         key = (self._number, text)
         if key not in self._seen:
             found = retrieve(self._bank, self.vector(text), understand(text, NOW), Scope(), K, RetrievalLimits())
@@ -103,7 +103,7 @@ class Bank:
         return asked
 
     def keep(self, text: str, *, predicted: bool) -> tuple[int, str | None]:
-        """Keep a question and what was read for it; gives its number and the chunk that came first."""
+        """Keep a question and what was read for it; returns its number and the chunk that came first."""
         chunks = self._stream.retrieved(text)
         order = self._stream.in_order(chunks)
         self._beginnings.update(tuple(order[:end]) for end in range(1, len(order) + 1))
@@ -115,11 +115,11 @@ class Bank:
         return number, chunks[0] if chunks else None
 
     def known(self) -> set[str]:
-        """Give every question, normalised."""
+        """Return every question, normalised."""
         return set(self._exact)
 
     def is_near(self, text: str) -> bool:
-        """Tell whether a question says the same as one that is kept."""
+        """Return whether a question says the same as one that is kept."""
         return bool(len(self._vectors)) and float((self._vectors @ self._stream.vector(text)).max()) >= NEAR
 
     def little_asked(self, hits: Sequence[Hit]) -> list[Hit]:
@@ -175,6 +175,6 @@ def documents(folder: Path) -> tuple[list[Item], dict[str, str]]:
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
-    """Give the questions that make sense alone and whose documents are known."""
+    """Return the questions that make sense alone and whose documents are known."""
     found = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
     return [row for row in found if row.get("standalone", True) and row.get("doc_ids")]

@@ -104,7 +104,7 @@ def measured(
 
 
 def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Operation]:
-    """Give the operations on the bank of answers: random vectors around centres, in banks of some sizes."""
+    """Yield the operations on the bank of answers: random vectors around centres, in banks of some sizes."""
     chance = np.random.default_rng(2026)
     centres = bank.unit(chance.standard_normal((bank.CENTRES, bank.WIDTH)))
 
@@ -124,7 +124,7 @@ def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Operat
 
 
 def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
-    """Give the operations on a home's documents; each round has another question."""
+    """Yield the operations on a home's documents; each round has another question."""
     session, least = life.session, life.session.settings.ask.decline_below
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
@@ -157,7 +157,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
 
 
 def of_model(desk: Desk) -> Iterator[Operation]:
-    """Give the operations on a prompt and its tensors; the chunk is the second, behind the system segment and one."""
+    """Yield the operations on a prompt and its tensors; the chunk is the second, behind the system segment and one."""
     model, store, context, paths = desk.model, desk.store, desk.context, desk.paths
     behind = sum(map(len, context[:2]))
     where = f"{len(context[2])} tokens behind {behind}"
@@ -231,7 +231,7 @@ def of_items(life: Life, desk: Desk, scratch: Path) -> Iterator[Row]:
 
 
 def weighed(tables: Tables, name: str, width: int, folder: Path) -> tuple[int, int]:
-    """Give the bytes and rows of a table alone: written once more, for it holds former versions for a while."""
+    """Return the bytes and rows of a table alone: written once more, for it holds former versions for a while."""
     columns, fresh = TABLES.get(name, VECTOR), Tables(folder)
     rows = [{key: row[key] for key in columns} for row in tables.select(name, "true", columns)]
     fresh.put(name, rows, 0 if name in TABLES else width)
@@ -240,7 +240,7 @@ def weighed(tables: Tables, name: str, width: int, folder: Path) -> tuple[int, i
 
 
 def line(row: Row) -> str:
-    """Say it in a line."""
+    """Return it in a line."""
     times = (row.median_ms, row.low_ms, row.high_ms)
     time = "".join(f"{'' if each is None else f'{each:.3f}':>11}" for each in times)
     return f"{row.operation:38}{time}{'' if row.bytes is None else f'{row.bytes:,}':>12}  {row.note}"

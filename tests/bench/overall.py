@@ -51,7 +51,7 @@ def sums_of(lines: Iterable[Line]) -> dict[str, Sum]:
 
 
 def counted(sums: Mapping[str, Sum]) -> str:
-    """Say how many questions and users a table is of."""
+    """Return how many questions and users a table is of."""
     one = next(iter(sums.values()))
     return f"n = {one.n} questions of {one.users} users, the same for each policy."
 
@@ -81,7 +81,7 @@ def titled(name: str) -> str:
 
 
 def against(sums: Mapping[str, Sum], name: str) -> float | None:
-    """Give the change of mean latency against the best baseline; negative is faster."""
+    """Return the change of mean latency against the best baseline; negative is faster."""
     rival = best(sums)
     return sums[name].mean_ms / sums[rival].mean_ms - 1 if rival and name in sums else None
 
@@ -156,7 +156,7 @@ def _headline(lines: Sequence[Line], written: Mapping[str, object]) -> list[Sequ
 
 
 def _against(sums: Mapping[str, Sum], rival: str, gain: float, lines: Sequence[Line]) -> tuple[str, ...]:
-    """Give pkb beside the best baseline; hits are gains in points over the best that any baseline has."""
+    """Return pkb beside the best baseline; hits are gains in points over the best that any baseline has."""
     pkb = sums["pkb"]
     each = [against(sums_of(own), "pkb") for own in by(lines, lambda line: line.user).values()]
     known = [one for one in each if one is not None]
@@ -241,7 +241,7 @@ def losses(lines: Sequence[Line]) -> Section:
 
 
 def _looking(lines: Sequence[Line]) -> Iterator[str]:
-    """Say what of the time no answer that is lent can save: embedding and retrieval come before it is looked for."""
+    """Return what of the time no answer that is lent can save: embedding and retrieval come before it is looked for."""
     quoted = [line for line in lines if (line.policy, line.writer) == ("naive", "quote")]
     if quoted:
         before = sum(line.ms.get(stage, 0.0) for line in quoted for stage in ("embed", "retrieve"))

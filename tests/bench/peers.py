@@ -100,7 +100,7 @@ def by_mlx_lm(scratch: Path, name: str, rounds: int) -> list[Row]:
 
 
 def prompts() -> tuple[list[Ids], list[Ids], list[Ids]]:
-    """Give a prompt, one that shares its first two chunks, and one that shares only the instructions."""
+    """Return a prompt, one that shares its first two chunks, and one that shares only the instructions."""
     whole = prompt(TOKENS)
 
     def other(at: int) -> list[Ids]:
@@ -141,7 +141,7 @@ def again(model: Mlx, folder: Path, number: int) -> Times:
 
 
 def lru(desk: Desk) -> Any:
-    """Give mlx-lm's cache in memory, which has seen the desk's prompt as its server would show it."""
+    """Return mlx-lm's cache in memory, which has seen the desk's prompt as its server would show it."""
     from mlx_lm.models.cache import LRUPromptCache
 
     kept, cache = LRUPromptCache(), desk.model.begin()
@@ -239,7 +239,7 @@ def table(printed: str) -> list[Row]:
 
 
 def line(row: Row) -> str:
-    """Say it in a line."""
+    """Return it in a line."""
     return f"{row.peer:28}{row.what:54}{row.pkb:14,.10g}{row.peer_value:14,.10g} {row.unit:6} {row.note}"
 
 

@@ -56,7 +56,7 @@ class Experiment:
 
 
 def varied(name: str, suffix: str, settings: Mapping[str, Any], **changes: Any) -> Policy:
-    """Give a policy with some settings changed."""
+    """Return a policy with some settings changed."""
     policy = POLICIES[name]
     titled = f"{policy.title}, {suffix.replace('-', ' ')}"
     return replace(policy, name=f"{name}-{suffix}", title=titled, settings={**policy.settings, **settings}, **changes)
@@ -68,7 +68,7 @@ def at(top: int, policies: Sequence[Policy]) -> list[Policy]:
 
 
 def ablated(tau: float) -> Iterator[Policy]:
-    """Give pkb without each of its parts, and whole where its threshold is not the usual one (PerCache 5.4)."""
+    """Yield pkb without each of its parts, and whole where its threshold is not the usual one (PerCache 5.4)."""
     end = "" if tau == TAU else f"-tau{round(100 * tau)}"
     if end:
         yield varied("pkb", end[1:], {"bank.tau": tau})
@@ -78,22 +78,22 @@ def ablated(tau: float) -> Iterator[Policy]:
 
 
 def taus() -> list[Policy]:
-    """Give thresholds, with the guards and without (PerCache 5.6)."""
+    """Return thresholds, with the guards and without (PerCache 5.6)."""
     return [varied(name, f"tau{round(100 * tau)}", {"bank.tau": tau}) for name in ("pkb", "percache") for tau in TAUS]
 
 
 def strides() -> list[Policy]:
-    """Give numbers of questions that are foreseen at a time (PerCache 5.6)."""
+    """Return numbers of questions that are foreseen at a time (PerCache 5.6)."""
     return [varied("pkb", f"stride{number}", {}, foresee=number) for number in STRIDES]
 
 
 def budgets() -> list[Policy]:
-    """Give room for tensors."""
+    """Return room for tensors."""
     return [varied("pkb", f"kv{size}MB", {"kv.bytes": size * 1_000_000}) for size in BUDGETS]
 
 
 def named(*names: str) -> list[Policy]:
-    """Give policies by name."""
+    """Return policies by name."""
     return [POLICIES[name] for name in names]
 
 

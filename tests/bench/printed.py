@@ -36,12 +36,12 @@ class Widths:
 
     @property
     def projected(self) -> float:
-        """Give the FLOPs of the projections to Q, K and V of one token."""
+        """Return the FLOPs of the projections to Q, K and V of one token."""
         return 2.0 * self.layers * self.token * (self.queries + 2 * self.keys)
 
     @property
     def heavier(self) -> float:
-        """Give how many times the bytes of K and V those of Q, K and V are."""
+        """Return how many times the bytes of K and V those of Q, K and V are."""
         return (self.queries + 2 * self.keys) / (2 * self.keys)
 
 
@@ -64,7 +64,7 @@ class Printed(TypedDict):
 
 
 def widths(args: Any, layers: int) -> Widths:
-    """Give the widths that a model's arguments name."""
+    """Return the widths that a model's arguments name."""
     heads, token = args.num_attention_heads, args.hidden_size
     head = getattr(args, "head_dim", None) or token // heads
     return Widths(token, heads * head, (getattr(args, "num_key_value_heads", None) or heads) * head, layers)
@@ -83,7 +83,7 @@ def engine(model: Mlx) -> Engine:
 
 
 def again(engine: Engine, reused: Sequence[int]) -> float:
-    """Give the FLOPs that reused tokens, by segment from the front, still take where projections alone are saved."""
+    """Return the FLOPs that reused tokens, by segment from the front, still take where projections alone are saved."""
     tokens = sum(reused)
     whole = flops(engine.size, Meter(read=tokens, pairs=sum(_pairs(reused, engine.sub_step))))
     return whole - engine.widths.projected * tokens
@@ -92,7 +92,7 @@ def again(engine: Engine, reused: Sequence[int]) -> float:
 def reckon(
     engine: Engine, ms: Mapping[str, float | None], flops: float, kv_bytes: int, reused: Sequence[int]
 ) -> Printed:
-    """Give what a question would have taken, of what it took here."""
+    """Return what a question would have taken, of what it took here."""
     more, heavier = again(engine, reused), engine.widths.heavier
     total, load = ms["total"] or 0.0, ms.get("load") or 0.0
     time = total + 1000 * more / engine.rate + load * (heavier - 1)

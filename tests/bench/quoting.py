@@ -147,14 +147,14 @@ def declines(cases: Sequence[Case]) -> None:
 
 
 def auc(high: Sequence[float], low: Sequence[float]) -> float:
-    """Give the chance that one of the first is above one of the second, ties counted half."""
+    """Return the chance that one of the first is above one of the second, ties counted half."""
     ordered = sorted(low)
     above = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in high)
     return above / max(1, 2 * len(high) * len(low))
 
 
 def best_sentence(case: Case) -> str:
-    """Give the sentence of the sources with the highest BM25, its frequencies taken over these sentences."""
+    """Return the sentence of the sources with the highest BM25, its frequencies taken over these sentences."""
     texts = [each.text[span.start : span.end] for each in case.reads for span in sentences(each.text)]
     said = [words(text) for text in texts]
     counts = {word: sum(word in each for each in map(set, said)) for word in case.question.words}
@@ -164,7 +164,7 @@ def best_sentence(case: Case) -> str:
 
 
 def judged(case: Case, answer: str) -> tuple[float, float, float]:
-    """Give exact match, F1 and ROUGE-L against the best of the golds."""
+    """Return exact match, F1 and ROUGE-L against the best of the golds."""
     golds = {
         terms(gold) for gold in (case.row["answer"], *case.row.get("answers", ()), *case.row.get("aliases", ()))
     } - {()}

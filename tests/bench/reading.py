@@ -27,64 +27,64 @@ class Row:
     values: Mapping[str, Any]
 
     def text(self, key: str) -> str:
-        """Give a text."""
+        """Return a text."""
         return str(self._of(key, str))
 
     def text_or_none(self, key: str) -> str | None:
-        """Give a text, or None for null."""
+        """Return a text, or None for null."""
         return None if self._null(key) else self.text(key)
 
     def truth(self, key: str) -> bool:
-        """Give true or false."""
+        """Return true or false."""
         return bool(self._of(key, bool))
 
     def truth_or_none(self, key: str) -> bool | None:
-        """Give true or false, or None for null."""
+        """Return true or false, or None for null."""
         return None if self._null(key) else self.truth(key)
 
     def number(self, key: str, least: float = 0.0) -> float:
-        """Give a finite number, not below the least."""
+        """Return a finite number, not below the least."""
         value = self._of(key, int, float)
         if isinstance(value, bool) or not least <= value <= MOST:
             self.refuse(key)
         return float(value)
 
     def number_or_none(self, key: str, least: float = 0.0) -> float | None:
-        """Give a finite number, or None for null."""
+        """Return a finite number, or None for null."""
         return None if self._null(key) else self.number(key, least)
 
     def whole(self, key: str) -> int:
-        """Give a whole number from 0."""
+        """Return a whole number from 0."""
         if isinstance(self._of(key, int), bool):
             self.refuse(key)
         return int(self.number(key))
 
     def row(self, key: str) -> "Row":
-        """Give the object below a key."""
+        """Return the object below a key."""
         return Row(f"{self.where}, {key}", self._of(key, dict))
 
     def row_or_none(self, key: str) -> "Row | None":
-        """Give the object below a key, or None for null."""
+        """Return the object below a key, or None for null."""
         return None if self._null(key) else self.row(key)
 
     def rows(self, key: str) -> list["Row"]:
-        """Give the objects of a list."""
+        """Return the objects of a list."""
         found = [Row(f"{self.where}, {key} {number}", each) for number, each in enumerate(self._of(key, list), 1)]
         if not all(isinstance(row.values, dict) for row in found):
             self.refuse(key)
         return found
 
     def numbers(self, key: str) -> tuple[float, ...]:
-        """Give a list of finite numbers."""
+        """Return a list of finite numbers."""
         least = -MOST
         return tuple(Row(self.where, {key: value}).number(key, least) for value in self._of(key, list))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give a list of texts."""
+        """Return a list of texts."""
         return tuple(Row(self.where, {key: value}).text(key) for value in self._of(key, list))
 
     def refuse(self, key: str) -> NoReturn:
-        """Say that a key is missing or is something else."""
+        """Return that a key is missing or is something else."""
         raise Unreadable(f"{self.where}: {key} is missing or is not what it should be")
 
     def _null(self, key: str) -> bool:

@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def write(folder: Path, to: Path) -> list[Path]:
-    """Write the pages and the plots of a folder of measurements; gives the files."""
+    """Write the pages and the plots of a folder of measurements; returns the files."""
     content = made(gathered(folder))
     for name, text in content.items():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def write(folder: Path, to: Path) -> list[Path]:
 
 
 def made(material: Material) -> dict[str, bytes]:
-    """Give the content of each file, by its path below docs."""
+    """Return the content of each file, by its path below docs."""
     from tests.bench.plots import svg
 
     chosen = sections(material)
@@ -61,7 +61,7 @@ def made(material: Material) -> dict[str, bytes]:
 
 
 def sections(material: Material) -> list[Section]:
-    """Give all parts of the page, those without lines saying so."""
+    """Return all parts of the page, those without lines saying so."""
     lines = material.lines
     return [
         extras.machine(material),
@@ -84,7 +84,7 @@ def sections(material: Material) -> list[Section]:
 
 
 def pictures(chosen: list[Section]) -> list[Picture]:
-    """Give the plots of all parts."""
+    """Return the plots of all parts."""
     return [picture for section in chosen for picture in section.pictures]
 
 

@@ -125,7 +125,7 @@ def measured(user: User, embedder: Embedder | None, settings: RetrievalLimits) -
 
 
 def places(user: User, source: SourceSpan) -> list[Listed]:
-    """Give every place where the text of a source stands."""
+    """Return every place where the text of a source stands."""
     parts = [(source.document, source.first, source.last)]
     parts += [(copy.document, copy.first, copy.last) for copy in source.copies]
     return [(path, first, last) for document, first, last in parts for path in user.paths[document]]

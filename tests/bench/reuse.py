@@ -84,7 +84,7 @@ def part(name: str, size: str, home: Path, rounds: int, lengths: Sequence[int]) 
 
 
 def prompt(tokens: int) -> list[Ids]:
-    """Give the segments of a prompt: system, chunks, question."""
+    """Return the segments of a prompt: system, chunks, question."""
     rng, left = Random(7), tokens - SYSTEM - QUESTION
     count = -(-left // CHUNK)
     chunks = [left // count + (number < left % count) for number in range(count)]

@@ -13,7 +13,7 @@ COUNTERS = Path("/sys/class/powercap")
 
 
 def joules(folder: Path = COUNTERS) -> dict[str, float] | None:
-    """Give the counter of each package, in joules; None where there is none or it may not be read."""
+    """Return the counter of each package, in joules; None where there is none or it may not be read."""
     found = {}
     for package in sorted(folder.glob("*-rapl:?")):
         try:
@@ -24,7 +24,7 @@ def joules(folder: Path = COUNTERS) -> dict[str, float] | None:
 
 
 def taken(before: dict[str, float] | None, after: dict[str, float] | None) -> float | None:
-    """Give the joules between two readings; None where a counter is missing or began anew meanwhile."""
+    """Return the joules between two readings; None where a counter is missing or began anew meanwhile."""
     if before is None or after is None or before.keys() != after.keys():
         return None
     each = [after[name] - before[name] for name in before]

@@ -46,7 +46,7 @@ def measure(model: Mlx, home: Path, rounds: int) -> None:
 
 
 def prompt(case: Case, seed: int) -> list[Ids]:
-    """Give a prompt whose tokens are those of any other seed up to the last that is shared."""
+    """Return a prompt whose tokens are those of any other seed up to the last that is shared."""
     common, own, given = Random(1), Random(seed + 2), list[Ids]()
     at = 0
     for length in case.kept:

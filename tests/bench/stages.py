@@ -59,13 +59,13 @@ def printed(lines: Sequence[Line]) -> Section:
 
 
 def spent(lines: Sequence[Line]) -> dict[str, float]:
-    """Give the mean milliseconds of each stage, the rest of the total under `other`."""
+    """Return the mean milliseconds of each stage, the rest of the total under `other`."""
     found = {stage: fmean(line.ms.get(stage, 0.0) for line in lines) for stage in SHOWN}
     return found | {REST: max(0.0, fmean(line.ms["total"] for line in lines) - sum(found.values()))}
 
 
 def written(lines: Iterable[Line]) -> Mapping[str, Mapping[str, list[Line]]]:
-    """Give the lines of each main policy by writer, over the questions that all of these were asked."""
+    """Return the lines of each main policy by writer, over the questions that all of these were asked."""
     found = {}
     for writer, own in by(lines, lambda line: line.writer).items():
         groups = {name: group for name, group in matched(of_policies(own, MAIN)).items() if group}

@@ -86,7 +86,7 @@ def summed(lines: Sequence[Line]) -> Sum:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """Give the lower and the upper quartile of at least one value."""
+    """Return the lower and the upper quartile of at least one value."""
     if len(values) == 1:
         return values[0], values[0]
     low, _, high = quantiles(values, method="inclusive")
@@ -94,25 +94,25 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def scored(lines: Iterable[Line], score: Callable[[str, str], float]) -> float | None:
-    """Give the mean score of the answers where there is a gold; a declined question scores 0."""
+    """Return the mean score of the answers where there is a gold; a declined question scores 0."""
     found = [score(line.answer or "", line.gold) for line in lines if terms(line.gold)]
     return fmean(found) if found else None
 
 
 @lru_cache(1 << 16)
 def rouge_l(answer: str, gold: str) -> float:
-    """Give ROUGE-L of an answer's words."""
+    """Return ROUGE-L of an answer's words."""
     return metrics.rouge_l(terms(answer), terms(gold))
 
 
 @lru_cache(1 << 16)
 def bleu(answer: str, gold: str) -> float:
-    """Give BLEU of an answer's words."""
+    """Return BLEU of an answer's words."""
     return metrics.bleu(terms(answer), terms(gold))
 
 
 def share(part: float, whole: float) -> float | None:
-    """Give a part of a whole; None of nothing."""
+    """Return a part of a whole; None of nothing."""
     return part / whole if whole else None
 
 
@@ -125,7 +125,7 @@ def by(lines: Iterable[Line], key: Callable[[Line], str]) -> dict[str, list[Line
 
 
 def of_policies(lines: Iterable[Line], names: Sequence[str]) -> dict[str, list[Line]]:
-    """Give the lines of those policies that there are, in the order of the names."""
+    """Return the lines of those policies that there are, in the order of the names."""
     found = by(lines, lambda line: line.policy)
     return {name: found[name] for name in names if name in found}
 

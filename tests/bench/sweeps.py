@@ -51,7 +51,7 @@ def sweep(lines: Sequence[Line], kind: str) -> Section:
 
 
 def varied(lines: Sequence[Line], kind: str) -> dict[str, list[Line]]:
-    """Give the policies among which a setting varies, in its order, over the questions that all were asked.
+    """Return the policies among which a setting varies, in its order, over the questions that all were asked.
 
     A base is among them unless one of them is named for the base's own value.
     """
@@ -74,7 +74,7 @@ def value_of(policy: str, kind: str) -> float | None:
 
 
 def quality(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Give the cells of HEADS."""
+    """Return the cells of HEADS."""
     one = summed(lines)
     return (
         str(one.n),

@@ -53,7 +53,7 @@ class Fact:
 
     @property
     def sentence(self) -> str:
-        """Give the words in which it is told."""
+        """Return the words in which it is told."""
         return self.kind.told.format(it=self.thing, answer=self.answer)
 
 
@@ -145,7 +145,7 @@ def users(scratch: Path, seeds: tuple[int, ...] = SEEDS) -> list[User]:
 
 
 def stream(made: World, seed: int, questions: int = QUESTIONS) -> tuple[Query, ...]:
-    """Give the questions about a world, in the stated shares, in an order that is drawn."""
+    """Return the questions about a world, in the stated shares, in an order that is drawn."""
     return tuple(query for _, query in Asker(made, Random(f"stream {seed}")).stream(questions))
 
 

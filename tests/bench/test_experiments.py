@@ -16,7 +16,7 @@ HOUR, FIVE_MINUTES = 3600, 300
 
 
 def options(tmp_path: Path, **changes: object) -> Namespace:
-    """Give a command line without data."""
+    """Return a command line without data."""
     found = {"scope": "whole", "out": tmp_path, "data": tmp_path / "none", "only": [], "minutes": experiments.NEVER}
     found |= {"questions": sys.maxsize, "gptcache": "python", "until": experiments.NEVER}
     return Namespace(**(found | changes))

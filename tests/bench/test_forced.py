@@ -27,7 +27,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 
 
 def told(model: Mlx, says: str | None, most: int = 64) -> tuple[list[str], Meter, int]:
-    """Have a model write behind a prompt; gives the pieces, what it did for them, and what its cache then holds."""
+    """Have a model write behind a prompt; returns the pieces, what it did for them, and what its cache then holds."""
     forced = follow(replace(model, meter=Meter()), Script(says))
     cache = forced.begin()
     forced.prefill(cache, BEFORE)

@@ -19,7 +19,7 @@ TIME = next(one for one in WHOLE if one.name == "time")
 
 
 def whole(material: Material) -> Material:
-    """Give lines to all units of the evaluation."""
+    """Return lines to all units of the evaluation."""
     line = material.lines[0]
     return replace(
         material,
@@ -34,7 +34,7 @@ def whole(material: Material) -> Material:
 
 @pytest.fixture
 def material(tmp_path: Path) -> Material:
-    """Give the material of two policies."""
+    """Return the material of two policies."""
     kit.write_all(tmp_path, {"pkb": 1.0, "naive": 1.0})
     return gathered(tmp_path)
 

@@ -32,7 +32,7 @@ FORESEEN = 1  # question at a time
 
 
 def user(folder: Path, queries: tuple[Query, ...] = ()) -> User:
-    """Write a few messages; gives who asks about them."""
+    """Write a few messages; returns who asks about them."""
     mail = folder / "mail"
     mail.mkdir(exist_ok=True)
     for number, (subject, text) in enumerate(MAIL.items(), 1):
@@ -42,13 +42,13 @@ def user(folder: Path, queries: tuple[Query, ...] = ()) -> User:
 
 
 def query(text: str, answer: str = "") -> Query:
-    """Give a question and its answer."""
+    """Return a question and its answer."""
     return Query(text, answer, frozenset())
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give a harness's folder with a small model in place of one of a real shape."""
+    """Yield a harness's folder with a small model in place of one of a real shape."""
     found = tmp_path_factory.mktemp("harness")
     shape = KINDS["llama"] | {"max_position_embeddings": 4096, "vocab_size": 20_000}
     small = make(found / "models" / "small", shape)
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def stream() -> tuple[Query, ...]:
-    """Give a question, the same in other words, the same again, one predicted by it, and one without an answer."""
+    """Return a question, the same in other words, the same again, one predicted by it, and one without an answer."""
     asked, other = (query(f"When is {whose} coach?", RIGHT) for whose in ("the", "our"))
     return asked, other, asked, query("Where is the coach?", "at the station"), query("Who sings bass on the moon?")
 
@@ -84,7 +84,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def tiers(lines: list[dict[str, Any]]) -> list[str]:
-    """Give the tier of each line."""
+    """Return the tier of each line."""
     return [line["tier"] for line in lines]
 
 

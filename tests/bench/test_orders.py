@@ -19,7 +19,7 @@ MODEL = Parrot([])
 
 
 def shown(number: int, rank: int = 0) -> PromptChunk:
-    """Give the chunk of one message, the first of them the oldest, of another length each."""
+    """Return the chunk of one message, the first of them the oldest, of another length each."""
     chunk = Chunk(f"c{number}", f"d{number}", 0, f"From: {number}", "word " * (number + 1), 1, 1)
     return PromptChunk(chunk, rank, datetime(2024, 6, 1 + number, tzinfo=UTC))
 

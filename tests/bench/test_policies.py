@@ -14,7 +14,7 @@ from tests.bench.policies import POLICIES, Policy
 
 
 def settled(policy: Policy) -> dict[str, object]:
-    """Give all settings under a policy, those of the engine where it says nothing."""
+    """Return all settings under a policy, those of the engine where it says nothing."""
     settings = Settings(experiment=experiment(policy.settings))
     for key, value in of_file(policy.settings).items():
         settings = put(settings, key, value)
@@ -22,7 +22,7 @@ def settled(policy: Policy) -> dict[str, object]:
 
 
 def everything(settings: Settings) -> dict[str, object]:
-    """Give the keys of a config file and the fields of the experiment."""
+    """Return the keys of a config file and the fields of the experiment."""
     return keys(settings) | {f"experiment.{key}": value for key, value in asdict(settings.experiment).items()}
 
 

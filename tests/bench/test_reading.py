@@ -22,7 +22,7 @@ JSON = st.recursive(
 
 
 def refused(rows: list[bytes]) -> str:
-    """Give what is said of a unit that has these lines."""
+    """Return what is said of a unit that has these lines."""
     with TemporaryDirectory() as folder:
         file = Path(folder, NAME)
         file.write_bytes(b"".join(rows))
@@ -32,7 +32,7 @@ def refused(rows: list[bytes]) -> str:
 
 
 def told(file: Path) -> str:
-    """Give what is said of a unit; nothing where all of it is read."""
+    """Return what is said of a unit; nothing where all of it is read."""
     try:
         found = read_unit(file)
     except Unreadable as error:

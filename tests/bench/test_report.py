@@ -27,7 +27,7 @@ Cells = dict[str, str]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give a folder with all there can be."""
+    """Return a folder with all there can be."""
     kit.write_all(tmp_path)
     kit.write_rest(tmp_path)
     return tmp_path
@@ -48,7 +48,7 @@ def rows(text: str, first: str) -> list[Cells]:
 
 
 def times(policy: str, users: tuple[str, ...] = kit.USERS) -> list[float]:
-    """Give the latencies of a policy anew."""
+    """Return the latencies of a policy anew."""
     numbers = range(1, kit.QUESTIONS + 1)
     return [kit.line(policy, user, "135M", number)["ms"]["total"] for user in users for number in numbers]
 

@@ -32,12 +32,12 @@ class Ran:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Give the objects it printed."""
+        """Return the objects it printed."""
         return [json.loads(line) for line in self.out.splitlines()]
 
     @property
     def row(self) -> dict[str, Any]:
-        """Give the one object it printed."""
+        """Return the one object it printed."""
         (row,) = self.rows
         return row
 
@@ -69,7 +69,7 @@ class Pkb:
 
 
 def commands() -> dict[str, Any]:
-    """Give the commands of pkb by name."""
+    """Return the commands of pkb by name."""
     found: dict[str, Any] = vars(get_command(app))["commands"]
     return found
 
@@ -95,13 +95,13 @@ def made(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pkb(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
-    """Give pkb in a home of its own that holds the bundled mail and meetings."""
+    """Return pkb in a home of its own that holds the bundled mail and meetings."""
     return Pkb(Path(shutil.copytree(made, tmp_path / "demo")), monkeypatch, capsys)
 
 
 @pytest.fixture
 def home(made: Path, tmp_path: Path) -> Iterator[Served]:
-    """Give a home in which a resident process is wanted."""
+    """Yield a home in which a resident process is wanted."""
     folder = Path(shutil.copytree(made, tmp_path / "demo"))
     with served(folder, environment(folder)) as own:
         yield own
@@ -118,5 +118,5 @@ def closed() -> Iterator[list[Path]]:
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
-    """Give pkb where nothing was ever ingested."""
+    """Return pkb where nothing was ever ingested."""
     return Pkb(tmp_path / "fresh", monkeypatch, capsys)

@@ -41,7 +41,7 @@ def lent(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bank(lent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
-    """Give pkb in a home of its own that holds these mails."""
+    """Return pkb in a home of its own that holds these mails."""
     return Pkb(Path(shutil.copytree(lent, tmp_path / "lent")), monkeypatch, capsys)
 
 
@@ -52,13 +52,13 @@ def ask(pkb: Pkb, question: str, *words: str) -> dict[str, Any]:
 
 
 def note(row: dict[str, Any], name: str = "similar") -> str:
-    """Give what a step found."""
+    """Return what a step found."""
     notes: list[str] = [step["note"] for step in row["explain"] if step["name"] == name]
     return "; ".join(notes)
 
 
 def miss(row: dict[str, Any], reason: str) -> bool:
-    """Tell whether a question was answered by itself, and for this reason."""
+    """Return whether a question was answered by itself, and for this reason."""
     return row["tier"] in ("full", "prefix") and row["matched_question"] is None and reason in note(row)
 
 

@@ -32,7 +32,7 @@ class Made:
     abstracts: frozenset[str]
 
     def lacks(self, before: "Made") -> bool:
-        """Tell whether anything has gone since."""
+        """Return whether anything has gone since."""
         return not (
             self.answers >= before.answers and self.nodes >= before.nodes and self.abstracts >= before.abstracts
         )
@@ -50,7 +50,7 @@ class Killed:
 
     @property
     def mail(self) -> Path:
-        """Give the folder that mail comes to."""
+        """Return the folder that mail comes to."""
         return self.folder / "inbox"
 
     def deliver(self, count: int = 1) -> None:
@@ -64,7 +64,7 @@ class Killed:
             path.rename(self.mail / "new" / path.name)
 
     def question(self) -> str:
-        """Give a question that one of the mails answers."""
+        """Return a question that one of the mails answers."""
         number = self.chance.randrange(1, self._number + 1)
         return f"Who brings the {_thing(number)}?"
 
@@ -75,7 +75,7 @@ class Killed:
             Jobs(ledger).offer([Job("populate", question, 1.0, 1.0, 0.0, "history/model")])
 
     def run(self, *words: str) -> dict[str, Any]:
-        """Run a command to its end; gives the object that it prints."""
+        """Run a command to its end; returns the object that it prints."""
         command = [sys.executable, "-m", "cli.app", *words, "--json"]
         done = subprocess.run(command, env=environment(self.folder), capture_output=True, text=True, check=False)
         assert done.returncode in (0, 4), done.stderr

@@ -41,7 +41,7 @@ class Served:
 
     @property
     def home(self) -> Home:
-        """Give its places."""
+        """Return its places."""
         return locate(self.environ)
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[bytes]":
@@ -53,12 +53,12 @@ class Served:
         return subprocess.Popen(self.command(*words), env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def command(self, *words: str) -> list[str]:
-        """Give the words that run a command."""
+        """Return the words that run a command."""
         return [sys.executable, "-m", "cli.app", *words]
 
     @property
     def is_there(self) -> bool:
-        """Tell whether its resident process lives."""
+        """Return whether its resident process lives."""
         return Lease(lock_of(self.home)).is_taken()
 
     def link(self) -> ServerLink:
@@ -77,7 +77,7 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """Give the process."""
+        """Return the process."""
         return int(self.status()["pid"])
 
     def session(self) -> Session:
@@ -90,7 +90,7 @@ class Served:
 
     @property
     def identity(self) -> str:
-        """Give what its resident process must agree with."""
+        """Return what its resident process must agree with."""
         return identity(self.home, self.environ)
 
     def end(self) -> None:

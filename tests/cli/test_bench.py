@@ -25,14 +25,14 @@ LINES = 24  # of a screen
 
 
 def rows(pkb: Pkb) -> dict[str, list[tuple[object, ...]]]:
-    """Give all rows of all tables of the ledger."""
+    """Return all rows of all tables of the ledger."""
     with closing(sqlite3.connect(pkb.folder / "home" / "ledger.db")) as ledger:
         names = [name for (name,) in ledger.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         return {name: ledger.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
 def files(folder: Path) -> dict[str, str]:
-    """Give the digest of every file that is neither the ledger nor a lock."""
+    """Return the digest of every file that is neither the ledger nor a lock."""
     found = (path for path in folder.rglob("*") if path.is_file())
     kept = (path for path in found if not path.name.startswith("ledger.db") and path.parent.name != "locks")
     return {str(path): hashlib.blake2b(path.read_bytes()).hexdigest() for path in kept}
@@ -40,7 +40,7 @@ def files(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def asked(pkb: Pkb) -> Pkb:
-    """Give pkb that was asked three questions, two different ones."""
+    """Return pkb that was asked three questions, two different ones."""
     for question in (*QUESTIONS, QUESTIONS[0]):
         pkb("ask", question)
     return pkb
@@ -48,7 +48,7 @@ def asked(pkb: Pkb) -> Pkb:
 
 @pytest.fixture
 def words(pkb: Pkb) -> Pkb:
-    """Give pkb that answered two questions in words, and keeps what was read for them."""
+    """Return pkb that answered two questions in words, and keeps what was read for them."""
     pkb("config", "set", "model.name", str(NANO))
     for question in QUESTIONS:
         pkb("ask", question)

@@ -19,7 +19,7 @@ MAIL = {
 
 @pytest.fixture
 def blocks(fresh: Pkb, tmp_path: Path) -> Pkb:
-    """Give pkb that has read three mails and answers in words from blocks."""
+    """Return pkb that has read three mails and answers in words from blocks."""
     (tmp_path / "mail").mkdir()
     for day, (subject, text) in enumerate(MAIL.items(), 3):
         mail = f"{HEAD.format(day=day)}Message-ID: <{subject}@example.org>\nSubject: {subject}\n\n{text}\n"
@@ -31,7 +31,7 @@ def blocks(fresh: Pkb, tmp_path: Path) -> Pkb:
 
 
 def steps(ran: Ran) -> dict[str, str]:
-    """Give what each step found."""
+    """Return what each step found."""
     return {step["name"]: step["note"] for step in reversed(ran.row["explain"])}
 
 

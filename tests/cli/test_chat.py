@@ -28,7 +28,7 @@ def chat(pkb: Pkb, *lines: str, words: tuple[str, ...] = ("--json",)) -> Ran:
 
 
 def banked(pkb: Pkb) -> list[str]:
-    """Give the questions that stand in the bank, in whatever state."""
+    """Return the questions that stand in the bank, in whatever state."""
     with sqlite3.connect(pkb.folder / "home" / "ledger.db") as ledger:
         rows = ledger.execute("SELECT question FROM answers").fetchall()
     ledger.close()

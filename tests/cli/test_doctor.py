@@ -10,7 +10,7 @@ from tests.cli.test_trouble import as_anybody
 
 
 def checks(pkb: Pkb) -> dict[str, dict[str, Any]]:
-    """Give what doctor finds, by name."""
+    """Return what doctor finds, by name."""
     return {check["name"]: check for check in pkb("doctor", "--json").row["checks"]}
 
 

@@ -15,7 +15,7 @@ from tests.engine.models.shapes import KINDS, make
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with two embedders, one and other, and a language model that is none."""
+    """Return a folder with two embedders, one and other, and a language model that is none."""
     folder = tmp_path_factory.mktemp("models")
     make_qwen3(folder / "one")
     make_qwen3(folder / "other", seed=8)
@@ -39,7 +39,7 @@ def made_by_one(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def embedded(
     made_by_one: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Pkb:
-    """Give a home of its own with those mails."""
+    """Return a home of its own with those mails."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # given back afterwards: where a model is loaded, it is changed
     return Pkb(Path(shutil.copytree(made_by_one, tmp_path / "home")), monkeypatch, capsys)
 
@@ -49,7 +49,7 @@ def choose(pkb: Pkb, name: str) -> None:
 
 
 def vectors(pkb: Pkb) -> tuple[int, int]:
-    """Give how many chunks there are and how many have vectors of the embedder in use."""
+    """Return how many chunks there are and how many have vectors of the embedder in use."""
     kept: dict[str, int] = pkb("stats", "--json").row["kept"]
     return kept["chunks"], kept["vectors"]
 

@@ -42,13 +42,13 @@ def session(made: Path, tmp_path: Path) -> Iterator[Session]:
 
 
 def after(steps: int) -> Callable[[], bool]:
-    """Give what tells, from its next call but so many on, that it is over."""
+    """Return what tells, from its next call but so many on, that it is over."""
     calls = count(1)
     return lambda: next(calls) > steps
 
 
 def populate(session: Session, over: Callable[[], bool]) -> list[str]:
-    """Ready what was foreseen until it is over; gives what became of it."""
+    """Ready what was foreseen until it is over; returns what became of it."""
     nightly = IdlePlanner(session, force=True, predictions=9, late=lambda: over, over=over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
@@ -61,7 +61,7 @@ def populate(session: Session, over: Callable[[], bool]) -> list[str]:
 
 
 def waiting(ledger: Ledger) -> list[tuple[str, int]]:
-    """Give the foreseen questions that wait, and how often each was tried."""
+    """Return the foreseen questions that wait, and how often each was tried."""
     return [(job.subject, job.attempts) for job in Jobs(ledger).waiting("populate")]
 
 

@@ -18,7 +18,7 @@ def write(folder: Path, name: str, subject: str, body: str, day: int = 3) -> Non
 
 @pytest.fixture
 def mail(fresh: Pkb, tmp_path: Path) -> Path:
-    """Give a folder of one message that was ingested."""
+    """Return a folder of one message that was ingested."""
     folder = tmp_path / "mail"
     write(folder, "1.eml", "The tandem", "The tandem of the harbour museum is green.")
     assert fresh("ingest", str(folder), "--vectors", "later").code == 0

@@ -12,7 +12,7 @@ from tests.demo import DATA
 
 @pytest.fixture
 def mail(fresh: Pkb, tmp_path: Path) -> Path:
-    """Give a folder of 16 files and 15 messages that was read."""
+    """Return a folder of 16 files and 15 messages that was read."""
     folder = Path(shutil.copytree(DATA / "mail" / "single", tmp_path / "mail"))
     ingest(fresh, str(folder))
     return folder

@@ -27,7 +27,7 @@ HARMLESS = {
 
 
 def leaves() -> dict[str, Any]:
-    """Give every command that does something, by the words that call it."""
+    """Return every command that does something, by the words that call it."""
     found: dict[str, Any] = {}
     for name, command in commands().items():
         inner = getattr(command, "commands", {})

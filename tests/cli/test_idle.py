@@ -49,7 +49,7 @@ def asked_before(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def night(
     asked_before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Pkb:
-    """Give pkb in a copy of that home."""
+    """Return pkb in a copy of that home."""
     return Pkb(Path(shutil.copytree(asked_before, tmp_path / "night")), monkeypatch, capsys)
 
 
@@ -59,7 +59,7 @@ def tokens(pkb: Pkb, question: str, *flags: str) -> dict[str, int]:
 
 
 def units(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the units but those of upkeep, which is due once a day."""
+    """Return the units but those of upkeep, which is due once a day."""
     return [unit for unit in row["units"] if unit["job"] != "upkeep"]
 
 
@@ -72,7 +72,7 @@ def done(row: dict[str, Any]) -> int:
 
 
 def read_ahead(pkb: Pkb) -> list[str]:
-    """Let a night go by; gives why each chunk was read ahead that was."""
+    """Let a night go by; returns why each chunk was read ahead that was."""
     row = pkb("idle", "--json", "--max-predictions", "0").row
     return [unit["why"] for unit in units(row) if (unit["job"], unit["state"]) == ("first", "done")]
 

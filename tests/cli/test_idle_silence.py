@@ -13,7 +13,7 @@ from tests.demo import environment
 
 @pytest.fixture
 def empty(pkb: Pkb, tmp_path: Path) -> Pkb:
-    """Give pkb in a home into which an empty folder was read."""
+    """Return pkb in a home into which an empty folder was read."""
     (tmp_path / "none").mkdir()
     pkb("ingest", str(tmp_path / "none"), env=environment(tmp_path / "empty"))
     return pkb

@@ -49,7 +49,7 @@ AT_HOME = ("PKB_HOME", "PKB_CACHE", "PKB_CONFIG")
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the only folder of programs there is, and a user's own folders."""
+    """Return the only folder of programs there is, and a user's own folders."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in ("cat", "basename"):

@@ -20,7 +20,7 @@ Keys = dict[str, set[str]]
 
 
 def documented() -> dict[str, Keys]:
-    """Give the keys and their types under each heading."""
+    """Return the keys and their types under each heading."""
     sections: dict[str, Keys] = {}
     for line in PAGE.read_text("utf-8").splitlines():
         if line.startswith("## "):
@@ -31,7 +31,7 @@ def documented() -> dict[str, Keys]:
 
 
 def keys_of(value: Any, path: str, free: set[str]) -> Iterator[tuple[str, str]]:
-    """Give every key of a value, as it is documented, with the type of what stands there."""
+    """Yield every key of a value, as it is documented, with the type of what stands there."""
     yield path, TYPES[type(value)]
     if isinstance(value, dict):
         for key, inner in value.items():

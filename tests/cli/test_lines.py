@@ -25,7 +25,7 @@ def words(text: str) -> list[str]:
 
 
 def holds(lines: list[str], quote: str) -> bool:
-    """Tell whether the words of a quote stand in show this help in their order, cues and times between them or not."""
+    """Whether the words of a quote stand in show this help in their order, cues and times between them or not."""
     rest = iter(words("\n".join(lines)))
     return all(word in rest for word in words(quote))
 
@@ -35,7 +35,7 @@ def is_mail(document: Source) -> bool:
 
 
 def printed(*args: str) -> list[dict[str, Any]]:
-    """Give the objects that a command prints."""
+    """Return the objects that a command prints."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with contextlib.redirect_stdout(out):
         assert run([*args, "--json"]) in (0, 4)
@@ -45,7 +45,7 @@ def printed(*args: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def quoted(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Quoted:
-    """Give the sources of many questions that quote something, each with the document that it is from."""
+    """Return the sources of many questions that quote something, each with the document that it is from."""
     own = Path(shutil.copytree(made, tmp_path_factory.mktemp("quoted") / "demo"))  # what is asked is remembered
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(own).items():

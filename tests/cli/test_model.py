@@ -43,7 +43,7 @@ def endpoint() -> Iterator[Hub]:
 
 @pytest.fixture
 def hub(endpoint: Hub, fresh: Pkb, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """Give a hub with one model, which pkb is told of by the environment."""
+    """Return a hub with one model, which pkb is told of by the environment."""
     for name in [name for name in os.environ if name.startswith("HF_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HF_ENDPOINT", endpoint.endpoint)
@@ -57,7 +57,7 @@ def hub(endpoint: Hub, fresh: Pkb, monkeypatch: pytest.MonkeyPatch) -> Hub:
 
 @pytest.fixture
 def here(fresh: Pkb, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the folder of a model that was fetched."""
+    """Return the folder of a model that was fetched."""
     monkeypatch.setenv("HF_HUB_CACHE", str(fresh.folder / "hub"))
     return cached(os.environ, NAME, OLD)
 
@@ -73,7 +73,7 @@ def process(fresh: Pkb, *words: str) -> Done:
 
 
 def typing(fresh: Pkb, typed: str, *words: str) -> tuple[int, str]:
-    """Run `pkb model` at a terminal at which something is typed; gives the exit code and what was written there."""
+    """Run `pkb model` at a terminal at which something is typed; returns the exit code and what was written there."""
     ours, theirs = os.openpty()
     os.write(ours, typed.encode())
     command = [sys.executable, "-m", "cli.app", "model", *words]
@@ -91,13 +91,13 @@ def typing(fresh: Pkb, typed: str, *words: str) -> tuple[int, str]:
 
 
 def chosen(fresh: Pkb) -> tuple[str, str]:
-    """Give the model that the config names, and its revision."""
+    """Return the model that the config names, and its revision."""
     found = load_config(fresh.folder / "config.toml").model
     return found.name, found.revision
 
 
 def fetched(hub: Hub) -> Sequence[str]:
-    """Give the files that were asked for."""
+    """Return the files that were asked for."""
     return [path.rsplit("/")[-1] for path in hub.paths() if "/resolve/" in path]
 
 

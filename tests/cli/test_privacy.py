@@ -119,7 +119,7 @@ def test_pulling_a_model_touches_the_hub_alone(tmp_path: Path) -> None:
 
 
 def guarded(folder: Path, code: str) -> int:
-    """Run code under the guard; gives its exit code, negative for a signal."""
+    """Run code under the guard; returns its exit code, negative for a signal."""
     (folder / "sitecustomize.py").write_text(GUARD)
     env = {**os.environ, "PYTHONPATH": str(folder), "SEEN": f"{folder}/seen"}
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False).returncode

@@ -38,7 +38,7 @@ def test_each_part_by_itself_refuses_a_twin(bank: Pkb, part: str, why: str) -> N
 
 @pytest.fixture
 def words(bank: Pkb) -> Pkb:
-    """Give pkb that answers in words."""
+    """Return pkb that answers in words."""
     bank("config", "set", "model.name", str(NANO))
     return bank
 

@@ -42,14 +42,14 @@ PICNIC = "From: Ann Bell <ann@example.org>\nDate: Mon, 3 Jun 2024 09:30:00 +0000
 
 @pytest.fixture
 def up(home: Served) -> Served:
-    """Give one whose resident process is there."""
+    """Return one whose resident process is there."""
     assert home.run("serve").returncode == 0
     return home
 
 
 @pytest.fixture(scope="module")
 def lasting(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give one that many tests ask, and none of them changes."""
+    """Yield one that many tests ask, and none of them changes."""
     folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("lasting") / "demo"))
     with served(folder, environment(folder)) as own:
         assert own.run("serve").returncode == 0
@@ -408,7 +408,7 @@ def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> No
 
 
 def _open_files(pid: int, folder: Path) -> set[str]:
-    """Give what a process has open below a folder, except its own lock."""
+    """Return what a process has open below a folder, except its own lock."""
     opened = {one.path for one in psutil.Process(pid).open_files() if one.path.startswith(str(folder))}
     return opened - {str(folder / "locks" / "serve.lock")}
 

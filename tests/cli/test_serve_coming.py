@@ -43,7 +43,7 @@ print(sorted(name for name in set(sys.modules) - ready if name.split(".")[0] in 
 
 @pytest.fixture
 def failing(home: Served, tmp_path: Path) -> Path:
-    """Have every resident process end at once; gives the file in which each leaves a line."""
+    """Have every resident process end at once; returns the file in which each leaves a line."""
     folder, starts = tmp_path / "site", tmp_path / "starts"
     folder.mkdir()
     lines = ("import os, sys", "if '--lock' in sys.orig_argv:", f"    open({str(starts)!r}, 'a').write('.')")

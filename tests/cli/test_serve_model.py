@@ -23,7 +23,7 @@ from tests.demo import NANO, WORDS, environment
 
 @pytest.fixture
 def home(made: Path, tmp_path: Path) -> Iterator[Served]:
-    """Give a home that answers in words, in which a resident process is wanted."""
+    """Yield a home that answers in words, in which a resident process is wanted."""
     folder = Path(shutil.copytree(made, tmp_path / "demo"))
     with served(folder, environment(folder)) as own:
         own.run("config", "set", "model.name", str(NANO))
@@ -32,7 +32,7 @@ def home(made: Path, tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
-    """Give the small model."""
+    """Return the small model."""
     return load(NANO, name="nano", cache=tmp_path_factory.mktemp("cache"), memory_share=0.9, threads=1)
 
 

@@ -30,7 +30,7 @@ def row(**tensors: Any) -> dict[str, Any]:
 
 
 def said(label: str, **about: Any) -> str:
-    """Give what stands beside a label."""
+    """Return what stands beside a label."""
     return dict(tensors(row(**about)))[label]
 
 

@@ -17,7 +17,7 @@ EVIL = "\x1b]0;owned\x07\x1b[31mred\x1b[2J\x9b5n\x08\x7f\u202eturned\u2066\u200f
 
 
 def acted_on(text: str) -> set[str]:
-    """Give the characters that a terminal would act on."""
+    """Return the characters that a terminal would act on."""
     return {
         c
         for c in text

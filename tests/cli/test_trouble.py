@@ -42,7 +42,7 @@ def as_anybody(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Give a disk of 30 MB that can be made smaller, or skip."""
+    """Yield a disk of 30 MB that can be made smaller, or skip."""
     disk = tmp_path / "disk"
     disk.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", str(disk)]

@@ -56,7 +56,7 @@ class Process:
         self._ear.start()
 
     def until(self, event: str, **numbers: int) -> dict[str, Any]:
-        """Give the next event of a name whose files and documents count as said."""
+        """Return the next event of a name whose files and documents count as said."""
         while True:
             line = self._lines.get(timeout=120)
             row: dict[str, Any] = json.loads(line)
@@ -66,7 +66,7 @@ class Process:
                 return row
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send a signal; gives the exit code and what was said on stderr."""
+        """Send a signal; returns the exit code and what was said on stderr."""
         self.process.send_signal(number)
         code = self.process.wait(timeout=60)
         assert self.process.stderr
@@ -99,7 +99,7 @@ def process(pkb: Pkb, *words: str) -> Iterator[Process]:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Path:
-    """Give a Maildir with one message in it."""
+    """Return a Maildir with one message in it."""
     for name in ("cur", "new", "tmp"):
         (tmp_path / "mail" / name).mkdir(parents=True)
     write(tmp_path / "mail" / "cur" / "1.a.host:2,S", "tandem")
@@ -202,7 +202,7 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 
 @contextmanager
 def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Watcher]:
-    """Give one that is turned by hand; queueing fails with each of these first, the last one first."""
+    """Return one that is turned by hand; queueing fails with each of these first, the last one first."""
     with session() as opened:
         roots, missing = choose_roots(opened, list(paths), None, None)
         opened.make()
@@ -236,7 +236,7 @@ def kept(pkb: Pkb) -> int:
 
 @pytest.fixture
 def letters(fresh: Pkb, tmp_path: Path) -> Path:
-    """Give two folders of 8 and 42 messages that were read; more than 5 at once may be an unmounted disk."""
+    """Return two folders of 8 and 42 messages that were read; more than 5 at once may be an unmounted disk."""
     fresh("config", "set", "ingest.gone_count", "5")
     for number in range(50):
         path = write(tmp_path / "letters" / ("a" if number < 8 else "b") / f"{number}", f"word{number}")

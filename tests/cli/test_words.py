@@ -24,7 +24,7 @@ PICNIC = f"{BOOTS}Message-ID: <picnic@example.org>\nSubject: picnic\n\nThe picni
 
 @pytest.fixture
 def words(fresh: Pkb, tmp_path: Path) -> Pkb:
-    """Give pkb that has read one mail and answers in words."""
+    """Return pkb that has read one mail and answers in words."""
     (tmp_path / "mail").mkdir()
     (tmp_path / "mail" / "picnic.eml").write_text(PICNIC, "utf-8")
     fresh("ingest", str(tmp_path / "mail"), "--vectors", "later")

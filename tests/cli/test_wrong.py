@@ -19,7 +19,7 @@ def wrong(pkb: Pkb, question: str, tier: str) -> dict[str, Any]:
 
 
 def said(pkb: Pkb, question: str) -> str:
-    """Give what a person is told beside an answer."""
+    """Return what a person is told beside an answer."""
     return pkb("ask", question).err
 
 

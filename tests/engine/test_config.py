@@ -115,7 +115,7 @@ def test_any_text_is_settings_or_a_named_error(text: str) -> None:
 
 
 def _said(text: str) -> str:
-    """Give what is said of a file of this text, its name where nothing is wrong."""
+    """Return what is said of a file of this text, its name where nothing is wrong."""
     try:
         parse(text, "the file")
     except UsageError as error:

@@ -34,7 +34,7 @@ class Row:
 
     @property
     def weight(self) -> int:
-        """Give the number of tokens, with padding."""
+        """Return the number of tokens, with padding."""
         return len(self.context) + len(self.said) * max(map(len, self.said))
 
 
@@ -53,7 +53,7 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Give the number of tokens, padding and all."""
+        """Return the number of tokens, padding and all."""
         return self.context.size + self.said.size
 
 
@@ -71,7 +71,7 @@ def row(tokenizer: Tokenizer, drawn: Sample, *, blocks: bool = False) -> Row:
 
 
 def places(cut: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Give the number of its block and the place at which it is computed for each token: behind the first block."""
+    """Return the number of its block and the place at which it is computed for each token: behind the first block."""
     behind = [0, *(len(cut[0]) for _ in cut[1:])]
     return [(number, behind[number] + at) for number, block in enumerate(cut) for at in range(len(block))]
 
@@ -110,7 +110,7 @@ def level(rng: Random, done: float) -> Level:
 
 
 def rows(tokenizer: Tokenizer, rng: Random, done: float, *, blocks: bool = False) -> Iterator[Row]:
-    """Give packed rows of random samples that fit the context."""
+    """Yield packed rows of random samples that fit the context."""
     while True:
         drawn = sample(rng, level(rng, done))
         packed = row(tokenizer, drawn, blocks=blocks)
@@ -136,7 +136,7 @@ def batches(
 
 
 def repetition(rng: Random, size: int, tokens: int) -> Batch:
-    """Give random ids as a context and the same again as what is said: what copying is learnt from."""
+    """Return random ids as a context and the same again as what is said: what copying is learnt from."""
     half = rng.choice((24, 32, 48, 64))
     drawn = np.random.default_rng(rng.getrandbits(32)).integers(1, size, (max(1, tokens // (2 * half)), half))
     lengths = np.full(len(drawn), half)

@@ -15,7 +15,7 @@ class Person:
 
     @property
     def full(self) -> str:
-        """Give both names."""
+        """Return both names."""
         return f"{self.first} {self.last}"
 
 
@@ -28,7 +28,7 @@ class Phrase:
 
     @property
     def whole(self) -> str:
-        """Give determiner and core."""
+        """Return determiner and core."""
         return f"{self.determiner} {self.core}".strip()
 
 

@@ -67,7 +67,7 @@ def marked(
 
 
 def summary(marks: list[Mark]) -> str:
-    """Give shares of right spans by kind, of right replies, right numbers and declining on one line."""
+    """Return shares of right spans by kind, of right replies, right numbers and declining on one line."""
     by_kind = defaultdict[str, list[Mark]](list)
     for mark in marks:
         by_kind[mark.kind].append(mark)

@@ -77,7 +77,7 @@ def drawn(pool: Pool, kind: Kind, name: str, about: date, like: Mapping[str, str
 
 
 def fact(pool: Pool, kind: Kind, values: Mapping[str, str], who: Person, own: bool = False) -> Fact:
-    """Say a fact in one of its ways, the author's own or anyone's."""
+    """Return a fact in one of its ways, the author's own or anyone's."""
     text = chosen(pool.rng, pool.rng.choice(kind.own if own else kind.says))
     said = slots(text)
     implied = {"p"} if said & {"loc", "in_p"} else set()

@@ -108,7 +108,7 @@ SUBJECTS = lines("""
 
 
 def sentence(pool: Pool, templates: tuple[str, ...], people: dict[str, str]) -> str:
-    """Say something that answers nothing; `people` has the names for {u} and {w}."""
+    """Return something that answers nothing; `people` has the names for {u} and {w}."""
     text = chosen(pool.rng, pool.rng.choice(templates))
     values = dict(people)
     for slot in sorted(slots(text) - people.keys()):

@@ -18,7 +18,7 @@ def chosen(rng: Random, template: str) -> str:
 
 
 def slots(text: str) -> frozenset[str]:
-    """Give the names of the slots in a text."""
+    """Return the names of the slots in a text."""
     return frozenset(_SLOT.findall(text))
 
 

@@ -20,7 +20,7 @@ _GATES, _DOWN, _OUT = ("gate_proj.weight", "up_proj.weight"), "down_proj.weight"
 
 
 def grown(weights: Weights, tokenizer: Tokenizer, shape: Shape, seed: int) -> Weights:
-    """Give the model with one layer more, which makes it as deep as `shape`, and the strongest units of each layer."""
+    """Return model with one layer more, which makes it as deep as `shape`, and the strongest units of each layer."""
     shallow = replace(shape, layers=shape.layers - 1)
     best = [
         strength.topk(shape.hidden).indices.sort().values for strength in _strengths(weights, tokenizer, shallow, seed)
@@ -36,7 +36,7 @@ def grown(weights: Weights, tokenizer: Tokenizer, shape: Shape, seed: int) -> We
 
 
 def _strengths(weights: Weights, tokenizer: Tokenizer, shape: Shape, seed: int) -> list[Tensor]:
-    """Give for each layer how strong its units are, (units,): the mean size of what one says, times its column's."""
+    """Return for each layer how strong its units are, (units,): the mean size of what one says, times its column's."""
     sums = [torch.zeros_like(weights[f"model.layers.{layer}.mlp.{_DOWN}"][0]) for layer in range(shape.layers)]
     for batch in batches(tokenizer, Random(seed), _DONE, _TOKENS)[:_BATCHES]:
         heard = list[Tensor]()

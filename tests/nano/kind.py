@@ -22,5 +22,5 @@ class Kind:
 
 
 def lines(text: str) -> tuple[str, ...]:
-    """Give the templates of a text, one a line."""
+    """Return the templates of a text, one a line."""
     return tuple(line.strip() for line in text.strip().splitlines())

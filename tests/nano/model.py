@@ -27,7 +27,7 @@ class Shape:
 
     @property
     def part(self) -> int:
-        """Give the width of a head."""
+        """Return the width of a head."""
         return self.width // self.heads
 
 
@@ -103,7 +103,7 @@ def hidden(
     *,
     heard: list[Tensor] | None = None,
 ) -> Tensor:
-    """Give the last hidden states of what is said, (rows, questions, length, width).
+    """Return the last hidden states of what is said, (rows, questions, length, width).
 
     Context (rows, length) is read causally; each question of `said` (rows, questions, length) goes on from its end,
     `lengths`, and sees it and itself. With `cut` (rows, length, 2), the block and the place of each token in the
@@ -127,24 +127,24 @@ def hidden(
 
 
 def given(batch: Batch) -> list[Tensor]:
-    """Give what `hidden` takes of a batch."""
+    """Return what `hidden` takes of a batch."""
     parts = (batch.context, batch.lengths, batch.said, batch.cut)
     return [torch.from_numpy(one) for one in parts if one is not None]
 
 
 def logits(weights: Weights, states: Tensor) -> Tensor:
-    """Give the scores of each next token."""
+    """Return the scores of each next token."""
     return functional.linear(states, weights["model.embed_tokens.weight"])
 
 
 def _places(context: Tensor, lengths: Tensor, many: int, longest: int) -> Tensor:
-    """Give the position of each token, (rows, all)."""
+    """Return the position of each token, (rows, all)."""
     first = torch.arange(context.shape[1]).expand(context.shape)
     return torch.cat((first, (lengths[:, None] + torch.arange(longest)).repeat(1, many)), dim=1)
 
 
 def _mask(context: Tensor, lengths: Tensor, many: int, longest: int, kind: Any) -> Tensor:
-    """Give 0 for what a token of a question sees of its context and of itself: (rows, 1, questions, length, both)."""
+    """Return 0 for what a token of a question sees of its context and of itself: (rows, 1, questions, length, both)."""
     beyond = torch.arange(context.shape[1]) >= lengths[:, None]
     seen = torch.zeros(context.shape, dtype=kind).masked_fill(beyond, -torch.inf)[:, None].expand(-1, longest, -1)
     own = _later(longest, kind).expand(len(context), -1, -1)
@@ -177,7 +177,7 @@ def _sight(shape: Shape, context: Tensor, places: Tensor, far: Tensor, cut: Tens
 
 
 def _later(length: int, kind: Any) -> Tensor:
-    """Give 0 for what comes before and minus infinity for what comes later, (length, length)."""
+    """Return 0 for what comes before and minus infinity for what comes later, (length, length)."""
     return torch.full((length, length), -torch.inf, dtype=kind).triu(1)
 
 

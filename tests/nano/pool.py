@@ -12,7 +12,7 @@ _LISTED = frozenset(name.lower() for name in names.FIRST + names.LAST)
 
 
 def held(word: str) -> bool:
-    """Tell whether a made-up word is kept for evaluation."""
+    """Return whether a made-up word is kept for evaluation."""
     return crc32(word.lower().encode()) % KEPT == KEPT - 1
 
 

@@ -27,7 +27,7 @@ class Asked:
 
     @property
     def reply(self) -> str:
-        """Give what the model is to say after `Answer:`."""
+        """Return what the model is to say after `Answer:`."""
         marks = "".join(f" [{number}]" for number in self.cites)
         return f" {self.answer}{marks}\n"
 
@@ -71,7 +71,7 @@ def _answerable(drawn: World, chunks: Sequence[Chunk]) -> Asked | None:
 
 
 def _same(drawn: World, fact: Fact, slot: str) -> list[tuple[int, Fact]]:
-    """Give the facts about the same that say this, the latest last."""
+    """Return the facts about the same that say this, the latest last."""
     if fact.kind.draw not in LASTING:
         return [(number, one) for number, one in drawn.facts if one is fact]
     about = [(number, one) for number, one in drawn.facts if _like(one, fact)]
@@ -132,7 +132,7 @@ def _fitting(drawn: World, fact: Fact, slot: str) -> Iterator[str]:
 
 
 def _handles(drawn: World, fact: Fact) -> dict[str, str]:
-    """Give the forms in which a question names things: other names of people, an event by its last word alone."""
+    """Return the forms in which a question names things: other names of people, an event by its last word alone."""
     rng, values = drawn.pool.rng, dict(fact.values)
     who = fact.person
     shared = sum(who.first == other.first for other in drawn.cast) > 1

@@ -38,13 +38,13 @@ class Sample:
     bare: bool
 
     def context(self) -> tuple[str, ...]:
-        """Give the segments before the question."""
+        """Return the segments before the question."""
         if self.bare:
             return (f"[1]\n{self.chunks[0].text}\n",)
         return (system_segment(), *(chunk_segment(number, chunk) for number, chunk in enumerate(self.chunks, 1)))
 
     def question(self, asked: Asked) -> str:
-        """Give the last segment."""
+        """Return the last segment."""
         segment = question_segment(asked.text, self.today)
         return segment.partition("\n")[2] if self.bare else segment
 

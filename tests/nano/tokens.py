@@ -53,24 +53,24 @@ def _texts(seed: int, contexts: int) -> Iterator[str]:
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """Give the id that ends an answer."""
+    """Return the id that ends an answer."""
     end = tokenizer.token_to_id(END)
     assert end is not None, "a tokenizer without an end"
     return end
 
 
 def context_ids(tokenizer: Tokenizer, drawn: Sample) -> list[int]:
-    """Give the ids of all segments before the question, each tokenised alone."""
+    """Return the ids of all segments before the question, each tokenised alone."""
     return [one for segment in drawn.context() for one in ids(tokenizer, segment)]
 
 
 def block_ids(tokenizer: Tokenizer, drawn: Sample) -> list[list[int]]:
-    """Give the ids of the system segment, then of each number line and each chunk, which are read in blocks."""
+    """Return the ids of the system segment, then of each number line and each chunk, which are read in blocks."""
     system, chunks = ("", drawn.context()) if drawn.bare else (drawn.context()[0], drawn.context()[1:])
     halves = [half for chunk in chunks for half in halved(chunk)]
     return [ids(tokenizer, segment) for segment in (system, *halves)]
 
 
 def ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Give the ids of a segment."""
+    """Return the ids of a segment."""
     return list(tokenizer.encode(text, add_special_tokens=False).ids)

@@ -56,7 +56,7 @@ class Progress:
     losses: list[float] = field(default_factory=list)
 
     def recent(self, steps: int) -> float:
-        """Give the mean loss of the last steps; infinite before there are as many."""
+        """Return the mean loss of the last steps; infinite before there are as many."""
         return sum(self.losses[-steps:]) / steps if len(self.losses) >= steps else math.inf
 
     def advance(self, now: float) -> None:
@@ -66,7 +66,7 @@ class Progress:
             self.reached += (self.run.end - self.reached) * (self.done - before) / (1 - before)
 
     def line(self) -> str:
-        """Say where it stands."""
+        """Return where it stands."""
         minutes = self.done * self.run.minutes
         at = f"curriculum {self.reached:.2f} minutes {minutes:.1f} tokens {self.tokens:,}"
         return f"step {len(self.losses)} loss {self.recent(100):.4f} {at}"
@@ -110,7 +110,7 @@ def _meet(weights: Weights, peer: Path | None) -> None:
 
 
 def loss_of(weights: Weights, shape: Shape, batch: Batch) -> Any:
-    """Give the mean cross-entropy of the tokens of the answers."""
+    """Return the mean cross-entropy of the tokens of the answers."""
     targets = torch.from_numpy(batch.targets).flatten()
     asked = (targets != PADDING).nonzero()[:, 0]
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -105,7 +105,7 @@ class Verb:
     going: str
 
     def values(self) -> dict[str, str]:
-        """Give the forms by slot."""
+        """Return the forms by slot."""
         return {"v": self.base, "vs": self.third, "ved": self.past, "ving": self.going}
 
 

@@ -47,7 +47,7 @@ class World:
         return new
 
     def name(self, who: Person) -> str:
-        """Give a name as people would use it; a first name only where it is clear."""
+        """Return a name as people would use it; a first name only where it is clear."""
         shared = sum(who.first == other.first for other in self.cast) > 1
         return who.full if shared or self.pool.rng.random() < 0.5 else who.first
 
@@ -89,7 +89,7 @@ class World:
         return heads
 
     def _again(self, old: Fact) -> Fact:
-        """Say that something has changed."""
+        """Return that something has changed."""
         values = dict(old.values)
         if old.kind.draw == "price":
             values |= {"m0": values["m"], "m": money(self.pool)}
@@ -102,7 +102,7 @@ class World:
         return self._moved(old)
 
     def _moved(self, old: Fact) -> Fact:
-        """Say more about an event, the same again, or that it has moved."""
+        """Return more about an event, the same again, or that it has moved."""
         rng, values = self.pool.rng, dict(old.values)
         kind = rng.choice((about_events.EVENT, about_events.MOVED, about_events.MOVED, about_events.ELSEWHERE))
         if kind is about_events.MOVED:
@@ -119,7 +119,7 @@ class World:
 
 
 def _changes(old: Fact) -> bool:
-    """Tell whether a later message may change it; what one person asks for a thing need not be what others ask."""
+    """Return whether a later message may change it; what one person asks for a thing need not be what others ask."""
     return old.kind.draw in LASTING and old.kind.name != "charge"
 
 

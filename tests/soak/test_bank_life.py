@@ -52,7 +52,7 @@ def live(folder: str, seed: int) -> None:
 
 
 def killed(folder: Path, seed: int, seconds: float) -> str:
-    """Have a process live there and kill it; gives what it was doing."""
+    """Have a process live there and kill it; returns what it was doing."""
     code = f"from tests.soak.test_bank_life import live; live({str(folder)!r}, {seed})"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -83,7 +83,7 @@ def test_a_hundred_kills_leave_a_bank_that_serves_nothing_stale(tmp_path: Path) 
 
 
 def ask_all(session: Session) -> list[str]:
-    """Ask every question, and hold its answer against what is made anew; gives the tiers."""
+    """Ask every question, and hold its answer against what is made anew; returns the tiers."""
     replies = [ask(session, text).reply for text in QUESTIONS]
     assert [reply.answer for reply in replies] == [anew(session, text, AskOptions()).reply.answer for text in QUESTIONS]
     return [reply.tier for reply in replies]

@@ -53,13 +53,13 @@ class Run:
         return subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL)
 
     def finish(self) -> float:
-        """Run it to its end; gives the seconds."""
+        """Run it to its end; returns the seconds."""
         began = time.monotonic()
         assert self.start().wait() in (0, 3)
         return time.monotonic() - began
 
     def die(self, after: float) -> bool:
-        """Kill it after so many seconds; tells whether it was still running."""
+        """Kill it after so many seconds; returns whether it was still running."""
         process = self.start()
         try:
             process.wait(after)
@@ -86,7 +86,7 @@ def kept(home: Home) -> Kept:
 
 
 def stage(home: Home) -> str:
-    """Say how far a killed run had come."""
+    """Return how far a killed run had come."""
     if not home.ledger.exists():
         return "before the home"
     with opened(home) as bank:

@@ -50,7 +50,7 @@ def start(folder: Path, seed: int) -> "subprocess.Popen[str]":
 
 
 def end(process: "subprocess.Popen[str]") -> int:
-    """Kill a process; gives how it ended."""
+    """Kill a process; returns how it ended."""
     process.kill()
     process.communicate()
     return process.returncode

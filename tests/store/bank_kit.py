@@ -11,7 +11,7 @@ WIDTH, EMBEDDER, BUDGET, LEAST = 8, "embedder-1", 1 << 20, 0.85
 
 
 def direction(seed: int, turn: float = 0.0) -> Vectors:
-    """Give a unit row; `turn` leads away from it, and 0.5 to a cosine of about 0.9."""
+    """Return a unit row; `turn` leads away from it, and 0.5 to a cosine of about 0.9."""
     base, other = np.random.default_rng(seed).standard_normal((2, WIDTH))
     row = base / np.linalg.norm(base) + turn * other / np.linalg.norm(other)
     return np.asarray(row / np.linalg.norm(row), np.float32)
@@ -20,7 +20,7 @@ def direction(seed: int, turn: float = 0.0) -> Vectors:
 def entry(
     name: str, state: State = "answered", scope: str = "{}", writer: str = "w", day: str | None = None
 ) -> CachedAnswer:
-    """Give an entry whose question is its name."""
+    """Return an entry whose question is its name."""
     reply = f"answer to {name}" if state == "answered" else ""
     return CachedAnswer(name, scope, writer, day, reply, (), 1, "full", 1.0, 1.0, state)
 
@@ -38,12 +38,12 @@ def vectors(ledger: Ledger) -> QuestionVectors:
 
 
 def names(found: QuestionVectors, vector: Vectors, least: float = LEAST, most: int = 8) -> list[str]:
-    """Give the names of what is near."""
+    """Return the names of what is near."""
     return [one.kept.question for one in found.near(vector, scope="{}", writer="w", day=None, least=least, most=most)]
 
 
 def by_hand(ledger: Ledger, vector: Vectors, least: float = LEAST) -> list[str]:
-    """Give the names that SQLite's own vectors give, the nearest first."""
+    """Return the names that SQLite's own vectors give, the nearest first."""
     sql = """SELECT question, vector FROM bank_vectors JOIN answers USING (key) WHERE state = 'answered'
              AND scope = '{}' AND writer = 'w' AND day IS NULL"""
     found = [(float(np.frombuffer(row, np.float32) @ vector), name) for name, row in ledger.rows.execute(sql)]

@@ -14,7 +14,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def open_home(tmp_path: Path) -> Iterator[Open]:
-    """Give what opens the test's home, each time as another process would."""
+    """Yield what opens the test's home, each time as another process would."""
     with ExitStack() as stack:
 
         def open_one(fuse: Fuse | None = None) -> Opened:
@@ -27,12 +27,12 @@ def open_home(tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:
-    """Give a new store of KV nodes with plenty of room."""
+    """Yield a new store of KV nodes with plenty of room."""
     with closing(Kept(tmp_path)) as one:
         yield one
 
 
 @pytest.fixture
 def opened(open_home: Open) -> Opened:
-    """Give a new home, open."""
+    """Return a new home, open."""
     return open_home()

@@ -113,20 +113,20 @@ class Opened:
         self.catalogue, self.locks = Catalog(self.ledger), Locks(self.home.locks)
 
     def wrong(self) -> list[Finding]:
-        """Give what a full examination finds wrong, file modes apart: the command sets the umask, a test does not."""
+        """Return what a full examination finds wrong, file modes apart: the command sets the umask, a test does not."""
         found = examine(self.home, Ledger(self.ledger.rows), self.tables, read_data=True)  # it burns no fuse
         return [finding for finding in found if finding.wrong and finding.name != "privacy"]
 
     def chunks(self) -> dict[str, str]:
-        """Give the text of every chunk, by id."""
+        """Return the text of every chunk, by id."""
         return {row["id"]: row["text"] for row in self.tables.select("chunks", "true", ["id", "text"])}
 
     def documents(self) -> set[str]:
-        """Give the id of every document in LanceDB."""
+        """Return the id of every document in LanceDB."""
         return {row["id"] for row in self.tables.select("documents", "true", ["id"])}
 
     def frequencies(self) -> dict[str, int]:
-        """Give the frequency of every word."""
+        """Return the frequency of every word."""
         return dict(self.ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
 
     def keep(self, *entries: IndexedDocument, removes: Sequence[str] = ()) -> None:
@@ -143,7 +143,7 @@ class Opened:
 
 
 def home_in(folder: Path) -> Home:
-    """Give a home below a folder."""
+    """Return a home below a folder."""
     return Home(folder / "data", folder / "cache", folder / "config.toml")
 
 

@@ -48,7 +48,7 @@ def start(home: Path, amount: int, seed: int) -> "subprocess.Popen[str]":
 
 
 def du(folder: Path) -> int | None:
-    """Give what `du -sb` says of a folder; None where there is no such `du`."""
+    """Return what `du -sb` says of a folder; None where there is no such `du`."""
     if not shutil.which("du"):
         return None
     done = subprocess.run(["du", "-sb", folder], capture_output=True, text=True, check=False)

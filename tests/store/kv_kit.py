@@ -62,7 +62,7 @@ class Kept:
 
     @property
     def folder(self) -> Path:
-        """Give the folder of the nodes' files."""
+        """Return the folder of the nodes' files."""
         return self.home / "cache" / "kv"
 
     def keep(
@@ -79,35 +79,35 @@ class Kept:
         return self.store.keep(root, parent, segments[-1], seconds, parts)
 
     def has(self, *segments: Sequence[int], root: TreeRoot = ROOT) -> bool:
-        """Tell whether a whole prefix is there."""
+        """Return whether a whole prefix is there."""
         with self.store.match(root, segments) as match:
             return len(match.nodes) == len(segments)
 
     def path_of(self, *segments: Sequence[int]) -> Path:
-        """Give the file of a prefix that is there."""
+        """Return the file of a prefix that is there."""
         with self.store.match(ROOT, segments) as match:
             return self.store.path_of(match.nodes[-1])
 
     def shape(self, *segments: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
-        """Give how many nodes match, the ids of the one that lends its beginning, and the tokens in all."""
+        """Return how many nodes match, the ids of the one that lends its beginning, and the tokens in all."""
         with self.store.match(ROOT, segments) as match:
             return len(match.nodes), match.partial.node.ids if match.partial else (), match.tokens
 
     def files(self) -> set[str]:
-        """Give the names of the nodes' files, whole or half written."""
+        """Return the names of the nodes' files, whole or half written."""
         return {path.name for path in self.folder.glob("*") if path.suffix in (".safetensors", ".part")}
 
     def used(self) -> int:
-        """Give the bytes of the cache folder, as `du -sb` counts them."""
+        """Return the bytes of the cache folder, as `du -sb` counts them."""
         return size_on_disk(self.folder.parent) if self.folder.exists() else 0
 
     def orphans(self) -> list[bytes]:
-        """Give the keys of nodes whose parent is not there."""
+        """Return the keys of nodes whose parent is not there."""
         sql = "SELECT key FROM kv_nodes WHERE depth > 1 AND parent NOT IN (SELECT key FROM kv_nodes)"
         return [row[0] for row in self.ledger.rows.execute(sql)]
 
     def states(self) -> list[str]:
-        """Give the state of every row."""
+        """Return the state of every row."""
         return [row[0] for row in self.ledger.rows.execute("SELECT state FROM kv_nodes ORDER BY state")]
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ def abstract(*chunks: str, text: str = "in short", day: int = 0) -> Abstract:
 
 @pytest.fixture
 def three(opened: Opened) -> Opened:
-    """Give a home with three documents of three days, in no order."""
+    """Return a home with three documents of three days, in no order."""
     for day, name in ((1, "b"), (2, "c"), (0, "a")):
         opened.keep(entry(name, f"text of {name}", f"more of {name}", date=_DAY + timedelta(days=day)))
     return opened

@@ -14,7 +14,7 @@ ENTRY = CachedAnswer("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a ledger of three entries, of which b was used most often."""
+    """Yield a ledger of three entries, of which b was used most often."""
     with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
         for key in (b"a", b"b", b"c"):
             AnswerBank(made).keep(key, ENTRY, 10_000)

@@ -69,7 +69,7 @@ class Going(Home):
 
     @property
     def tensors(self) -> Path:
-        """Give the folder of kept KV tensors, asked for when a folder was listed."""
+        """Return the folder of kept KV tensors, asked for when a folder was listed."""
         if not (self.cache / "kernels" / "listed").exists():
             (self.cache / "kernels" / "listed").mkdir()
         else:

@@ -13,7 +13,7 @@ from tests.store.kit import HashEmbedder, Killed, Opened, entry
 
 @pytest.fixture
 def sound(opened: Opened) -> Opened:
-    """Give a home with two documents and their vectors."""
+    """Return a home with two documents and their vectors."""
     opened.keep(entry("a", "red fish", "blue"), entry("b", "green"))
     opened.vectors.use("hash-1")
     rows = opened.vectors.wanted(10)

@@ -19,7 +19,7 @@ def job(subject: str, *, benefit: float = 1.0, cost: float = 1.0, created: float
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    """Give no jobs."""
+    """Yield no jobs."""
     ledger = open_ledger(tmp_path / "ledger.db", create=True)
     yield Jobs(ledger)
     ledger.close()

@@ -217,7 +217,7 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
 
 @pytest.fixture
 def checked(opened: Opened) -> Iterator[tuple[Opened, KvStore, Node]]:
-    """Give a home with a node in it."""
+    """Yield a home with a node in it."""
     limits, score = KvLimits(PLENTY, PLENTY), scores(WEIGHTS)["value"]
     store = KvStore(opened.ledger, opened.home.tensors, limits=limits, score=score, sub_step=SUB_STEP, now=lambda: 1.0)
     node = store.keep(ROOT, None, A, 1.0, tensors(1000))

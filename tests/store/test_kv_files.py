@@ -20,7 +20,7 @@ HEADER = Header(b"r" * 16, b"k" * 16, b"p" * 16, b"a" * 16, (5, 0, 2**32 - 1))
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """Give a sound file."""
+    """Return a sound file."""
     path = tmp_path / "node.safetensors"
     write(path, HEADER, tensors(4096))
     return path

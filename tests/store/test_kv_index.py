@@ -21,7 +21,7 @@ FILE = Identity(1, 2, 3, 4)
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a new ledger."""
+    """Yield a new ledger."""
     opened = open_ledger(tmp_path / "ledger.db", create=True)
     yield opened
     opened.close()
@@ -29,13 +29,13 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def index(ledger: Ledger) -> KvIndex:
-    """Give its nodes."""
+    """Return its nodes."""
     return KvIndex(ledger)
 
 
 @pytest.fixture
 def counts(ledger: Ledger) -> KvCounts:
-    """Give its counters."""
+    """Return its counters."""
     return KvCounts(ledger)
 
 

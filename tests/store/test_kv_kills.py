@@ -15,7 +15,7 @@ Death = dict[str, Any]
 
 @pytest.fixture(scope="module", params=["keep", "forget", "lose", "let_go"])
 def deaths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Death]:
-    """Die before every step of a change; gives what was found after each death."""
+    """Die before every step of a change; returns what was found after each death."""
     command = [sys.executable, "-m", "tests.store.kv_kills", request.param, str(tmp_path_factory.mktemp("deaths"))]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]

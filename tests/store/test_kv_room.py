@@ -25,7 +25,7 @@ Open = Callable[..., Kept]
 
 @pytest.fixture
 def open_kept(tmp_path: Path) -> Iterator[Open]:
-    """Give what opens the test's store, each time as another process would."""
+    """Yield what opens the test's store, each time as another process would."""
     with ExitStack() as stack:
 
         def open_one(budget: int = ROOM, daily: int = PLENTY) -> Kept:

@@ -14,7 +14,7 @@ ANSWER = CachedAnswer("when?", "all", "model-1/5", None, "{}", (), 1, "full", 1.
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Give a ledger in which three questions were asked, one of them twice."""
+    """Return a ledger in which three questions were asked, one of them twice."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     for at, question in enumerate(("when?", "who?", "when?", "where?")):
         History(found).add(HistoryEntry(float(at), question, "full", True, 1.0, 0.0, key=b"k"))

@@ -17,7 +17,7 @@ TODAY = "2024-06-19"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give a ledger with two answers, one of them read ahead only."""
+    """Yield a ledger with two answers, one of them read ahead only."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     AnswerBank(found).keep(ONE, CachedAnswer("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
     foreseen = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)

@@ -20,7 +20,7 @@ def fill(opened: Opened, embedder: HashEmbedder, limit: int = 100) -> list[str]:
 
 @pytest.fixture
 def three(opened: Opened) -> Opened:
-    """Give a home with three documents of three days, in no order."""
+    """Return a home with three documents of three days, in no order."""
     for day, name in ((1, "b"), (2, "c"), (0, "a")):
         opened.keep(entry(name, f"text of {name}", date=_DAY + timedelta(days=day)))
     opened.vectors.use("hash-1")

@@ -77,7 +77,7 @@ def hits(items: Sequence[Item]) -> list[Hit]:
 
 
 def embedded(found: Sequence[Hit], vectors: Vectors) -> list[Hit]:
-    """Give each hit its row."""
+    """Return each hit its row."""
     return [replace(hit, vector=row) for hit, row in zip(found, vectors, strict=True)]
 
 
@@ -87,7 +87,7 @@ def _hit(document: Document, chunk: Chunk) -> Hit:
 
 
 def _within(hit: Hit, scope: Scope) -> bool:
-    """Tell whether a hit lies in the scope; what has no date is outside any limit of time."""
+    """Return whether a hit lies in the scope; what has no date is outside any limit of time."""
     wanted = (scope.sender or "").casefold(), (scope.recipient or "").casefold()
     people = hit.sender.casefold(), " ".join(hit.recipients).casefold()
     if any(want not in have for want, have in zip(wanted, people, strict=True)):

@@ -56,7 +56,7 @@ class Box:
         self.ledger.close()
 
     def read(self, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Prefilled, Logits]:
-        """Read a prompt through the store and keep what was computed; gives the logits behind its last segment."""
+        """Read a prompt through the store and keep what was computed; returns the logits behind its last segment."""
         held = ExitStack()
         store = KvBinding(self.store, ROOT, self.model)
         with held:
@@ -69,7 +69,7 @@ class Box:
         return read, found
 
     def files(self) -> list[Path]:
-        """Give the files of nodes."""
+        """Return the files of nodes."""
         return sorted((self.folder / "kv").rglob("*.safetensors"))
 
 
@@ -80,20 +80,20 @@ def spoil(model: Mlx) -> None:
 
 
 def cold(model: Mlx, segments: Sequence[Ids]) -> Logits:
-    """Read a prompt without any store; gives the logits behind its last segment."""
+    """Read a prompt without any store; returns the logits behind its last segment."""
     read = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
     return model.logits(read.cache, segments[-1])
 
 
 def some(model: Mlx, seed: int, length: int) -> Ids:
-    """Give a segment of random tokens."""
+    """Return a segment of random tokens."""
     vocabulary = 256 if model.name == "stories260K" else 512
     rng = Random(seed)
     return tuple(rng.randrange(4, vocabulary) for _ in range(length))
 
 
 def decoded(model: Mlx, cache: Any, last: Ids, steps: int = 64) -> tuple[Logits, list[int]]:
-    """Go on greedily; gives all logits, (steps, vocabulary), and the tokens."""
+    """Go on greedily; returns all logits, (steps, vocabulary), and the tokens."""
     rows, tokens = [model.logits(cache, last)], list[int]()
     for _ in range(steps - 1):
         tokens.append(int(rows[-1].argmax()))

@@ -22,7 +22,7 @@ _CODE = "import sys; from tests.engine.ask import oath_process as o; getattr(o, 
 
 
 def home_in(folder: Path) -> Home:
-    """Give the home below a folder; a model and what was computed cold stand beside it."""
+    """Return the home below a folder; a model and what was computed cold stand beside it."""
     return Home(folder / "data", folder / "cache", folder / "config.toml")
 
 
@@ -54,7 +54,7 @@ def wrong_with(folder: Path) -> str:
 
 
 def unfinished(folder: Path) -> list[str]:
-    """Give the states of the nodes that somebody left on their way."""
+    """Return the states of the nodes that somebody left on their way."""
     ledger = open_ledger(home_in(folder).ledger, create=True)  # somebody may have died before it was there
     found = [row[0] for row in ledger.rows.execute("SELECT state FROM kv_nodes WHERE state != 'whole'")]
     ledger.close()
@@ -62,7 +62,7 @@ def unfinished(folder: Path) -> list[str]:
 
 
 def used(folder: Path) -> int:
-    """Give the bytes of the cache folder, as `du -sb` counts them."""
+    """Return the bytes of the cache folder, as `du -sb` counts them."""
     return size_on_disk(home_in(folder).cache)
 
 
@@ -85,7 +85,7 @@ class Worker:
         self._process.stdin.flush()
 
     def finish(self) -> list[dict[str, Any]]:
-        """Wait for the fork to end; gives what it said."""
+        """Wait for the fork to end; returns what it said."""
         before = len(self.said)
         while "code" not in (answer := self._answer()):
             self.said.append(answer)
@@ -93,7 +93,7 @@ class Worker:
         return self.said[before:]
 
     def wrong(self) -> list[dict[str, Any]]:
-        """Give the prompts whose logits were not those computed cold."""
+        """Return the prompts whose logits were not those computed cold."""
         return [one for one in self.said if not one["same"]]
 
     def close(self) -> None:

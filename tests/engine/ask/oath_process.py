@@ -76,7 +76,7 @@ def serve(folder: Path) -> None:
 
 @cache
 def prompts() -> list[list[Ids]]:
-    """Give prompts of up to four segments before the last, out of few, some of them alike in a sub-step and a half."""
+    """Return prompts of up to four segments before the last, some of them alike in a sub-step and a half."""
     rng = Random(11)
     places = [[_some(rng, rng.choice(LENGTHS)) for _ in range(3)] for _ in range(4)]
     for place in places:

@@ -18,7 +18,7 @@ class Parrot:
     vocabulary: list[str] = field(default_factory=list)
 
     def tokens(self, text: str) -> list[int]:
-        """Give one token a word."""
+        """Return one token a word."""
         for word in text.split():
             if word not in self.vocabulary:
                 self.vocabulary.append(word)
@@ -41,6 +41,6 @@ class Parrot:
         yield from self.pieces[:most]
 
     def text(self) -> list[str]:
-        """Give what was heard, in words; numbers of the frame, which are no words, in parentheses."""
+        """Return what was heard, in words; numbers of the frame, which are no words, in parentheses."""
         known = self.vocabulary
         return [" ".join(known[i] if 0 <= i < len(known) else f"({i})" for i in segment) for segment in self.heard]

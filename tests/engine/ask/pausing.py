@@ -82,7 +82,7 @@ class PausingReader(Reader):
 
 
 def pausing(means: Backend) -> Backend:
-    """Give means that pause when they have retrieved, opened the bank's vectors, or written."""
+    """Return means that pause when they have retrieved, opened the bank's vectors, or written."""
 
     def gather(question: Question, vector: Vectors | None, manner: AskOptions, trace: Trace) -> Evidence:
         return _then(means.gather(question, vector, manner, trace))
@@ -119,7 +119,7 @@ class Paused:
 
     @property
     def held(self) -> bool:
-        """Tell whether it came to its step and waits there."""
+        """Return whether it came to its step and waits there."""
         return not self._future.done()
 
     def finish(self) -> AskResult:

@@ -41,12 +41,12 @@ class SmallHome:
 
     @property
     def mail(self) -> Path:
-        """Give the folder of mails."""
+        """Return the folder of mails."""
         return self.others or self.folder / "mail"
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """Give the environment of its commands."""
+        """Return the environment of its commands."""
         return {
             "PKB_HOME": f"{self.folder}/home",
             "PKB_CACHE": f"{self.folder}/cache",
@@ -90,7 +90,7 @@ def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: b
 
 
 def asker(session: Session, means: Backend | None = None, rules: SemanticRules | None = RULES) -> Asker:
-    """Give what asks, by the session's own means or others."""
+    """Return what asks, by the session's own means or others."""
     return Asker(session.ledger, means or session.means, session.room, lambda: rules)
 
 
@@ -102,7 +102,7 @@ def ask(
 
 
 def apart(number: int, collection: str | None = None) -> AskOptions:
-    """Give a manner whose questions have keys of their own, though they find what all others find."""
+    """Return a manner whose questions have keys of their own, though they find what all others find."""
     return AskOptions(Scope(until=NOW + timedelta(days=3650 + number), collection=collection))
 
 

@@ -29,7 +29,7 @@ EVIDENCE = Evidence(
 
 
 def guessed(question: str, said: str) -> str:
-    """Give what is guessed, in words, behind the words that were said."""
+    """Return what is guessed, in words, behind the words that were said."""
     model = Parrot([])
     asked = understand(question, NOW)
     segments = fit(model, asked.text, NOW, EVIDENCE, 50)

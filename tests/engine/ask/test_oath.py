@@ -27,7 +27,7 @@ BORDERS = (31, 32, 50, 64, 100)  # tokens that a segment shares with another one
 
 @pytest.fixture(scope="module", params=["llama", "qwen3", "gemma2", "nano", "stories260K"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
-    """Give a model: random ones of three architectures, and two that were trained."""
+    """Return a model: random ones of three architectures, and two that were trained."""
     cache = tmp_path_factory.mktemp("cache")
     name = request.param
     if name == "stories260K":

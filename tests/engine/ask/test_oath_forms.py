@@ -29,7 +29,7 @@ LENGTHS = (1, 2, 31, 64, 100, 130)  # tokens of a segment: one takes another way
 
 @pytest.fixture(scope="module", params=[*((name, 0) for name in OTHERS), ("qwen3", 8), ("gemma3", 8), ("falcon_h1", 8)])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
-    """Give a random model of an architecture, and the bits that what it has read is kept in."""
+    """Return a random model of an architecture, and the bits that what it has read is kept in."""
     cache, (name, bits) = tmp_path_factory.mktemp("cache"), request.param
     folder = make(tmp_path_factory.mktemp("models") / name, (KINDS | OTHERS)[name])
     found = load(folder, name=name, cache=cache, memory_share=0.9)

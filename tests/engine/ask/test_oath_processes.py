@@ -11,7 +11,7 @@ from tests.engine.ask.oath_home import BUDGET, Worker, open_store, prepare, unfi
 
 @pytest.fixture(scope="module")
 def cold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a model in it, and what it makes of every prompt with nothing kept."""
+    """Return a folder with a model in it, and what it makes of every prompt with nothing kept."""
     folder = tmp_path_factory.mktemp("home")
     prepare(folder)
     return folder

@@ -38,7 +38,7 @@ class Change:
 
     @property
     def collection(self) -> str | None:
-        """Give the collection to ask in, where that is what changes."""
+        """Return the collection to ask in, where that is what changes."""
         return "mail" if self.moves else None
 
     def prepare(self, home: SmallHome) -> None:
@@ -70,7 +70,7 @@ CHANGES = {
 
 
 def seen(answered: AskResult) -> tuple[str | None, frozenset[str]]:
-    """Give what must be the same of two answers to one question: the words, and the files that were read."""
+    """Return what must be the same of two answers to one question: the words, and the files that were read."""
     reply = answered.reply
     return reply.answer, frozenset(Path(source.path).name for source in reply.sources)
 
@@ -154,7 +154,7 @@ def pairs(asked: int, ingested: int, collection: str | None) -> Iterator[Pairing
 
 
 def race(pairings: Sequence[Pairing], asks: Callable[[Pairing], AskResult], ingests: Hook) -> tuple[int, Counter[str]]:
-    """Let all asks run beside one ingest; gives how many were held up, and their tiers."""
+    """Let all asks run beside one ingest; returns how many were held up, and their tiers."""
     at, held, waiting, tiers = 0, 0, list[tuple[Pairing, Paused]](), Counter[str]()
 
     def step() -> None:

@@ -38,7 +38,7 @@ class KeepingParrot(Parrot):
     restored: int = 0
 
     def cut(self, cache: list[list[int]], start: int, stop: int, fleeting: object = None) -> list[Tensor]:
-        """Give tensors of no meaning."""
+        """Return tensors of no meaning."""
         return tensors(64, tuple(range(start, stop)))
 
     def restore(self, paths: Sequence[Path], lent: int | None = None) -> list[list[int]]:
@@ -60,7 +60,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 
 def says(model: Parrot, reading: PromptReader) -> tuple[bool, str]:
-    """Have the model asked whether the evidence bears an answer; gives what comes of it, and the note."""
+    """Have the model asked whether the evidence bears an answer; returns what comes of it, and the note."""
     trace = Trace()
     found = entails(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
     return found, next(step.note for step in trace.steps if step.name == "check")
@@ -137,7 +137,7 @@ class Shelf:
         return ask(self.session, text, apart(number), rules)
 
     def reasons(self, answered: AskResult) -> list[str]:
-        """Give why each question that was near did not lend its answer, the nearest first."""
+        """Return why each question that was near did not lend its answer, the nearest first."""
         (step,) = (step for step in answered.trace.steps if step.name == "similar")
         return [reason.partition(" ")[2] for reason in step.note.split("; ")]
 

@@ -41,7 +41,7 @@ class Home:
         self.ledger.raise_generation()
 
     def asking(self) -> Reasker:
-        """Give what asks questions here."""
+        """Return what asks questions here."""
         means = Backend(
             embed=lambda text, trace: None,
             gather=self._gather,
@@ -54,7 +54,7 @@ class Home:
         return Reasker(self.ledger, means, BankBudget(1_000_000, 5), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
-        """Have a question asked, and so often again; gives its key."""
+        """Have a question asked, and so often again; returns its key."""
         asking = self.asking()
         parts = (self.ledger, asking.means, asking.room, question, AskOptions(), NOW)
         made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
@@ -64,14 +64,14 @@ class Home:
         return made.key
 
     def found(self, key: bytes) -> CachedAnswer:
-        """Give an entry that must be there."""
+        """Return an entry that must be there."""
         kept = self.bank.find(key)
         assert kept
         return kept
 
     @property
     def bank(self) -> AnswerBank:
-        """Give the bank."""
+        """Return the bank."""
         return AnswerBank(self.ledger)
 
     def _gather(self, question: Question, vector: object, manner: AskOptions, trace: Trace) -> Evidence:
@@ -117,5 +117,5 @@ def do(home: Home, units: list[IdleJob]) -> list[JobResult]:
 
 
 def states(done: list[JobResult]) -> list[str]:
-    """Give what became of units."""
+    """Return what became of units."""
     return [one.state for one in done]

@@ -49,7 +49,7 @@ class Broken(Mlx):
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
-    """Give an empty store."""
+    """Yield an empty store."""
     found = Box(tmp_path)
     yield found
     found.close()

@@ -15,12 +15,12 @@ HOT = -1.0  # age of a chunk that was retrieved
 
 
 def wanted(*sizes: int) -> list[tuple[float, PrefillJob]]:
-    """Give new segments of these bytes, the newest first."""
+    """Return new segments of these bytes, the newest first."""
     return [(age, PrefillJob("first", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
 
 
 def nodes(*sizes: int, first: float = 10.0) -> list[EvictionCandidate]:
-    """Give prefetched nodes of these bytes, each older than the one before."""
+    """Return prefetched nodes of these bytes, each older than the one before."""
     return [EvictionCandidate(first + place, UnusedNode(bytes([place]), size)) for place, size in enumerate(sizes)]
 
 

@@ -13,7 +13,7 @@ from tests.engine.idle.small_home import Home, do, home, states
 
 @pytest.fixture
 def choir(tmp_path: Path) -> Home:
-    """Give a home with one chunk."""
+    """Return a home with one chunk."""
     found = home(tmp_path)
     found.add("first", "the choir gives a concert")
     return found

@@ -15,7 +15,7 @@ NOW = 1_700_000_000.0
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Sources:
-    """Give a machine of which nothing is known."""
+    """Return a machine of which nothing is known."""
     return Sources(tmp_path / "supplies", tmp_path / "dev", str(tmp_path / "tools"), "linux")
 
 

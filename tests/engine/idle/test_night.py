@@ -19,7 +19,7 @@ from tests.engine.idle.small_home import NOW, PLENTY, night, states
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give an empty ledger."""
+    """Yield an empty ledger."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     yield found
     found.close()
@@ -35,7 +35,7 @@ class Clock:
         return self.at
 
     def works(self, seconds: float) -> Callable[[], Outcome]:
-        """Give work that takes so long."""
+        """Return work that takes so long."""
 
         def work() -> Outcome:
             self.at += seconds

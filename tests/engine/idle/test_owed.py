@@ -15,7 +15,7 @@ TAU_SET, MAX_ERROR, ALIKE = 0.85, 0.02, 0.91
 
 @pytest.fixture
 def choir(tmp_path: Path) -> Home:
-    """Give a home that knows when a choir and a band play."""
+    """Return a home that knows when a choir and a band play."""
     found = home(tmp_path)
     found.add("choir", "the choir sings on Friday")
     found.add("band", "the band plays on Saturday")
@@ -23,7 +23,7 @@ def choir(tmp_path: Path) -> Home:
 
 
 def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
-    """Give a question another one's answer; gives both keys."""
+    """Return a question another one's answer; returns both keys."""
     asking, matched = home.asking(), home.ask("choir?")
     ask = begin(asking.means, home.ledger, question, AskOptions(), NOW)
     home.bank.keep(ask.key.digest, pending_entry(ask, gather_context(asking.means, ask)), asking.room.bytes)

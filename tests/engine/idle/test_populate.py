@@ -24,7 +24,7 @@ FORESEEN = (
 
 @pytest.fixture
 def choir(tmp_path: Path) -> Home:
-    """Give a home with one chunk, and two questions foreseen."""
+    """Return a home with one chunk, and two questions foreseen."""
     found = home(tmp_path)
     found.add("first", "the choir gives a concert")
     offer(found.asking(), FORESEEN)

@@ -13,7 +13,7 @@ ASKED = (A, B, C)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Kept:
-    """Give a store in which a prompt was kept, its last two segments have gone, and another path never was there."""
+    """Return a store in which a prompt was kept, its last two segments have gone, and another path never was there."""
     found = Kept(tmp_path)
     for end in range(1, len(ASKED) + 1):
         assert found.keep(*ASKED[:end], seconds=float(end))

@@ -12,7 +12,7 @@ from tests.engine.idle.small_home import Home, do, home, states
 
 @pytest.fixture
 def concert(tmp_path: Path) -> Home:
-    """Give a home with one chunk about a concert and one about a choir."""
+    """Return a home with one chunk about a concert and one about a choir."""
     found = home(tmp_path)
     found.add("first", "the concert is on Friday")
     found.add("choir", "our choir sings")

@@ -16,7 +16,7 @@ HITS = [hit("We rehearse the summer concert on Friday at seven.", name, at) for 
 
 @pytest.fixture
 def kept() -> list[Abstract]:
-    """Give the abstracts that were kept."""
+    """Return the abstracts that were kept."""
     return []
 
 

@@ -14,7 +14,7 @@ NOON = 20_000 * DAY
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Give an empty ledger."""
+    """Yield an empty ledger."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     yield found
     found.close()

@@ -11,7 +11,7 @@ from tests.engine.ask.parrot import Parrot
 
 
 def after(count: int) -> Callable[[], bool]:
-    """Give what tells that it is late once it was asked so often."""
+    """Return what tells that it is late once it was asked so often."""
     asked = list[int]()
 
     def late() -> bool:

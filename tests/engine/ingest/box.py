@@ -44,7 +44,7 @@ class Box:
 
     @property
     def mail(self) -> Path:
-        """Give the folder of mail."""
+        """Return the folder of mail."""
         return self.folder / "mail"
 
     def ingest(self, *roots: Path, prune: bool = False, collection: str = "", kind: str | None = None) -> Summary:
@@ -61,7 +61,7 @@ class Box:
         return Box(self.folder, Fuse(length))
 
     def texts(self) -> list[str]:
-        """Give the text of all chunks, in order of the alphabet."""
+        """Return the text of all chunks, in order of the alphabet."""
         return sorted(self.opened.chunks().values())
 
     def collections(self, table: str = "chunks") -> Counter[tuple[str, ...]]:
@@ -69,12 +69,12 @@ class Box:
         return Counter(tuple(row["collections"]) for row in self.opened.tables.select(table, "true", ["collections"]))
 
     def places(self) -> set[tuple[str, int, str]]:
-        """Give all places as file, item and document."""
+        """Return all places as file, item and document."""
         rows = self.opened.ledger.rows.execute("SELECT path, item, document FROM places")
         return {(os.fsdecode(path), item, document) for path, item, document in rows}
 
     def missing_words(self) -> set[str]:
-        """Give the words of passages that stand in a file and in no chunk; who is quoted counts for nothing."""
+        """Return the words of passages that stand in a file and in no chunk; who is quoted counts for nothing."""
         said = {word for document in naive(self.mail)[1].values() for word in _words(document)}
         return said - set(self.opened.frequencies())
 
@@ -91,7 +91,7 @@ def naive(folder: Path) -> tuple[set[tuple[str, int, str]], dict[str, Document]]
 
 
 def passages(folder: Path) -> set[bytes]:
-    """Give the digests of all passages of all files."""
+    """Return the digests of all passages of all files."""
     return {digest for document in naive(folder)[1].values() for digest in passage_digests(document)}
 
 

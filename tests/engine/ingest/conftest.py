@@ -10,7 +10,7 @@ from tests.engine.ingest.box import Box
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
-    """Give a new home beside an empty folder of mail."""
+    """Yield a new home beside an empty folder of mail."""
     made = Box(tmp_path)
     yield made
     made.opened.ledger.close()

@@ -15,7 +15,7 @@ from tests.store.kit import HashEmbedder, Killed
 
 @pytest.fixture
 def filled(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """Give a home with 20 chunks, taken up 8 at a time and saved 4 at a time."""
+    """Return a home with 20 chunks, taken up 8 at a time and saved 4 at a time."""
     monkeypatch.setattr(module, "_ROUND", 8)
     monkeypatch.setattr(module, "_SAVED", 4)
     for number in range(20):

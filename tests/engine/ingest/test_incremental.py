@@ -21,7 +21,7 @@ from tests.store.kit import HashEmbedder
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Give the names of the files that are read, as they are read."""
+    """Return the names of the files that are read, as they are read."""
     names: list[str] = []
 
     def spy(path: Path, raw_kind: str | None, limits: ParseLimits) -> Iterator[ParsedItem]:

@@ -12,7 +12,7 @@ from tests.store.kit import Killed
 
 @pytest.fixture
 def small(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """Give a home whose commits take 3 documents, and whose blocks take 5."""
+    """Return a home whose commits take 3 documents, and whose blocks take 5."""
     monkeypatch.setattr(module, "_COMMIT", 3)
     monkeypatch.setattr(blocks_module, "_DOCUMENTS", 5)
     return box

@@ -11,7 +11,7 @@ LETTERS = {"body": "b", "quote": "q", "forward": "f", "signature": "s"}
 
 
 def roles(text: str, quotes: Quotes = ANSWERED) -> str:
-    """Give one letter for each passage."""
+    """Return one letter for each passage."""
     return "".join(LETTERS[passage.role] for passage in passages_of(text, quotes))
 
 

@@ -10,7 +10,7 @@ from tests.engine.ingest.box import LIMITS, Box, mail
 
 
 def settled(path: bytes, state: FileState) -> bool:
-    """Say so of what was written an hour ago."""
+    """Return so of what was written an hour ago."""
     assert path.startswith(b"/")
     return state.mtime_ns / 1e9 < time.time() - 3600
 

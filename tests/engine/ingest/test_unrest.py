@@ -12,7 +12,7 @@ FOLDERS = st.sampled_from(["/r", "/r/a", "/r/a/b", "/r/a/c", "/r/d", "/r/ab"])
 
 
 def followed(pace: Intervals = PACE) -> Debouncer:
-    """Give a root that was read at 0."""
+    """Return a root that was read at 0."""
     unrest = Debouncer(pace)
     unrest.add("/r", 0)
     assert unrest.due(0) == [DueFolder("/r", "/r")]

@@ -48,7 +48,7 @@ def folders(follow: Follow, *wanted: Path) -> None:
 
 
 def rest(follow: Follow, seconds: float = 1.0) -> list[DueFolder]:
-    """Give what becomes due in a while."""
+    """Return what becomes due in a while."""
     ends, found = time.monotonic() + seconds, list[DueFolder]()
     while time.monotonic() < ends:
         follow.wait()
@@ -58,7 +58,7 @@ def rest(follow: Follow, seconds: float = 1.0) -> list[DueFolder]:
 
 @pytest.fixture
 def mail(tmp_path: Path) -> Path:
-    """Give a folder of mail with the folders of a delivery in it."""
+    """Return a folder of mail with the folders of a delivery in it."""
     for name in ("cur", "new", "tmp"):
         (tmp_path / "mail" / "box" / name).mkdir(parents=True)
     return tmp_path / "mail"

@@ -56,7 +56,7 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
 
 
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[PrefixCache, Logits]:
-    """Read a prompt in blocks through a store and keep what was computed; gives the logits behind it."""
+    """Read a prompt in blocks through a store and keep what was computed; returns the logits behind it."""
     with ExitStack() as held:
         reading = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model))
         found = read(reading, segments[:-1], Trace(), held)
@@ -67,6 +67,6 @@ def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Pr
 
 
 def without(model: Mlx, segments: Sequence[Ids]) -> Logits:
-    """Read a prompt in blocks with nothing kept; gives the logits behind it."""
+    """Read a prompt in blocks with nothing kept; returns the logits behind it."""
     found = read(PromptReader(model, None, movable(model)), segments[:-1], Trace(), ExitStack())
     return model.logits(found.cache, segments[-1])

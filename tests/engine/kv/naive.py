@@ -19,7 +19,7 @@ class Naive:
         self.config = json.loads((folder / "config.json").read_text("utf-8"))
 
     def logits(self, ids: list[int], seen: NDArray[np.bool_], places: NDArray[np.int64]) -> Floats:
-        """Give the logits behind the last token; `seen` tells which tokens (column) each (row) sees.
+        """Return the logits behind the last token; `seen` tells which tokens (column) each (row) sees.
 
         A token sees others at the `places` where they were computed, but if its own is that of the prompt, where they
         stand there.
@@ -73,7 +73,7 @@ class Naive:
 
 
 def in_blocks(lengths: list[int]) -> NDArray[np.bool_]:
-    """Give who sees whom: all see the first segment, the last one sees all, and else each segment itself alone."""
+    """Return who sees whom: all see the first segment, the last one sees all, and else each segment itself alone."""
     segment = np.repeat(np.arange(len(lengths)), lengths)
     own, first, last = segment[:, None] == segment, segment == 0, segment[:, None] == len(lengths) - 1
     seen: NDArray[np.bool_] = (own | first | last) & np.tri(len(segment), dtype=bool)
@@ -81,11 +81,11 @@ def in_blocks(lengths: list[int]) -> NDArray[np.bool_]:
 
 
 def behind_the_first(lengths: list[int]) -> NDArray[np.int64]:
-    """Give the places where segments are computed: the first and the last in the prompt, others behind the first."""
+    """Return the places where segments are computed: the first and the last in the prompt, others behind the first."""
     starts = [0, *(lengths[0] for _ in lengths[1:-1]), sum(lengths[:-1])]
     return np.concatenate([start + np.arange(length) for start, length in zip(starts, lengths, strict=True)])
 
 
 def in_order(lengths: list[int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Give who sees whom in a prompt that is read from its beginning to its end, and where."""
+    """Return who sees whom in a prompt that is read from its beginning to its end, and where."""
     return np.tri(sum(lengths), dtype=bool), np.arange(sum(lengths))

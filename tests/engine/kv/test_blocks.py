@@ -24,7 +24,7 @@ from tests.engine.kv.kit import MOVABLE, loaded, through, without
 
 @pytest.fixture(scope="module", params=[*MOVABLE, "nano", "qwen3 in 8 bits"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
-    """Give a model: random ones with ropes of all sorts, and one that was trained."""
+    """Return a model: random ones with ropes of all sorts, and one that was trained."""
     cache = tmp_path_factory.mktemp("cache")
     return loaded(request.param, tmp_path_factory.mktemp("models"), cache)
 

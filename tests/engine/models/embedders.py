@@ -39,14 +39,14 @@ def make_qwen3(folder: Path, *, ended: bool = True, seed: int = 7) -> Path:
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """Give the id of the end."""
+    """Return the id of the end."""
     found = tokenizer.token_to_id(END)
     assert found is not None
     return found
 
 
 def naive(folder: Path, ids: list[int]) -> Matrix:
-    """Give the unit vector of one text, one layer and one head at a time."""
+    """Return the unit vector of one text, one layer and one head at a time."""
     from safetensors.numpy import load_file
 
     weights = {name: array.astype(np.float64) for name, array in load_file(folder / "model.safetensors").items()}

@@ -56,7 +56,7 @@ class Hub:
 
     @property
     def port(self) -> int:
-        """Give the port that is listened on."""
+        """Return the port that is listened on."""
         return int(self.endpoint.rpartition(":")[2])
 
     def add(self, name: str, files: Files, commit: str = "a" * 40) -> Repository:
@@ -65,11 +65,11 @@ class Hub:
         return self.repositories[name]
 
     def paths(self) -> list[str]:
-        """Give what was asked for, in order."""
+        """Return what was asked for, in order."""
         return [seen.path for seen in self.seen]
 
     def large(self) -> list[Seen]:
-        """Give what was asked of the place that serves large files."""
+        """Return what was asked of the place that serves large files."""
         return [seen for seen in self.seen if seen.path.startswith("/large/")]
 
 
@@ -90,12 +90,12 @@ def serve() -> Iterator[Hub]:
 
 
 def git_digest(content: bytes) -> str:
-    """Give the digest that git, and so the hub, has for a small file."""
+    """Return the digest that git, and so the hub, has for a small file."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def is_large(file: str) -> bool:
-    """Tell whether the hub keeps a file apart from git, where it is fetched from another host."""
+    """Return whether the hub keeps a file apart from git, where it is fetched from another host."""
     return file.endswith((".safetensors", ".bin", "tokenizer.json"))
 
 

@@ -39,13 +39,13 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=OTHERS)
 def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Mlx:
-    """Give a model that does not keep the keys and values of every token."""
+    """Return a model that does not keep the keys and values of every token."""
     folder = make(tmp_path_factory.mktemp("models") / request.param, OTHERS[request.param])
     return load(folder, name=request.param, cache=scratch, memory_share=0.9)
 
 
 def filled(seed: int, shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Any:
-    """Give a cache of plain layers that hold random keys and values of these shapes."""
+    """Return a cache of plain layers that hold random keys and values of these shapes."""
     import mlx.core as mx
     from mlx_lm.models.cache import KVCache
 

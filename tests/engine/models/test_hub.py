@@ -45,7 +45,7 @@ def server() -> Iterator[hubserver.Hub]:
 
 @pytest.fixture
 def environ(server: hubserver.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Give what a hub is told, in a process whose own settings of the library are undone afterwards."""
+    """Return what a hub is told, in a process whose own settings of the library are undone afterwards."""
     for name in [name for name in os.environ if name.startswith("HF_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -65,12 +65,12 @@ def pull(hub: Hub, revision: str = "", name: str = NAME) -> LocalModel:
 
 
 def kept(environ: dict[str, str]) -> list[str]:
-    """Give the files of the cache that hold something, by name."""
+    """Return the files of the cache that hold something, by name."""
     return sorted(path.name for path in Path(environ["HF_HOME"]).rglob("*") if path.is_file())
 
 
 def partial(environ: dict[str, str], plan: DownloadPlan, name: str) -> Path:
-    """Give where a file of a plan grows."""
+    """Return where a file of a plan grows."""
     (digest,) = (file.digest for file in plan.files if file.name == name)
     folder = Path(environ["HF_HOME"]) / "hub" / "models--org--name" / "blobs"
     folder.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ Open = Callable[[Path], Mlx]
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    """Give a function that loads a folder; one cache for all, and the environment as it was."""
+    """Yield a function that loads a folder; one cache for all, and the environment as it was."""
     cache, before = tmp_path_factory.mktemp("cache"), os.environ.get("TMPDIR")
     yield lambda folder: load(folder, name=folder.name, cache=cache, memory_share=0.9)
     os.environ.pop("TMPDIR", None)
@@ -46,7 +46,7 @@ def endless(model: Mlx) -> Mlx:
 
 @pytest.fixture(scope="module", params=KINDS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, opened: Open) -> Mlx:
-    """Give a model of each architecture, which writes on and on."""
+    """Return a model of each architecture, which writes on and on."""
     folder = make(tmp_path_factory.mktemp("models") / request.param, KINDS[request.param])
     return endless(opened(folder))
 
@@ -72,7 +72,7 @@ def long(model: Mlx, count: int) -> list[int]:
 
 
 def segments(model: Mlx) -> list[list[int]]:
-    """Give a prompt whose segments are shorter and longer than a sub-step, and one exactly as long."""
+    """Return a prompt whose segments are shorter and longer than a sub-step, and one exactly as long."""
     ids = long(model, 300)
     return [ids[:70], ids[70:200], ids[200:264], ids[264:]]
 

@@ -131,7 +131,7 @@ def test_the_model_answers_most_questions_about_what_it_has_never_seen(tokenizer
 
 
 def _answered(tokenizer: Any, questions: int) -> Iterator[tuple[str, str]]:
-    """Give what the model says greedily and what it should have said, one question a context."""
+    """Yield what the model says greedily and what it should have said, one question a context."""
     import mlx.core as mx
     from mlx_lm.generate import generate_step
     from mlx_lm.utils import load

@@ -25,7 +25,7 @@ TEXTS = [*LINES, "Yes.", "", LINES[0] * 3, "", "🎉"]
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the environment back as it was: where a model is loaded, temporary files go to its cache."""
+    """Return the environment back as it was: where a model is loaded, temporary files go to its cache."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
@@ -44,7 +44,7 @@ def opened(folder: Path, cache: Path) -> Qwen3:
 
 
 def ids_of(folder: Path, text: str) -> list[int]:
-    """Give the ids that the folder's tokenizer makes of a text, its end behind it."""
+    """Return the ids that the folder's tokenizer makes of a text, its end behind it."""
     return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text).ids)
 
 

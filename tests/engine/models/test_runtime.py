@@ -31,7 +31,7 @@ def run(code: str, cache: Path, **environ: str) -> Any:
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a cache in which a fast BLAS was found, or skip."""
+    """Return a cache in which a fast BLAS was found, or skip."""
     cache = tmp_path_factory.mktemp("cache")
     if not run("print(json.dumps(runtime.load_blas(cache)))", cache):
         pytest.skip("no fast BLAS for MLX on this machine, or none needed")

@@ -28,7 +28,7 @@ def kept(path: Path, tokens: int, dtype: str = "float32", heads: int = 2, width:
 
 
 def address(array: Any) -> int:
-    """Give where an array lies in memory."""
+    """Return where an array lies in memory."""
     import mlx.core as mx
     import numpy as np
 
