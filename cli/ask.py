@@ -66,8 +66,8 @@ def ask(
             opened.override("serve.daemon", "off")
         scope = limits(opened, sender, recipient, since, until, collection)
         count = opened.settings.ask.k if k is None else k
-        manner = AskOptions(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
-        ask_one = partial(_ask, opened, manner, as_json=as_json, explain=explain)
+        options = AskOptions(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
+        ask_one = partial(_ask, opened, options, as_json=as_json, explain=explain)
         if question == ["-"]:
             _batch(ask_one, as_json=as_json)
         else:
@@ -92,13 +92,13 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(opened: Session, manner: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
+def _ask(opened: Session, options: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
     """Ask one question and print what comes of it; returns whether it was answered."""
     from engine.serve.client import answer
 
     streamed = output.Stream()
     with streamed:
-        answered = answer(opened, question, manner, None if as_json else streamed.say)
+        answered = answer(opened, question, options, None if as_json else streamed.say)
     try:
         _show(answered, streamed=streamed.started, as_json=as_json, explain=explain)
     finally:  # whoever has read enough, and closed the pipe, asks again too

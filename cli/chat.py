@@ -69,11 +69,11 @@ def chat(
 
     with session() as opened:
         scope = limits(configure(opened), sender, recipient, since, until, collection)
-        manner = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
+        options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
         if lost := operations.nobody(opened, scope):
             output.say(f"pkb: {lost}; try: part of a name or address")
-    _converse(Conversation(manner, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
+    _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 
 def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: bool) -> None:
@@ -240,8 +240,8 @@ def _groups(said: Sequence[ChatTurn]) -> "list[list[Source]]":
 class Conversation:
     """A conversation; mutable: it grows."""
 
-    def __init__(self, manner: "AskOptions", *, as_json: bool, explain: bool) -> None:
-        self._manner, self._as_json, self._explain = manner, as_json, explain
+    def __init__(self, options: "AskOptions", *, as_json: bool, explain: bool) -> None:
+        self._options, self._as_json, self._explain = options, as_json, explain
         self._said: list[ChatTurn] = []
         self._turns: list[Turn] = []  # the questions that stand alone
 
@@ -264,14 +264,14 @@ class Conversation:
         from engine.serve.client import answer
 
         condensed, took = self._condense(typed, opened)
-        manner, asked = self._manner, condensed.asked or typed
+        options, asked = self._options, condensed.asked or typed
         if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
-            manner = replace(manner, read_bank=False, write_bank=False)
+            options = replace(options, read_bank=False, write_bank=False)
         if not self._as_json:
             self._show_condensed(condensed)
         streamed = output.Stream()
         with streamed:
-            answered = answer(opened, asked, manner, None if self._as_json else streamed.say)
+            answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
         self._show(answered, typed, condensed, streamed=streamed.started)
         self._remember(ChatTurn(typed, condensed.asked, answered.reply))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from store.locks import Lease
 
 
-_PATIENCE_S = 30.0  # for a process to come up, or to answer its last questions
-_NAP_S = 0.05
+_TIMEOUT_S = 30.0  # for a process to come up, or to answer its last questions
+_POLL_S = 0.05
 
 
 def serve(
@@ -58,7 +58,7 @@ def _stop(opened: Session) -> int | None:
     from engine.serve.process import stop
 
     pid: int | None = _state(opened)["pid"]
-    if not stop(opened.home, _PATIENCE_S):
+    if not stop(opened.home, _TIMEOUT_S):
         raise Locked("the background server is still answering a question", "pkb serve --stop")
     return pid
 
@@ -71,13 +71,13 @@ def _start(opened: Session) -> None:
     from engine.serve.process import TRIES, lock_of, start
     from store.locks import Lease
 
-    until, started, lock = time.monotonic() + _PATIENCE_S, 0, Lease(lock_of(opened.home))
+    until, started, lock = time.monotonic() + _TIMEOUT_S, 0, Lease(lock_of(opened.home))
     while (link := reach(opened)) is None:
         if time.monotonic() > until or (started == TRIES and not lock.is_taken()):
             raise PkbError("the background server does not start", "pkb serve --foreground")
         if started < TRIES:
             started += start(opened)
-        time.sleep(_NAP_S)
+        time.sleep(_POLL_S)
     link.close()
 
 

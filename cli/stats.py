@@ -92,7 +92,7 @@ def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if kept["problems"]:
         yield "", f"{count(kept['problems'], 'item')} could not be read; list them with: pkb ingest --json"
     yield "answers", f"{bank['answers']:,} cached, {size(bank['bytes'])} of {size(bank['budget'])}"
-    yield from (("", words) for words in _lent(bank))
+    yield from (("", words) for words in _semantic_lines(bank))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
     cache = row["tensors"]
     yield "on disk", f"{disk} of {size(cache['budget'])}"
@@ -100,7 +100,7 @@ def _kept(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"no KV cache is stored: other cache files take {size(cache['others'])}"
 
 
-def _lent(bank: dict[str, Any]) -> Iterator[str]:
+def _semantic_lines(bank: dict[str, Any]) -> Iterator[str]:
     """Return what is known of answers that were given to other questions than their own."""
     if bank["predicted"] or bank["undecoded"]:
         yield f"{bank['predicted']:,} predicted, {bank['undecoded']:,} prefilled without an answer"
@@ -113,20 +113,20 @@ def _lent(bank: dict[str, Any]) -> Iterator[str]:
         yield f"{bank['said_wrong']:,} marked wrong"
 
 
-def _idle_lines(night: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _idle_lines(runner: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Return what idle work took, and what it brought."""
-    done = [one for one in night["so_far"] if one["units"]]
+    done = [one for one in runner["so_far"] if one["units"]]
     if done:
         seconds, saved = sum(one["seconds"] for one in done), sum(one["saved_s"] for one in done)
         hits = count(sum(one["hits"] for one in done), "cache hit")
         yield "idle work", f"{seconds:.1f} s, {hits}, {saved:.1f} s saved"
         yield "", ", ".join(f"{one['job']}: {one['units']:,} in {one['seconds']:.1f} s" for one in done)
-    if night["predicted"]:
-        yield "", f"{count(night['predicted'], 'question')} predicted, {night['asked_later']:,g} asked later"
-    if night["resting"]:
-        yield "", plain(night["resting"])
-    if night["waiting"]:
-        waiting = ", ".join(f"{jobs:,} {kind}" for kind, jobs in night["waiting"].items())
+    if runner["predicted"]:
+        yield "", f"{count(runner['predicted'], 'question')} predicted, {runner['asked_later']:,g} asked later"
+    if runner["resting"]:
+        yield "", plain(runner["resting"])
+    if runner["waiting"]:
+        waiting = ", ".join(f"{jobs:,} {kind}" for kind, jobs in runner["waiting"].items())
         yield "", f"pending for pkb idle: {waiting}"
 
 

@@ -179,8 +179,8 @@ def start(
         with suppress(Locked):  # else the next time
             operations.ingest(opened, [], missing, prune=False)
     with Follow(pace, polling=polling, aside=aside) as follow:
-        vigil = Watcher(follow, pace, WatchPrinter(as_json=as_json), embeds=embeds, queue=queue)
+        watcher = Watcher(follow, pace, WatchPrinter(as_json=as_json), embeds=embeds, queue=queue)
         for root in (*roots, *missing):
-            vigil.add(root)
+            watcher.add(root)
         while True:
-            vigil.turn()
+            watcher.turn()

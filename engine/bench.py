@@ -135,8 +135,8 @@ def measure(asker: "Asker", asked: Sequence[str], k: int, now: datetime, store: 
     The first is asked once more before, untimed: a process computes its first prompt more slowly.
     """
 
-    def ask(question: str, manner: AskOptions) -> "Answer":
-        answered = asker.ask(question, manner, now)
+    def ask(question: str, options: AskOptions) -> "Answer":
+        answered = asker.ask(question, options, now)
         answered.keep()  # also unpins the KV cache that it reused
         return answered.reply
 

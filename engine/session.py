@@ -172,7 +172,7 @@ class Session:
         """Make what answers questions."""
         from engine.ask.pipeline import Asker
 
-        return Asker(self.ledger, self.means, self.room, self.rules)
+        return Asker(self.ledger, self.backend, self.room, self.rules)
 
     @cached_property
     def room(self) -> "BankBudget":
@@ -182,12 +182,12 @@ class Session:
         return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
-    def means(self) -> "Backend":
+    def backend(self) -> "Backend":
         """Return means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
         from engine.types import Backend
 
         writer = self.writer
-        parts = (writer.write, writer.read, writer.bears, lambda: self.questions, writer.fingerprint)
+        parts = (writer.write, writer.read, writer.entails, lambda: self.questions, writer.fingerprint)
         return Backend(self._embed, self._gather, *parts)
 
     def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
@@ -199,7 +199,7 @@ class Session:
             return embedder.embed_question(text)
 
     def _gather(
-        self, question: "Question", vector: "Vectors | None", manner: "AskOptions", trace: "Trace"
+        self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
     ) -> "Evidence":
         """Retrieve for a question."""
         with ExitStack() as held:
@@ -208,7 +208,7 @@ class Session:
 
                 parts = (self.reader, self.catalogue, vector)
                 held.enter_context(self.locks.reader())
-            return find(*parts, question, manner.scope, manner.k, trace)
+            return find(*parts, question, options.scope, options.k, trace)
 
     @property
     def questions(self) -> "QuestionVectors | None":
@@ -291,7 +291,7 @@ def open_kv(
     from store.kv_tree import root_of
 
     form, sub_step = model.form, str(model.sub_step)
-    store = open_store(home, ledger, settings, model.sub_step if form.lends else _NEVER, score)
+    store = open_store(home, ledger, settings, model.sub_step if form.shares_prefix else _NEVER, score)
     store.collect()
     parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic(home.cache, threads)
@@ -321,13 +321,13 @@ def open_store(
 class AnswerWriter:
     """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any.
 
-    `read` only reads what a reply would need, and `bears` says whether that bears an answer to a like question.
+    `read` only reads what a reply would need, and `entails` says whether that bears an answer to a like question.
     """
 
     fingerprint: str
     write: "Callable[[Question, Evidence, Trace, OnText | None], GeneratedAnswer]"
     read: "Callable[[Question, Evidence, Trace], None]"
-    bears: "Callable[[Question, Evidence, str, Trace], bool]"
+    entails: "Callable[[Question, Evidence, str, Trace], bool]"
     load: "Callable[[], PromptReader] | None" = None
 
 
@@ -400,15 +400,15 @@ def _model(
 
         prefill_prompt(load, question, evidence, trace, now, most, order())
 
-    def bears(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
+    def check_entailment(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
         from engine.ask.semantic import entails
 
         return entails(load, question, evidence, answer, trace, now, most, order())
 
-    return AnswerWriter(by_model(fingerprint, most, *_manner(settings)), write, read, bears, load)
+    return AnswerWriter(by_model(fingerprint, most, *_options(settings)), write, read, check_entailment, load)
 
 
-def _manner(settings: "Settings") -> list[str]:
+def _options(settings: "Settings") -> list[str]:
     """Name what else an answer in words depends on, where it is not as usual."""
     experiment = settings.experiment
     usual = type(experiment)()

@@ -242,7 +242,7 @@ class Backend:
     """By what means questions are answered.
 
     `embed` gives a question's unit vector (None without an embedder), `gather` retrieves its evidence, `write` makes a
-    reply of that, `read` only reads it ahead, and `bears` has a model, where one writes, say in a word whether the
+    reply of that, `read` only reads it ahead, and `entails` has a model, where one writes, say in a word whether the
     evidence bears an answer. `questions` are the vectors of the bank. `writer` names all that the
     words of an answer depend on beside the evidence.
     """
@@ -251,6 +251,6 @@ class Backend:
     gather: "Callable[[Question, Vectors | None, AskOptions, Trace], Evidence]"
     write: "Callable[[Question, Evidence, Trace, OnText | None], GeneratedAnswer]"
     read: "Callable[[Question, Evidence, Trace], None]"
-    bears: "Callable[[Question, Evidence, str, Trace], bool]"
+    entails: "Callable[[Question, Evidence, str, Trace], bool]"
     questions: "Callable[[], QuestionVectors | None]"
     writer: str

@@ -249,11 +249,11 @@ class Verifications:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def add(self, debt: PendingVerification) -> bool:
+    def add(self, pending: PendingVerification) -> bool:
         """Note a debt in place of a former one of the question; False where one of the two entries has gone."""
         sql = """INSERT OR REPLACE INTO owed SELECT ?1, ?2, ?3, ?4, ?5
                  WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2"""
-        return self._rows.execute(sql, astuple(debt)).rowcount > 0
+        return self._rows.execute(sql, astuple(pending)).rowcount > 0
 
     def find(self, key: bytes) -> PendingVerification | None:
         """Return what a question is owed."""
@@ -308,14 +308,14 @@ class WriterKey:
         return sql, (len(self.writer), self.writer, self.day, self.day)
 
 
-def older(ledger: Ledger, mine: WriterKey, generation: int, limit: int) -> list[bytes]:
+def older(ledger: Ledger, writer_key: WriterKey, generation: int, limit: int) -> list[bytes]:
     """Return the keys of what was made in an older generation, the most used first."""
-    return _keys(ledger, mine, "generation < ? AND state != 'owed'", (generation,), "used", limit)
+    return _keys(ledger, writer_key, "generation < ? AND state != 'owed'", (generation,), "used", limit)
 
 
-def undecoded(ledger: Ledger, mine: WriterKey, limit: int) -> list[bytes]:
+def undecoded(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
     """Return the keys of what was read ahead and not answered, the latest first."""
-    return _keys(ledger, mine, "state = 'undecoded'", (), "created", limit)
+    return _keys(ledger, writer_key, "state = 'undecoded'", (), "created", limit)
 
 
 def stamp(ledger: Ledger, key: bytes, generation: int, evidence: Sequence[str]) -> None:
@@ -331,13 +331,15 @@ def typical_s(ledger: Ledger, writer: str) -> float | None:
     return None if found is None else float(found)
 
 
-def wanted(ledger: Ledger, mine: WriterKey, limit: int) -> list[bytes]:
+def wanted(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
     """Return the keys of what was made, the most used first."""
-    return _keys(ledger, mine, "state != 'owed'", (), "used", limit)
+    return _keys(ledger, writer_key, "state != 'owed'", (), "used", limit)
 
 
-def _keys(ledger: Ledger, mine: WriterKey, also: str, values: tuple[object, ...], then: str, limit: int) -> list[bytes]:
-    condition, about = mine.condition
+def _keys(
+    ledger: Ledger, writer_key: WriterKey, also: str, values: tuple[object, ...], then: str, limit: int
+) -> list[bytes]:
+    condition, about = writer_key.condition
     sql = f"SELECT key FROM answers WHERE {condition} AND {also} ORDER BY uses DESC, {then} DESC LIMIT ?"
     return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]
 

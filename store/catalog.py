@@ -33,7 +33,7 @@ def marked(ledger: Ledger) -> list[Relocations]:
     return [Relocations(document, _tuple(told), _now(ledger, document)) for document, told in rows]
 
 
-def doubt(ledger: Ledger, documents: Iterable[str]) -> None:
+def reject(ledger: Ledger, documents: Iterable[str]) -> None:
     """Say that the tables are being told now, and from here on may give these documents either set of collections."""
     ledger.rows.executemany("UPDATE moved SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
 

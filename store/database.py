@@ -139,7 +139,7 @@ _BANK = (
     "CREATE INDEX asked_key ON asked (key)",
 )
 
-_NIGHT = (
+_IDLE_RUN = (
     # Work for the nights to come. `subject`: what it is about, within its kind; `source`: who wanted it.
     """CREATE TABLE jobs (
         id INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, cost_s REAL NOT NULL,
@@ -176,7 +176,7 @@ _RUNS = (
     "DROP TABLE idle_spent",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _NIGHT, _BATTERY, _PAYS, _RUNS)
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS)
 
 
 BUSY_MS = 20_000

@@ -239,7 +239,7 @@ class Knowledge:
         if changed:
             with self._ledger.transaction():
                 self._ledger.raise_generation()
-                catalog.doubt(self._ledger, chain(*changed.values()))
+                catalog.reject(self._ledger, chain(*changed.values()))
                 self._ledger.add(UNTIDY, sum(map(len, changed.values())))
         for collections, members in changed.items():
             for start in range(0, len(members), _AT_ONCE):

@@ -147,20 +147,20 @@ def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
     """Find kept KV nodes whose file is not whole (looked at, or read if it changed or `read_data`), and stray files."""
-    shelf = KvFolder(ledger, home.tensors)
-    bad = [entry.node.key for entry in shelf.index.entries() if shelf.wrong_with(entry.node, read_data=read_data)]
-    still = sum((entry := shelf.index.find(key)) is not None and entry.state == "whole" for key in bad)
+    folder = KvFolder(ledger, home.tensors)
+    bad = [entry.node.key for entry in folder.index.entries() if folder.wrong_with(entry.node, read_data=read_data)]
+    still = sum((entry := folder.index.find(key)) is not None and entry.state == "whole" for key in bad)
     with ledger.transaction():
-        stray = len(shelf.strays())
+        stray = len(folder.strays())
     return Finding("kv", f"{still} damaged KV cache entries, {stray} orphaned files" if still or stray else "")
 
 
 def _mend_kv(home: Home, ledger: Ledger) -> None:
-    shelf = KvFolder(ledger, home.tensors)
-    for entry in shelf.index.entries():
-        shelf.check(entry.node, read_data=True)
-    shelf.collect()
-    shelf.owner.close()
+    folder = KvFolder(ledger, home.tensors)
+    for entry in folder.index.entries():
+        folder.check(entry.node, read_data=True)
+    folder.collect()
+    folder.owner.close()
 
 
 def _words(ledger: Ledger, tables: Tables) -> Finding:
@@ -208,11 +208,11 @@ def check_slice(home: Home, ledger: Ledger, count: int) -> int:
     at = bytes.fromhex(ledger.get(_AT) or "")
     sql = "SELECT key FROM kv_nodes WHERE state = 'whole' AND key > ? ORDER BY key LIMIT ?"
     keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
-    shelf, removed = KvFolder(ledger, home.tensors), 0
+    folder, removed = KvFolder(ledger, home.tensors), 0
     for key in keys:
-        if (entry := shelf.index.find(key)) is not None:
-            removed += not shelf.check(entry.node, read_data=True)
-    shelf.owner.close()
+        if (entry := folder.index.find(key)) is not None:
+            removed += not folder.check(entry.node, read_data=True)
+    folder.owner.close()
     ledger.set(_AT, keys[-1].hex() if len(keys) == count else "")
     if len(keys) < count:
         _pages(ledger)

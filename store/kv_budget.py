@@ -96,18 +96,18 @@ class KvBudget:
     """What there is room for."""
 
     def __init__(
-        self, shelf: KvFolder, limits: KvLimits, score: Score, now: Callable[[], float], others: Callable[[], int]
+        self, kv_folder: KvFolder, limits: KvLimits, score: Score, now: Callable[[], float], others: Callable[[], int]
     ) -> None:
-        self._shelf, self._limits, self._score, self._now, self._others = shelf, limits, score, now, others
-        self._index, self._counts = shelf.index, shelf.counts
+        self._folder, self._limits, self._score, self._now, self._others = kv_folder, limits, score, now, others
+        self._index, self._counts = kv_folder.index, kv_folder.counts
         self.budget = limits.budget
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Take the bytes of a node before its file is written, evicting others; returns why not, if that cannot be."""
-        self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for _ in range(_ROUNDS):
-            with self._shelf.ledger.transaction():
-                self._shelf.finish()
+            with self._folder.ledger.transaction():
+                self._folder.finish()
                 excess = self._excess(node.bytes + _SLACK)
                 chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
                 refused = self._refusal(node, root) or ("room" if sum(one.bytes for one in chosen) < excess else "")
@@ -116,43 +116,43 @@ class KvBudget:
                 if excess <= 0:
                     self._take(node, root, sub_step)
                     return ""
-                self._doom(chosen)
-            self._shelf.discard(one.key for one in chosen)
+                self._mark_deleting(chosen)
+            self._folder.discard(one.key for one in chosen)
         return "room"
 
     def free(self, going: int = 0) -> int:
         """Return the bytes that a node may have on this day for which nothing goes, or only so many bytes."""
-        self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._shelf.ledger.transaction():
+        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._folder.ledger.transaction():
             daily = self._limits.daily - self._counts.written(self._now())
             return max(0, min(self.budget - self._held() + going - _SLACK, daily))
 
     def let_go(self, keys: Iterable[Key]) -> None:
         """Evict those of these nodes that nothing used, that nobody is loading and behind which nothing stands."""
-        with self._shelf.ledger.transaction():
-            self._shelf.finish()
+        with self._folder.ledger.transaction():
+            self._folder.finish()
             held = self._pinned()
             found = [entry for key in keys if key not in held and (entry := self._index.find(key))]
             idle = [entry.node for entry in found if entry.state == "whole" and not entry.node.uses]
             chosen = [node for node in idle if self._index.below([node.key]) == {node.key}]
-            self._doom(chosen)
-        self._shelf.discard(node.key for node in chosen)
-        with self._shelf.ledger.transaction():
-            self._shelf.finish()
+            self._mark_deleting(chosen)
+        self._folder.discard(node.key for node in chosen)
+        with self._folder.ledger.transaction():
+            self._folder.finish()
 
     def shrink(self, budget: int) -> int:
         """Keep within a budget from now on; returns the bytes there are, more only if nothing else may go."""
         self.budget = budget
-        self._shelf.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
-            with self._shelf.ledger.transaction():
-                self._shelf.finish()
+            with self._folder.ledger.transaction():
+                self._folder.finish()
                 excess = self._excess(0)
                 chosen = self._choose(excess, ()) if excess > 0 else []
-                self._doom(chosen)
+                self._mark_deleting(chosen)
             if not chosen:
                 return budget + excess
-            self._shelf.discard(one.key for one in chosen)
+            self._folder.discard(one.key for one in chosen)
 
     def _refusal(self, node: Node, root: TreeRoot) -> str:
         """Return why a node may not be written even if there is room."""
@@ -164,10 +164,10 @@ class KvBudget:
         return "day" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""
 
     def _take(self, node: Node, root: TreeRoot, sub_step: int) -> None:
-        self._shelf.writing = node.key
-        self._index.reserve(node, root, sub_step, self._shelf.owner.name)
+        self._folder.writing = node.key
+        self._index.reserve(node, root, sub_step, self._folder.owner.name)
         self._counts.write(node.bytes, self._now())
-        self._counts.exhume(node.key)
+        self._counts.forget_eviction(node.key)
 
     def _excess(self, need: int) -> int:
         """Return the bytes that must go before `need` more may come."""
@@ -175,10 +175,10 @@ class KvBudget:
 
     def _held(self) -> int:
         """Return the bytes of all that is or will be in the cache folder."""
-        files, unfinished = _sizes(self._shelf.folder), 0
-        total = self._shelf.folder.lstat().st_size + self._others()
+        files, unfinished = _sizes(self._folder.folder), 0
+        total = self._folder.folder.lstat().st_size + self._others()
         for key, size, state in self._index.sizes():
-            path = self._shelf.path_of(key)
+            path = self._folder.path_of(key)
             total += max(size, files.pop(path.name, 0), files.pop(path.with_suffix(PARTIAL).name, 0))
             unfinished += state != "whole"
         return total + sum(files.values()) + _SLACK * (1 + unfinished)
@@ -191,14 +191,14 @@ class KvBudget:
 
     def _pinned(self) -> set[Key]:
         """Return what somebody alive is loading."""
-        now, folder = self._now(), self._shelf.folder
+        now, folder = self._now(), self._folder.folder
         return {key for key, owner, until in self._index.pins() if until > now and is_alive(folder, owner)}
 
-    def _doom(self, nodes: list[Node]) -> None:
+    def _mark_deleting(self, nodes: list[Node]) -> None:
         if nodes:
-            self._index.doom([node.key for node in nodes], self._shelf.owner.name)
+            self._index.doom([node.key for node in nodes], self._folder.owner.name)
             self._counts.removed(nodes, "room")
-            self._counts.bury(nodes, self._now())
+            self._counts.record_eviction(nodes, self._now())
 
 
 def size_on_disk(path: Path) -> int:

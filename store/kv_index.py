@@ -73,7 +73,7 @@ class KvCounts:
         for node in nodes:
             self.add("removed", reason, tokens=len(node.ids), size=node.bytes, seconds=node.seconds)
 
-    def bury(self, nodes: Iterable[Node], now: float) -> None:
+    def record_eviction(self, nodes: Iterable[Node], now: float) -> None:
         """Remember nodes that go for lack of room, the latest ones of them all."""
         rows = [(node.key, len(node.ids), node.bytes, node.seconds, node.uses, now) for node in nodes]
         self._rows.executemany("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?, ?, 0)", rows)
@@ -90,7 +90,7 @@ class KvCounts:
             tokens, size, seconds = row
             self.add("ghost", "missed", tokens=tokens, size=size, seconds=seconds)
 
-    def exhume(self, key: Key) -> None:
+    def forget_eviction(self, key: Key) -> None:
         """Forget the ghost of a node that is back."""
         self._rows.execute("DELETE FROM kv_ghosts WHERE key = ?", (key,))
 
@@ -272,8 +272,10 @@ def whole(index: KvIndex, keys: Sequence[Key]) -> tuple[Node, ...]:
 
 def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> Partial | None:
     """Return the child that shares most with a segment, if any shares a sub-step."""
-    lent = [Partial(node, shared(node.ids, ids, sub_step)) for node in index.beginning_alike(parent, ids, sub_step)]
-    return max(lent, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
+    shared_tokens = [
+        Partial(node, shared(node.ids, ids, sub_step)) for node in index.beginning_alike(parent, ids, sub_step)
+    ]
+    return max(shared_tokens, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,10 @@ class KvStore:
     ) -> None:
         """`others` gives the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self._sub_step, self._now = ledger, sub_step, now
-        self._shelf = KvFolder(ledger, folder)
-        self._room = KvBudget(self._shelf, limits, score, now, others)
-        self._index, self._counts = self._shelf.index, self._shelf.counts
-        self.peek = KvQueries(ledger, self._index, self._counts)
+        self._folder = KvFolder(ledger, folder)
+        self._room = KvBudget(self._folder, limits, score, now, others)
+        self._index, self._counts = self._folder.index, self._folder.counts
+        self.queries = KvQueries(ledger, self._index, self._counts)
 
     def match(self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
         """Find what is kept of a prompt, and hold on to it; what turns out to be damaged on the way is removed.
@@ -105,25 +105,25 @@ class KvStore:
             if refused:
                 self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
-            self._shelf.writing = None
+            self._folder.writing = None
             self.shrink(self._room.budget)
         return None if refused else node
 
     def path_of(self, node: Node) -> Path:
         """Return the file that holds a node's tensors, in the safetensors format."""
-        return self._shelf.path_of(node.key)
+        return self._folder.path_of(node.key)
 
     def check(self, node: Node, *, read_data: bool = False) -> bool:
         """Return whether a node's file is whole, removing the node if not; `read_data` reads it even if untouched."""
-        return self._shelf.check(node, read_data=read_data)
+        return self._folder.check(node, read_data=read_data)
 
     def lost(self, node: Node, reason: str) -> None:
         """Say that a node could not be loaded: it is removed with all below it."""
-        self._shelf.lost(node, reason)
+        self._folder.lost(node, reason)
 
     def forget(self, keys: Collection[Key]) -> int:
         """Remove nodes, all below them, and what is remembered of any that went before; returns their number."""
-        gone = self._shelf.remove(keys, "forgotten")
+        gone = self._folder.remove(keys, "forgotten")
         self._counts.forget_ghosts()
         return gone
 
@@ -146,12 +146,12 @@ class KvStore:
 
     def collect(self) -> int:
         """Tidy up after processes that died, and keep within the budget; returns the bytes there are."""
-        self._shelf.collect()
+        self._folder.collect()
         return self.shrink(self._room.budget)
 
     def close(self) -> None:
         """Let go of what is held."""
-        self._shelf.owner.close()
+        self._folder.owner.close()
 
     def stats(self) -> Stats:
         """Return what is kept and what it did."""
@@ -174,15 +174,15 @@ class KvStore:
         rest = segments[len(nodes) :]
         partial = best_partial(self._index, keys[len(nodes)], rest[0], self._sub_step) if rest else None
         found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
-        pins = self._index.pin(found, self._shelf.owner.name, self._now() + _PINNED_S) if found else ()
+        pins = self._index.pin(found, self._folder.owner.name, self._now() + _PINNED_S) if found else ()
         return Match(nodes, partial, lambda: self._index.unpin(pins))
 
     def _is_sound(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
         """Compare ids and look at files, up to the first that is not what was asked for: it is removed."""
         wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
-        lender = match.partial.node if match.partial else None
-        if lender and child_key(lender.parent, lender.ids) != lender.key:
-            wrong.append(lender)
+        original = match.partial.node if match.partial else None
+        if original and child_key(original.parent, original.ids) != original.key:
+            wrong.append(original)
         for node in wrong:
             self.lost(node, "ids")
         return not wrong and all(self.check(node) for node in match.found)
@@ -197,7 +197,7 @@ class KvStore:
         except (OSError, BadNode):
             return "disk"  # full or failing: what is not kept is computed again
         with self._ledger.transaction():
-            if found is None or not self._index.settle(node.key, self._shelf.owner.name):
+            if found is None or not self._index.settle(node.key, self._folder.owner.name):
                 return "forgotten"
             self._index.verified(node.key, found)
         return ""

@@ -15,7 +15,7 @@ from filelock import FileLock, ReadWriteLock, Timeout
 
 from store.errors import Locked
 
-_TRIES, _NAP_S = 500, 0.002  # until those are done who only look whether it is taken
+_TRIES, _POLL_S = 500, 0.002  # until those are done who only look whether it is taken
 
 
 class Lease:
@@ -87,7 +87,7 @@ def _held(descriptor: int) -> bool:
         if not _locked(descriptor, fcntl.LOCK_SH):
             return False  # it has a holder, and not only somebody who looks
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        time.sleep(_NAP_S)
+        time.sleep(_POLL_S)
     return False
 
 
@@ -100,7 +100,7 @@ def _locked(descriptor: int, kind: int) -> bool:
     return True
 
 
-PATIENCE_S = 5.0  # an ingest batch or a vacuum slice takes less; longer is another command's whole run
+TIMEOUT_S = 5.0  # an ingest batch or a vacuum slice takes less; longer is another command's whole run
 
 
 class Locks:
@@ -121,18 +121,18 @@ class Locks:
             access.release()
 
     @contextmanager
-    def writer(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
-        """Be the only writer; Locked if another one does not finish within `patience_s`."""
-        with self._mutex("writer", "is writing", patience_s), self.reader():
+    def writer(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
+        """Be the only writer; Locked if another one does not finish within `timeout_s`."""
+        with self._mutex("writer", "is writing", timeout_s), self.reader():
             yield
 
     @contextmanager
-    def alone(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
-        """Be the only process at all; Locked if readers or a writer do not finish within `patience_s`."""
-        with self._mutex("writer", "is writing", patience_s), self._mutex("gate", "is opening", patience_s):
+    def alone(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
+        """Be the only process at all; Locked if readers or a writer do not finish within `timeout_s`."""
+        with self._mutex("writer", "is writing", timeout_s), self._mutex("gate", "is opening", timeout_s):
             access = self._access()
             try:
-                access.acquire_write(timeout=patience_s)
+                access.acquire_write(timeout=timeout_s)
             except Timeout:
                 raise Locked("another pkb is reading", "try again when it is done") from None
             try:
@@ -169,10 +169,10 @@ class Locks:
             lock.release()
 
     @contextmanager
-    def _mutex(self, name: str, doing: str, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    def _mutex(self, name: str, doing: str, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
         lock = FileLock(self._folder / f"{name}.lock", mode=0o600)
         try:
-            lock.acquire(timeout=patience_s)
+            lock.acquire(timeout=timeout_s)
         except Timeout:
             raise Locked(f"another pkb {doing}", "try again when it is done") from None
         try:

@@ -227,7 +227,7 @@ def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
 
 
 def with_model(load: Callable[[], PromptReader]) -> Write:
-    """Return what completes a question by the model; nothing is cached, and the result is empty where it does not fit."""
+    """Return what completes a question by the model; nothing is cached, and the result is empty if it does not fit."""
 
     def write(text: str, turns: Sequence[Turn]) -> str:
         model = load().model

@@ -59,9 +59,9 @@ def by_quotes(least: float) -> str:
     return f"{_QUOTE}/{least}"
 
 
-def by_model(fingerprint: str, most: int, *manner: str) -> str:
+def by_model(fingerprint: str, most: int, *options: str) -> str:
     """Name a language model as a writer: its files, the wording of its prompt, the tokens it may write.
 
-    `manner` says what else its words depend on, where it is not as usual: how a prompt is read.
+    `options` says what else its words depend on, where it is not as usual: how a prompt is read.
     """
-    return "/".join((_MODEL, fingerprint, version(*_PROMPTS), str(most), *filter(None, manner)))
+    return "/".join((_MODEL, fingerprint, version(*_PROMPTS), str(most), *filter(None, options)))

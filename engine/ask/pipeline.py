@@ -103,41 +103,41 @@ class Asker:
     def __init__(
         self,
         ledger: Ledger,
-        means: Backend,
+        backend: Backend,
         room: BankBudget,
         rules: "Callable[[], SemanticRules | None]" = lambda: None,
     ) -> None:
-        self._ledger, self._means, self._room, self._rules = ledger, means, room, rules
+        self._ledger, self._backend, self._room, self._rules = ledger, backend, room, rules
         self._bank = AnswerBank(ledger)
 
-    def ask(self, text: str, manner: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
+    def ask(self, text: str, options: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
         """Follow the path for one question; UsageError where it is empty.
 
         What is made anew is given to `say` while it is written; what is kept is there at once.
         """
-        ask = begin(self._means, self._ledger, text, manner, now)
+        ask = begin(self._backend, self._ledger, text, options, now)
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
-        asked = gather_context(self._means, ask)
+        asked = gather_context(self._backend, ask)
         if kept and kept.evidence == asked.evidence.chunks:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
-        if kept and manner.stale_ok:
+        if kept and options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
         near = self._similar(ask, asked) if kept is None else None
-        return self._lend(ask, asked, near) if near else self._make(ask, asked, say)
+        return self._serve_similar(ask, asked, near) if near else self._make(ask, asked, say)
 
     def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
         """Find the answer that was given to this question; one that is owed or only read ahead is none."""
         with ask.trace.step("match") as step:
-            kept = self._bank.find(ask.key.digest) if ask.manner.read_bank else None
+            kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
             step.note = _match_note(ask, kept)
         return kept if kept and kept.state == "answered" else None
 
     def _follow(self, ask: PendingQuestion, kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
         """Return a kept answer with its sources where they stand now, for files are moved."""
         moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
-        if moved != kept and ask.manner.write_bank:
+        if moved != kept and ask.options.write_bank:
             self._bank.keep(ask.key.digest, moved, self._room.bytes)
         return moved
 
@@ -151,7 +151,7 @@ class Asker:
         stale: bool = False,
     ) -> AskResult:
         """Return a kept answer, counting its use and the generation that it was found right in."""
-        if ask.manner.write_bank:
+        if ask.options.write_bank:
             with ask.trace.step("count"):
                 self._bank.used(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
         reply, served = _thawed(ask, kept, stale=stale), ServedFrom(ask.key.digest, ask.key.digest, stale=stale)
@@ -159,17 +159,17 @@ class Asker:
 
     def _similar(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Find another question whose answer is this one's too."""
-        if not ask.manner.read_bank or asked.vector is None or (rules := self._rules()) is None:
+        if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
         from engine.ask.semantic import SemanticLookup
 
-        return SemanticLookup(self._means, self._ledger, rules).find(ask, asked)
+        return SemanticLookup(self._backend, self._ledger, rules).find(ask, asked)
 
-    def _lend(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
+    def _serve_similar(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
         reply = _thawed(ask, near.kept, stale=False)
         reply = replace(reply, tier="semantic", matched_question=near.kept.question, similarity=near.similarity)
-        if ask.manner.write_bank:
+        if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
             defer_verification(self._ledger, self._room, ask, asked, near)
@@ -178,8 +178,8 @@ class Asker:
 
     def _make(self, ask: PendingQuestion, asked: QueryContext, say: OnText | None) -> AskResult:
         """Have the answer written."""
-        written = self._means.write(asked.question, asked.evidence, ask.trace, say)
-        if ask.manner.write_bank:
+        written = self._backend.write(asked.question, asked.evidence, ask.trace, say)
+        if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, written.reply)
         answered = self._answered(
             ask, written.reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence
@@ -190,10 +190,10 @@ class Asker:
         self, ask: PendingQuestion, reply: Answer, served: ServedFrom, saved_ms: float, evidence: "Evidence | None"
     ) -> AskResult:
         """Count a reply, and say what has become known of an earlier one."""
-        if not ask.manner.write_bank:
+        if not ask.options.write_bank:
             served = replace(served, key=None)
         remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
-        if ask.manner.write_bank:
+        if ask.options.write_bank:
             ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.answer))
         return AskResult(reply, ask.trace, evidence.covered if evidence else None)
 
@@ -204,7 +204,7 @@ def _thawed(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
 
 
 def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:
-    if not ask.manner.read_bank:
+    if not ask.options.read_bank:
         return "skipped"
     if kept is None:
         return "not cached" + (f" on {ask.key.day}" if ask.key.day else "")

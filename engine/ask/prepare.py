@@ -21,7 +21,7 @@ class PendingQuestion:
     """One question on its way; `generation` is that of the knowledge bank when it was begun."""
 
     text: str
-    manner: AskOptions
+    options: AskOptions
     key: Key
     generation: int
     now: datetime
@@ -46,30 +46,30 @@ class BankBudget:
     refresh_k: int
 
 
-def key_of(means: Backend, text: str, manner: AskOptions, now: datetime) -> Key:
+def key_of(backend: Backend, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError where it is empty."""
-    return key(text, manner.scope, f"{means.writer}/{manner.k}", now, calendar=moves(text))
+    return key(text, options.scope, f"{backend.writer}/{options.k}", now, calendar=moves(text))
 
 
-def begin(means: Backend, ledger: Ledger, text: str, manner: AskOptions, now: datetime) -> PendingQuestion:
+def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:
     """Start a question; UsageError where it is empty."""
     trace = Trace()
     with trace.step("key"):
-        asked = key_of(means, text, manner, now)
+        asked = key_of(backend, text, options, now)
         # The generation is read before all else: whatever changes from here on makes this answer look again.
-        return PendingQuestion(text, manner, asked, ledger.generation, now, trace)
+        return PendingQuestion(text, options, asked, ledger.generation, now, trace)
 
 
-def gather_context(means: Backend, ask: PendingQuestion) -> QueryContext:
+def gather_context(backend: Backend, ask: PendingQuestion) -> QueryContext:
     """Understand, embed, retrieve."""
     with ask.trace.step("understand"):
         from engine.text.question import understand  # more patterns than an exact hit has time to compile
 
         question = understand(ask.text, ask.now)
-    vector = means.embed(question.text, ask.trace)
-    questions = None if vector is None else means.questions()
+    vector = backend.embed(question.text, ask.trace)
+    questions = None if vector is None else backend.questions()
     embedder = questions.embedder if questions else ""
-    return QueryContext(question, vector, embedder, means.gather(question, vector, ask.manner, ask.trace))
+    return QueryContext(question, vector, embedder, backend.gather(question, vector, ask.options, ask.trace))
 
 
 def store_answer(
@@ -128,10 +128,10 @@ class Prepared:
 
 def prepare(
     ledger: Ledger,
-    means: Backend,
+    backend: Backend,
     room: BankBudget,
     text: str,
-    manner: AskOptions,
+    options: AskOptions,
     now: datetime,
     *,
     decode: bool,
@@ -142,16 +142,16 @@ def prepare(
 
     `source` says what foresaw it.
     """
-    ask = begin(means, ledger, text, manner, now)
+    ask = begin(backend, ledger, text, options, now)
     ask.trace.asked = False
-    asked = gather_context(means, ask)
+    asked = gather_context(backend, ask)
     reply = None
     if decode:
-        written = means.write(asked.question, asked.evidence, ask.trace, None)
+        written = backend.write(asked.question, asked.evidence, ask.trace, None)
         reply = written.reply
         written.keep()
     else:
-        means.read(asked.question, asked.evidence, ask.trace)
+        backend.read(asked.question, asked.evidence, ask.trace)
     return Prepared(
         ask.key.digest, store_answer(AnswerBank(ledger), room, ask, asked, reply, origin, source), reply, ask.trace
     )

@@ -72,9 +72,9 @@ def _is_kept(reading: PromptReader, before: Sequence[Ids]) -> bool:
     """Return whether all that stands in front of the question need not be computed."""
     if reading.kept is None:
         return False
-    peek, root = reading.kept.store.peek, reading.kept.root
+    queries, root = reading.kept.store.queries, reading.kept.root
     paths = [(before[0], block) for block in before[1:]] if reading.ropes else [tuple(before)]
-    return all(peek.uses(path_keys(root, path)[-1]) is not None for path in paths)
+    return all(queries.uses(path_keys(root, path)[-1]) is not None for path in paths)
 
 
 def _is_yes(said: str) -> bool:
@@ -100,12 +100,12 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
 
 def _return(ledger: Ledger, key: bytes, now: datetime) -> str | None:
     """Hold a lent answer against the entry that lent it, and give it."""
-    debt = Verifications(ledger).find(key)
-    if debt is None:
+    pending = Verifications(ledger).find(key)
+    if pending is None:
         return None
-    AnswerBank(ledger).raise_tau(debt.matched, above(debt.similarity))
+    AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
     Verifications(ledger).settle(key, right=False, at=now.timestamp())
-    return debt.served
+    return pending.served
 
 
 def above(similarity: float) -> float:
@@ -135,12 +135,12 @@ class SemanticRules:
 class SemanticLookup:
     """Looks for an answer to lend."""
 
-    def __init__(self, means: Backend, ledger: Ledger, rules: SemanticRules) -> None:
-        self._means, self._rules, self._wrong = means, rules, RejectedAnswers(ledger)
+    def __init__(self, backend: Backend, ledger: Ledger, rules: SemanticRules) -> None:
+        self._backend, self._rules, self._wrong = backend, rules, RejectedAnswers(ledger)
 
     def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Return the nearest question whose answer holds for this one too."""
-        questions = self._means.questions()
+        questions = self._backend.questions()
         if questions is None or asked.vector is None:
             return None
         with ask.trace.step("similar") as step:
@@ -153,10 +153,10 @@ class SemanticLookup:
             )
             for one in near:
                 kept = understand(one.kept.question, ask.now)
-                reason = self._unlike(asked, kept, one)
+                reason = self._why_unlike(asked, kept, one)
                 if reason is None:
                     fresh = self._fresh(ask, one)
-                    reason = self._unborne(ask, asked, kept, fresh) if fresh else "its evidence has changed"
+                    reason = self._why_not_entailed(ask, asked, kept, fresh) if fresh else "its evidence has changed"
                     verified += 1
                 if reason is None and fresh:
                     step.note = f"{fresh.similarity:.3f}"
@@ -167,7 +167,7 @@ class SemanticLookup:
             step.note = "; ".join(notes) or f"none above {self._rules.tau:g}"
         return None
 
-    def _unlike(self, asked: QueryContext, kept: Question, near: "Near") -> str | None:
+    def _why_unlike(self, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why two questions may not share an answer."""
         if near.kept.tau is not None and near.similarity < near.kept.tau:
             return f"below its own threshold of {near.kept.tau:.3f}"
@@ -186,12 +186,12 @@ class SemanticLookup:
         """Return what is kept, with its sources where they stand now; None where new mail may change it."""
         if near.kept.generation == ask.generation:
             return near
-        again = gather_context(self._means, replace(ask, text=near.kept.question, trace=Trace()))
+        again = gather_context(self._backend, replace(ask, text=near.kept.question, trace=Trace()))
         if again.evidence.chunks != near.kept.evidence:
             return None
         return replace(near, kept=replace(near.kept, reply=relocate(near.kept.reply, again.evidence.sources)))
 
-    def _unborne(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
+    def _why_not_entailed(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why what was retrieved for this question does not bear the answer."""
         from engine.ask.extract import quotable
 
@@ -201,7 +201,11 @@ class SemanticLookup:
         found = (quotable(asked.evidence), asked.evidence.chunks, near.kept.evidence)
         quoted = answer if is_quote(near.kept.reply) else None
         reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
-        if reason is None and rules.check and not self._means.bears(asked.question, asked.evidence, answer, ask.trace):
+        if (
+            reason is None
+            and rules.check
+            and not self._backend.entails(asked.question, asked.evidence, answer, ask.trace)
+        ):
             reason = "the model rejects it"
         return reason
 
@@ -291,12 +295,12 @@ def why_not_entailed(
     wanted = quote(kept, reads, settings).answer if answer is None else answer
     if "answer" not in off and (said.answer is None or said.answer != wanted):
         return "another answer"
-    if "loose" not in off and said.source is not None and not _borne(asked, kept, reads[said.source]):
+    if "loose" not in off and said.source is not None and not _entailed(asked, kept, reads[said.source]):
         return "a word that the evidence does not support"
     return None
 
 
-def _borne(asked: Question, kept: Question, source: SourceText) -> bool:
+def _entailed(asked: Question, kept: Question, source: SourceText) -> bool:
     """Return whether a word that only one question has stands in the source of the answer, or is one of many."""
     left, there = unmatched_words(asked, kept), set(words(f"{source.header} {source.text}"))
     return all(

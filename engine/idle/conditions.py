@@ -128,7 +128,7 @@ def _away(session: Mapping[str, str], now: float) -> float | None:
 
 
 _TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # cron has no PATH worth the name
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 _FRESH_S = 5.0
 _STARTED = 19  # of what /proc/self/stat says behind the name: ticks from the system's start to that of the process
 _SESSION = ("Class", "Type", "IdleHint", "IdleSinceHint")
@@ -225,7 +225,7 @@ def _said(sources: Sources, *words: str) -> str:
     """Run one of the system's programs and give what it said; nothing where it is missing, fails or dawdles."""
     env = {"PATH": sources.tools, "LC_ALL": "C"}
     try:
-        done = subprocess.run(words, env=env, capture_output=True, check=True, timeout=_PATIENCE_S)
+        done = subprocess.run(words, env=env, capture_output=True, check=True, timeout=_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.decode("utf-8", "replace")

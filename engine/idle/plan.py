@@ -255,7 +255,7 @@ def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_p
 
     planning, machine = PlanningBudget(asked.seconds / _PLANNED, over), Machine()
     may_go_on = _may_go_on(opened, asked, machine)
-    nightly = IdlePlanner(
+    planner = IdlePlanner(
         opened,
         force=asked.force,
         predictions=asked.predictions,
@@ -263,14 +263,14 @@ def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_p
         over=over,
     )
     if asked.dry_run:
-        report.done = _only_planned(nightly)
+        report.done = _only_planned(planner)
         if not report.done:
             report.reason = "the time is up" if over() else "nothing to do"
         return
     report.reason = may_go_on()
     if report.reason is not None:
         return
-    _work(opened, asked, nightly, may_go_on, report, on_progress)
+    _work(opened, asked, planner, may_go_on, report, on_progress)
     if all(map(_ends_it, report.done)) and not planning.cut and not over():
         from store.jobs import rest
 
@@ -282,16 +282,16 @@ def _ends_it(done: "JobResult") -> bool:
     return done.state in _ENDS_IT and not (done.state == "done" and done.unit.kind in _FURTHER)
 
 
-def _only_planned(nightly: "IdlePlanner") -> "list[JobResult]":
+def _only_planned(planner: "IdlePlanner") -> "list[JobResult]":
     from engine.idle.scheduler import JobResult
 
-    return [JobResult(unit, "planned") for plan in nightly.plans().values() for unit in plan()]
+    return [JobResult(unit, "planned") for plan in planner.plans().values() for unit in plan()]
 
 
 def _work(
     opened: Session,
     asked: IdleRequest,
-    nightly: "IdlePlanner",
+    planner: "IdlePlanner",
     may_go_on: "Callable[[], str | None]",
     report: IdleReport,
     on_progress: OnProgress,
@@ -307,14 +307,14 @@ def _work(
         began=asked.began,
         may_go_on=may_go_on,
         generation=lambda: ledger.generation,
-        measure=nightly.measure,
+        measure=planner.measure,
         now=opened.now.timestamp(),
     )
-    night = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(asked.until, asked.units))
-    report.spent, found = night.spent, dict[tuple[str, str], "JobResult"]()
+    runner = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(asked.until, asked.units))
+    report.spent, found = runner.spent, dict[tuple[str, str], "JobResult"]()
     try:
-        with stopping(opened.models, nightly.over):
-            for one in night.work(nightly.plans()):
+        with stopping(opened.models, planner.over):
+            for one in runner.work(planner.plans()):
                 name = (one.unit.kind, one.unit.subject)
                 known = found.get(name)
                 if known is None or known.state != "done":
@@ -325,7 +325,7 @@ def _work(
         pass  # while a plan waited for the model
     finally:
         report.done = list(found.values())
-    if report.reason is None and nightly.over():
+    if report.reason is None and planner.over():
         report.reason = "the time is up"
     elif report.reason is None and not report.done:
         report.reason = "nothing to do"
@@ -360,7 +360,7 @@ class IdlePlanner:
         }
         return {
             "refresh": partial(self._asks, _refresh),
-            "owed": partial(self._asks, _owed),
+            "owed": partial(self._asks, _verify),
             "abstract": self._abstract,
             "predict": self._predict,
             "populate": partial(self._asks, partial(_populate, taken=quota(self.predictions))),
@@ -390,7 +390,7 @@ class IdlePlanner:
 
     def _asks(self, plan: "Callable[[Session, Reasker], list[IdleJob]]") -> "list[IdleJob]":
         """Plan a kind that asks questions anew; where there is one to ask the model is loaded now, and counted here."""
-        units = plan(self.opened, self._asking)
+        units = plan(self.opened, self._reasker)
         if units and self.opened.writer.load:
             self.load()
         return units
@@ -404,17 +404,17 @@ class IdlePlanner:
             return []
         from engine.idle.predict import is_near, plan_predictions
 
-        near = partial(is_near, self._asking, _strategy(opened))
+        near = partial(is_near, self._reasker, _strategy(opened))
         return plan_predictions(
-            self._asking, views(opened, self._model, self.over), opened.settings.experiment.stride, near
+            self._reasker, views(opened, self._model, self.over), opened.settings.experiment.stride, near
         )
 
     @property
-    def _asking(self) -> "Reasker":
+    def _reasker(self) -> "Reasker":
         """Return what asks questions anew."""
         from engine.idle.refresh import Reasker
 
-        return Reasker(self.opened.ledger, self.opened.means, self.opened.room, self.opened.now)
+        return Reasker(self.opened.ledger, self.opened.backend, self.opened.room, self.opened.now)
 
     def _quiet(self) -> bool:
         return self.force or quiet(self.opened)
@@ -458,7 +458,7 @@ class IdlePlanner:
         from store.answers import AnswerBank, wanted
 
         bank = AnswerBank(self.opened.ledger)
-        found = (bank.find(key) for key in wanted(self.opened.ledger, self._asking.mine, _WANTED))
+        found = (bank.find(key) for key in wanted(self.opened.ledger, self._reasker.writer_key, _WANTED))
         return ((kept, worth(kept)) for kept in found if kept)
 
     def _ahead(self) -> "PrefetchContext | None":
@@ -470,7 +470,7 @@ class IdlePlanner:
         if reading.kept is None:
             return None
         parts = (opened.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return PrefetchContext(reading, self._asking, *parts, opened.locks.reader, self.late())
+        return PrefetchContext(reading, self._reasker, *parts, opened.locks.reader, self.late())
 
     def _upkeep(self) -> "list[IdleJob]":
         from engine.idle.maintenance import plan_maintenance
@@ -478,28 +478,28 @@ class IdlePlanner:
         return plan_maintenance(self.opened.ledger, _duties(self.opened), self.opened.now.timestamp())
 
 
-def _refresh(opened: Session, asking: "Reasker") -> "list[IdleJob]":
+def _refresh(opened: Session, reasker: "Reasker") -> "list[IdleJob]":
     from engine.idle.refresh import plan_refreshes
 
-    return plan_refreshes(asking)
+    return plan_refreshes(reasker)
 
 
-def _owed(opened: Session, asking: "Reasker") -> "list[IdleJob]":
+def _verify(opened: Session, reasker: "Reasker") -> "list[IdleJob]":
     from engine.idle.refresh import plan_verifications
 
-    return plan_verifications(asking, opened.settings.bank.tau, opened.settings.experiment.max_error)
+    return plan_verifications(reasker, opened.settings.bank.tau, opened.settings.experiment.max_error)
 
 
-def _populate(opened: Session, asking: "Reasker", taken: Callable[[], bool]) -> "list[IdleJob]":
+def _populate(opened: Session, reasker: "Reasker", taken: Callable[[], bool]) -> "list[IdleJob]":
     from engine.idle.predict import plan_population
 
-    return plan_population(asking, _strategy(opened), taken)
+    return plan_population(reasker, _strategy(opened), taken)
 
 
-def _convert(opened: Session, asking: "Reasker") -> "list[IdleJob]":
+def _convert(opened: Session, reasker: "Reasker") -> "list[IdleJob]":
     from engine.idle.refresh import plan_conversions
 
-    return plan_conversions(asking, decode=_strategy(opened).decode)
+    return plan_conversions(reasker, decode=_strategy(opened).decode)
 
 
 def _strategy(opened: Session) -> "Strategy":
@@ -542,6 +542,6 @@ def queue(opened: Session) -> None:
     from store.jobs import Job, Jobs
 
     model, at = opened.writer.load, opened.now.timestamp()
-    asked = plan_refreshes(Reasker(opened.ledger, opened.means, opened.room, opened.now))
+    asked = plan_refreshes(Reasker(opened.ledger, opened.backend, opened.room, opened.now))
     units = [*asked, *abstracts(opened, (lambda: model().model) if model else None, lambda: False)]
     Jobs(opened.ledger).offer([Job(u.kind, u.subject, u.seconds, u.gain, at, u.source) for u in units])

@@ -35,7 +35,7 @@ _POPULATION_S = 1.0  # an answer, until one was made
 class Strategy:
     """How foreseen questions are readied: in which manner, whether they are answered, which are one to the bank."""
 
-    manner: AskOptions
+    options: AskOptions
     decode: bool
     tau: float
 
@@ -54,9 +54,9 @@ def quota(most: int) -> Callable[[], bool]:
     return lambda: next(left) <= 0
 
 
-def offer(asking: Reasker, found: "Iterable[Prediction]") -> int:
+def offer(reasker: Reasker, found: "Iterable[Prediction]") -> int:
     """Keep foreseen questions until they are readied; returns how many are waiting."""
-    jobs, seconds, at = Jobs(asking.ledger), _seconds(asking), asking.now.timestamp()
+    jobs, seconds, at = Jobs(reasker.ledger), _seconds(reasker), reasker.now.timestamp()
     jobs.offer([Job(KIND, one.question, seconds, one.promise * seconds, at, one.source) for one in found])
     waiting = jobs.waiting(KIND)
     for job in waiting[MOST_WAITING:]:
@@ -64,20 +64,20 @@ def offer(asking: Reasker, found: "Iterable[Prediction]") -> int:
     return min(len(waiting), MOST_WAITING)
 
 
-def plan_population(asking: Reasker, strategy: Strategy, taken: Callable[[], bool]) -> list[IdleJob]:
+def plan_population(reasker: Reasker, strategy: Strategy, taken: Callable[[], bool]) -> list[IdleJob]:
     """Return a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
 
     Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
     """
-    jobs = [job for job in Jobs(asking.ledger).every(KIND) if not _in_bank(asking, strategy, job.subject)]
-    return [_unit(asking, strategy, job, taken) for job in jobs]
+    jobs = [job for job in Jobs(reasker.ledger).every(KIND) if not _in_bank(reasker, strategy, job.subject)]
+    return [_unit(reasker, strategy, job, taken) for job in jobs]
 
 
-def _seconds(asking: Reasker) -> float:
-    return typical_s(asking.ledger, asking.means.writer) or _POPULATION_S
+def _seconds(reasker: Reasker) -> float:
+    return typical_s(reasker.ledger, reasker.backend.writer) or _POPULATION_S
 
 
-def _unit(asking: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> IdleJob:
+def _unit(reasker: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> IdleJob:
     why = f"predicted by {job.source}" if job.source else "predicted"
     return IdleJob(
         kind=KIND,
@@ -87,39 +87,39 @@ def _unit(asking: Reasker, strategy: Strategy, job: Job, taken: Callable[[], boo
         expected=job.benefit_s / job.cost_s if job.cost_s else 0.0,
         saves=job.cost_s,
         seconds=job.cost_s,
-        do=partial(_populate, asking, strategy, job, taken),
+        do=partial(_populate, reasker, strategy, job, taken),
         source=job.source,
     )
 
 
-def _in_bank(asking: Reasker, strategy: Strategy, question: str) -> bool:
-    key = key_of(asking.means, question, strategy.manner, asking.now)
-    return AnswerBank(asking.ledger).find(key.digest) is not None
+def _in_bank(reasker: Reasker, strategy: Strategy, question: str) -> bool:
+    key = key_of(reasker.backend, question, strategy.options, reasker.now)
+    return AnswerBank(reasker.ledger).find(key.digest) is not None
 
 
-def _populate(asking: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
+def _populate(reasker: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
     """Ready a question, unless the bank has learnt it meanwhile or knows one like it."""
     question = job.subject
-    if _in_bank(asking, strategy, question) or is_near(asking, strategy, question):
+    if _in_bank(reasker, strategy, question) or is_near(reasker, strategy, question):
         return Outcome("there")
     if taken():
         return Outcome("units")
-    parts = (asking.ledger, asking.means, asking.room, question, strategy.manner, asking.now)
+    parts = (reasker.ledger, reasker.backend, reasker.room, question, strategy.options, reasker.now)
     return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
 
 
-def is_near(asking: Reasker, strategy: Strategy, question: str) -> bool:
+def is_near(reasker: Reasker, strategy: Strategy, question: str) -> bool:
     """Return whether a question of the bank is so near that it would be lent its answer."""
-    ask = begin(asking.means, asking.ledger, question, strategy.manner, asking.now)
-    vector, questions = asking.means.embed(question, ask.trace), asking.means.questions()
+    ask = begin(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
+    vector, questions = reasker.backend.embed(question, ask.trace), reasker.backend.questions()
     if vector is None or questions is None:
         return False
     from engine.ask.paraphrase import why_different
     from engine.text.question import understand
 
-    key, asked = ask.key, understand(question, asking.now)
+    key, asked = ask.key, understand(question, reasker.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
-    return any(why_different(asked, understand(one.kept.question, asking.now)) is None for one in near)
+    return any(why_different(asked, understand(one.kept.question, reasker.now)) is None for one in near)
 
 
 WEEK_S = 7 * 86_400.0
@@ -370,34 +370,34 @@ class View:
 
 
 def plan_predictions(
-    asking: Reasker, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
+    reasker: Reasker, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
 ) -> list[IdleJob]:
     """Return a unit for each view that has something new to look at.
 
     `usual` is the number of questions to predict, `near` tells of one that the bank knows one like.
     """
-    new = [view for view in views if view.seen and asking.ledger.get(_PREFIX + view.name) != view.seen]
+    new = [view for view in views if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen]
     return [
         IdleJob("predict", view.name, f"predict questions from {view.name}", view.why, 0.0, 0.0, _PREDICTION_S,
-             partial(_predict, asking, view, usual, near))
+             partial(_predict, reasker, view, usual, near))
         for view in new
     ]  # fmt: skip
 
 
-def _predict(asking: Reasker, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
-    foresights, now = PredictionLog(asking.ledger), asking.now.timestamp()
-    yields = {one.source: one for one in foresights.all()}
+def _predict(reasker: Reasker, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
+    prediction_log, now = PredictionLog(reasker.ledger), reasker.now.timestamp()
+    yields = {one.source: one for one in prediction_log.all()}
     given = shares(view.sources, yields, usual, now, WEEKS)
     found = view.predict(usual) if sum(given.values()) else ()
-    chosen = pick(found, given, _known_questions(asking), near)
-    offer(asking, chosen)
-    foresights.predicted(Counter(one.source for one in chosen), now)
-    asking.ledger.set(_PREFIX + view.name, view.seen)
+    chosen = pick(found, given, _known_questions(reasker), near)
+    offer(reasker, chosen)
+    prediction_log.predicted(Counter(one.source for one in chosen), now)
+    reasker.ledger.set(_PREFIX + view.name, view.seen)
     return Outcome()
 
 
-def _known_questions(asking: Reasker) -> list[str]:
+def _known_questions(reasker: Reasker) -> list[str]:
     """Return the questions of the bank, of the history, and those that wait to be readied or were given up."""
-    rows = asking.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
-    waiting = [job.subject for job in Jobs(asking.ledger).every(KIND)]
+    rows = reasker.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
+    waiting = [job.subject for job in Jobs(reasker.ledger).every(KIND)]
     return [*waiting, *(question for (question,) in rows)]

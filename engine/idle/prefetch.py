@@ -38,7 +38,7 @@ from store.types import Chunk
 
 
 def plan_restores(
-    asked: Iterable[tuple[str, float, Sequence[Path]]], root: TreeRoot, peek: KvQueries, new: Costs | None = None
+    asked: Iterable[tuple[str, float, Sequence[Path]]], root: TreeRoot, queries: KvQueries, new: Costs | None = None
 ) -> list[PrefillJob]:
     """Return each segment that went, given questions, how often they were asked, and the paths they want.
 
@@ -47,7 +47,7 @@ def plan_restores(
     """
     found = dict[Path, PrefillJob]()
     for question, times, paths in asked:
-        for one in _gone(question, times, paths, root, peek, new):
+        for one in _gone(question, times, paths, root, queries, new):
             known = found.get(one.path)
             found[one.path] = replace(known, expected=known.expected + times) if known else one
     return list(found.values())
@@ -59,14 +59,14 @@ def prefixes(segments: Sequence[Ids]) -> list[Path]:
 
 
 def _gone(
-    question: str, times: float, paths: Sequence[Path], root: TreeRoot, peek: KvQueries, new: Costs | None
+    question: str, times: float, paths: Sequence[Path], root: TreeRoot, queries: KvQueries, new: Costs | None
 ) -> Iterator[PrefillJob]:
     out = set[Path]()  # paths with nothing to stand behind
     for path in paths:
         key = path_keys(root, path)[-1]
-        if peek.uses(key) is not None:
+        if queries.uses(key) is not None:
             continue
-        ghost, tokens = peek.ghost(key), len(path[-1])
+        ghost, tokens = queries.ghost(key), len(path[-1])
         if ghost is not None and path[:-1] not in out:
             yield PrefillJob("refill", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes)
         elif new is not None:
@@ -84,7 +84,7 @@ class PrefetchContext:
     """
 
     reading: PromptReader
-    asking: Reasker
+    reasker: Reasker
     order: Order
     most: int  # tokens of an answer
     k: int
@@ -107,11 +107,11 @@ def plan_restores_of(
     Where some was `refused` for lack of room, what never was kept is planned too.
     """
     kept = ahead.kept
-    there = kept.store.peek.kept()
+    there = kept.store.queries.kept()
     usual = there.bytes / there.count if there.count else 0  # of a segment: for less room nobody need retrieve
     wanted = _wanted(ahead, entries) if kept.store.free() > usual else ()
     new = costs(there) if refused else None
-    return as_units(ahead, plan_restores(wanted, kept.root, kept.store.peek, new))
+    return as_units(ahead, plan_restores(wanted, kept.root, kept.store.queries, new))
 
 
 def _wanted(ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]]) -> Iterator[tuple[str, float, list[Path]]]:
@@ -126,10 +126,10 @@ def _wanted(ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]]) -> I
 def _paths(ahead: PrefetchContext, entry: Entry) -> list[Path]:
     """Return the paths of all segments of a prompt but its last."""
     reading = ahead.reading
-    evidence = ahead.asking.evidence(entry)
+    evidence = ahead.reasker.evidence(entry)
     if not evidence.reads:
         return []
-    segments: Segments = fit(reading.model, entry.question, ahead.asking.now, evidence, ahead.most, ahead.order)
+    segments: Segments = fit(reading.model, entry.question, ahead.reasker.now, evidence, ahead.most, ahead.order)
     if not reading.ropes:
         return prefixes(segments.ids[:-1])
     system, *blocks = in_blocks(reading.model, segments).ids[:-1]
@@ -138,7 +138,7 @@ def _paths(ahead: PrefetchContext, entry: Entry) -> list[Path]:
 
 def as_units(ahead: PrefetchContext, segments: Iterable[PrefillJob]) -> list[IdleJob]:
     """Make units of segments, best first."""
-    root, generation = ahead.kept.root, ahead.asking.ledger.generation
+    root, generation = ahead.kept.root, ahead.reasker.ledger.generation
     return in_order(
         IdleJob(
             kind=one.kind,
@@ -165,7 +165,7 @@ def _read(ahead: PrefetchContext, segment: PrefillJob, generation: int) -> Outco
     if segment.bytes > kept.store.free(sum(one.bytes for one in segment.instead)):
         return Outcome("room")
     with ahead.reader(), ExitStack() as held:
-        if ahead.asking.ledger.generation != generation:
+        if ahead.reasker.ledger.generation != generation:
             return Outcome("changed")  # what the bank no longer holds must not be read
         read = prefill(ahead.reading, path, Trace(asked=False), held)
         kept.store.let_go([one.key for one in segment.instead])
@@ -197,7 +197,7 @@ def plan(ahead: PrefetchContext, retrieved: RetrievalCounts) -> list[IdleJob]:
     with ahead.reader():
         there = retrieved.chunks(list(times))
     hot = {_path(ahead, there[name]): name for name in times if name in there}
-    one_token, system = costs(ahead.kept.store.peek.kept()), (system_ids(ahead.reading.model),)
+    one_token, system = costs(ahead.kept.store.queries.kept()), (system_ids(ahead.reading.model),)
     kind: Kind = "blocks" if ahead.reading.ropes else "first"
 
     def segment(path: Path, what: str, why: str, expected: float) -> PrefillJob:
@@ -215,7 +215,7 @@ def plan(ahead: PrefetchContext, retrieved: RetrievalCounts) -> list[IdleJob]:
     def evictable() -> list[EvictionCandidate]:
         spared = {key_of(ahead.kept.root, path) for path in hot}
         ages = {key_of(ahead.kept.root, _path(ahead, chunk)): age for age, chunk in enumerate(retrieved.new)}
-        unused = [one for one in ahead.kept.store.peek.unused("first", "blocks") if one.key not in spared]
+        unused = [one for one in ahead.kept.store.queries.unused("first", "blocks") if one.key not in spared]
         return sorted((EvictionCandidate(ages.get(one.key, inf), one) for one in unused), key=lambda one: one.age)
 
     found = list(make_room(wanted, ahead.kept.store.free(), evictable))

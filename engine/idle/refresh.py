@@ -45,33 +45,33 @@ class Reasker:
     """By what means questions are asked anew, at what time."""
 
     ledger: Ledger
-    means: Backend
+    backend: Backend
     room: BankBudget
     now: datetime
 
     @property
-    def mine(self) -> WriterKey:
+    def writer_key(self) -> WriterKey:
         """Return what the entries have in common that would be made the same way today."""
-        return WriterKey(f"{self.means.writer}/", self.now.date().isoformat())
+        return WriterKey(f"{self.backend.writer}/", self.now.date().isoformat())
 
     def makes(self, kept: CachedAnswer) -> bool:
         """Return whether an entry would be made the same way today: by this writer, for this day."""
-        mine = kept.writer.startswith(f"{self.means.writer}/")
-        return mine and key_of(self.means, kept.question, manner_of(kept), self.now).day == kept.day
+        same_writer = kept.writer.startswith(f"{self.backend.writer}/")
+        return same_writer and key_of(self.backend, kept.question, options_of(kept), self.now).day == kept.day
 
     def evidence(self, kept: CachedAnswer) -> "Evidence":
         """Retrieve for a kept question as things are now."""
         return gather_context(
-            self.means, begin(self.means, self.ledger, kept.question, manner_of(kept), self.now)
+            self.backend, begin(self.backend, self.ledger, kept.question, options_of(kept), self.now)
         ).evidence
 
     def anew(self, kept: CachedAnswer, *, decode: bool = True) -> Prepared:
         """Make a kept entry anew; with `decode` its answer too."""
-        parts = (self.ledger, self.means, self.room, kept.question, manner_of(kept), self.now)
+        parts = (self.ledger, self.backend, self.room, kept.question, options_of(kept), self.now)
         return prepare(*parts, decode=decode, origin=kept.origin, source=kept.source)
 
 
-def manner_of(kept: CachedAnswer) -> AskOptions:
+def options_of(kept: CachedAnswer) -> AskOptions:
     """Return the manner in which an entry was asked for: the last part of its writer is the number of sources."""
     return AskOptions(scope_of(kept.scope), int(kept.writer.rpartition("/")[2]))
 
@@ -85,12 +85,12 @@ MOST_CONVERSIONS = 500  # entries looked at in a night
 _CONVERSION_S = 1.0  # an answer, until one was made
 
 
-def plan_conversions(asking: Reasker, *, decode: bool) -> list[IdleJob]:
+def plan_conversions(reasker: Reasker, *, decode: bool) -> list[IdleJob]:
     """Return a unit for each entry that was read and not answered, where answers are wanted."""
     if not decode:
         return []
-    bank, seconds = AnswerBank(asking.ledger), typical_s(asking.ledger, asking.means.writer) or _CONVERSION_S
-    found = ((key, bank.find(key)) for key in undecoded(asking.ledger, asking.mine, MOST_CONVERSIONS))
+    bank, seconds = AnswerBank(reasker.ledger), typical_s(reasker.ledger, reasker.backend.writer) or _CONVERSION_S
+    found = ((key, bank.find(key)) for key in undecoded(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS))
     return by_rate(
         IdleJob(
             kind="convert",
@@ -100,19 +100,19 @@ def plan_conversions(asking: Reasker, *, decode: bool) -> list[IdleJob]:
             expected=worth(kept),
             saves=seconds,
             seconds=seconds,
-            do=partial(_convert, asking, key, kept),
+            do=partial(_convert, reasker, key, kept),
             source=kept.source,
         )
         for key, kept in found
-        if kept and asking.makes(kept)
+        if kept and reasker.makes(kept)
     )
 
 
-def _convert(asking: Reasker, key: bytes, kept: CachedAnswer) -> Outcome:
-    now = AnswerBank(asking.ledger).find(key)
+def _convert(reasker: Reasker, key: bytes, kept: CachedAnswer) -> Outcome:
+    now = AnswerBank(reasker.ledger).find(key)
     if now is None or now.state != "undecoded":
         return Outcome("there")
-    return Outcome("done", (asking.anew(kept).key,))
+    return Outcome("done", (reasker.anew(kept).key,))
 
 
 NEARLY = 0.8  # F1 of content words from which an answer only says a little more than the other
@@ -173,119 +173,121 @@ TAU = "tau"  # the small value of the ledger that holds the learnt threshold
 _VERIFICATION_S = 1.0  # an answer, until one was made
 
 
-def plan_verifications(asking: Reasker, tau: float, max_error: float) -> list[IdleJob]:
+def plan_verifications(reasker: Reasker, tau: float, max_error: float) -> list[IdleJob]:
     """Return a unit for each question that is owed its answer."""
-    seconds = typical_s(asking.ledger, asking.means.writer) or _VERIFICATION_S
+    seconds = typical_s(reasker.ledger, reasker.backend.writer) or _VERIFICATION_S
     return by_rate(
         IdleJob(
             kind="owed",
-            subject=debt.key.hex(),
+            subject=pending.key.hex(),
             what=kept.question,
-            why=f"semantic hit to verify, similarity {debt.similarity:.2f}",
+            why=f"semantic hit to verify, similarity {pending.similarity:.2f}",
             expected=kept.uses + 1.0,
             saves=seconds,
             seconds=seconds,
-            do=partial(_verify, asking, debt, kept, tau, max_error),
+            do=partial(_verify, reasker, pending, kept, tau, max_error),
         )
-        for debt, kept in islice(_open(asking), MOST_VERIFICATIONS)
+        for pending, kept in islice(_open(reasker), MOST_VERIFICATIONS)
     )
 
 
-def _open(asking: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
+def _open(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
     """Yield the debts that can be paid now, oldest first; nothing is learnt where a question had its answer since."""
-    bank, owed = AnswerBank(asking.ledger), Verifications(asking.ledger)
-    for debt in owed.all():
-        kept = bank.find(debt.key)
+    bank, verifications = AnswerBank(reasker.ledger), Verifications(reasker.ledger)
+    for pending in verifications.all():
+        kept = bank.find(pending.key)
         if kept and kept.state != "owed":
-            owed.drop(debt.key)
-        elif kept and asking.makes(kept):
-            yield debt, kept
+            verifications.drop(pending.key)
+        elif kept and reasker.makes(kept):
+            yield pending, kept
 
 
-def _verify(asking: Reasker, debt: PendingVerification, kept: CachedAnswer, tau: float, max_error: float) -> Outcome:
-    prepared = asking.anew(kept)
+def _verify(
+    reasker: Reasker, pending: PendingVerification, kept: CachedAnswer, tau: float, max_error: float
+) -> Outcome:
+    prepared = reasker.anew(kept)
     reply = prepared.reply
     assert reply, "it was to be answered"
     span = reply.answer[slice(*reply.highlight)] if reply.answer and reply.highlight else ""
-    right = same_answer(reply.answer, debt.served, span)
+    right = same_answer(reply.answer, pending.served, span)
     judged = right or prepared.kept.evidence == kept.evidence  # else mail came since, and says nothing of likeness
-    _settle(asking, debt, right=right, judged=judged)
+    _settle(reasker, pending, right=right, judged=judged)
     if not right:
-        about = (debt.served, reply.answer, "", asking.now.timestamp())
-        Notices(asking.ledger).put(Notice(debt.key, "wrong" if judged else "changed", *about))
+        about = (pending.served, reply.answer, "", reasker.now.timestamp())
+        Notices(reasker.ledger).put(Notice(pending.key, "wrong" if judged else "changed", *about))
     if judged:
-        tau = learned_tau(Verifications(asking.ledger).labels(None), max_error, tau)
-        asking.ledger.set(TAU, str(tau))
+        tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)
+        reasker.ledger.set(TAU, str(tau))
     return Outcome("done", (prepared.key,))
 
 
-def _settle(asking: Reasker, debt: PendingVerification, *, right: bool, judged: bool) -> None:
-    owed, at = Verifications(asking.ledger), asking.now.timestamp()
+def _settle(reasker: Reasker, pending: PendingVerification, *, right: bool, judged: bool) -> None:
+    verifications, at = Verifications(reasker.ledger), reasker.now.timestamp()
     if not judged:
-        owed.drop(debt.key)
+        verifications.drop(pending.key)
         return
-    owed.settle(debt.key, right, at)
+    verifications.settle(pending.key, right, at)
     if not right:
-        AnswerBank(asking.ledger).raise_tau(debt.matched, math.nextafter(debt.similarity, math.inf))
+        AnswerBank(reasker.ledger).raise_tau(pending.matched, math.nextafter(pending.similarity, math.inf))
 
 
 MOST_REFRESHES = 500  # answers looked at in a night
 _LEAST_S = 0.01  # that looking takes, whatever the answer took
 
 
-def plan_refreshes(asking: Reasker) -> list[IdleJob]:
+def plan_refreshes(reasker: Reasker) -> list[IdleJob]:
     """Return a unit for each entry that may be out of date: those first that new chunks came near to."""
-    hinted = {key: None for key, *_ in RefreshCandidates(asking.ledger).all()}
-    old = older(asking.ledger, asking.mine, asking.ledger.generation, MOST_REFRESHES)
-    near = _units(asking, list(hinted), "new mail is close to it")
+    hinted = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
+    old = older(reasker.ledger, reasker.writer_key, reasker.ledger.generation, MOST_REFRESHES)
+    near = _units(reasker, list(hinted), "new mail is close to it")
     return [
         *near[:MOST_REFRESHES],
-        *_units(asking, [key for key in old if key not in hinted], "new mail since it was answered"),
+        *_units(reasker, [key for key in old if key not in hinted], "new mail since it was answered"),
     ]
 
 
-def _units(asking: Reasker, keys: Sequence[bytes], why: str) -> list[IdleJob]:
-    found = ((key, AnswerBank(asking.ledger).find(key)) for key in keys)
-    return by_rate(_unit(asking, key, kept, why) for key, kept in found if kept and _fits(asking, kept))
+def _units(reasker: Reasker, keys: Sequence[bytes], why: str) -> list[IdleJob]:
+    found = ((key, AnswerBank(reasker.ledger).find(key)) for key in keys)
+    return by_rate(_unit(reasker, key, kept, why) for key, kept in found if kept and _fits(reasker, kept))
 
 
-def _fits(asking: Reasker, kept: CachedAnswer) -> bool:
-    return kept.state != "owed" and asking.makes(kept)
+def _fits(reasker: Reasker, kept: CachedAnswer) -> bool:
+    return kept.state != "owed" and reasker.makes(kept)
 
 
-def _unit(asking: Reasker, key: bytes, kept: CachedAnswer, why: str) -> IdleJob:
+def _unit(reasker: Reasker, key: bytes, kept: CachedAnswer, why: str) -> IdleJob:
     seconds = max(_LEAST_S, kept.made_ms / 1000)
     return IdleJob(
-        "refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_refresh, asking, key)
+        "refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_refresh, reasker, key)
     )
 
 
-def _refresh(asking: Reasker, key: bytes) -> Outcome:
+def _refresh(reasker: Reasker, key: bytes) -> Outcome:
     """Look at an entry again, as it is now."""
-    kept, generation = AnswerBank(asking.ledger).find(key), asking.ledger.generation
-    if kept is None or not _fits(asking, kept):
+    kept, generation = AnswerBank(reasker.ledger).find(key), reasker.ledger.generation
+    if kept is None or not _fits(reasker, kept):
         return Outcome("there")
-    evidence = asking.evidence(kept)
+    evidence = reasker.evidence(kept)
     if evidence.chunks == kept.evidence:
-        _still_right(asking, key, kept, evidence, generation)
+        _still_right(reasker, key, kept, evidence, generation)
         return DONE
-    prepared = asking.anew(kept, decode=kept.state == "answered")
+    prepared = reasker.anew(kept, decode=kept.state == "answered")
     if prepared.reply and (kept.origin == "user" or kept.uses):
-        _tell(asking, key, kept, prepared.reply, evidence)
-    RefreshCandidates(asking.ledger).done(key)
+        _tell(reasker, key, kept, prepared.reply, evidence)
+    RefreshCandidates(reasker.ledger).done(key)
     return Outcome("done", (prepared.key,))
 
 
-def _still_right(asking: Reasker, key: bytes, kept: CachedAnswer, evidence: "Evidence", generation: int) -> None:
+def _still_right(reasker: Reasker, key: bytes, kept: CachedAnswer, evidence: "Evidence", generation: int) -> None:
     """Stamp an entry whose evidence is what it was, with its sources where they stand now."""
     moved = replace(kept, reply=relocate(kept.reply, evidence.sources)) if kept.reply else kept
     if moved != kept:
-        AnswerBank(asking.ledger).keep(key, moved, asking.room.bytes)
-    stamp(asking.ledger, key, generation, kept.evidence)
-    RefreshCandidates(asking.ledger).done(key)
+        AnswerBank(reasker.ledger).keep(key, moved, reasker.room.bytes)
+    stamp(reasker.ledger, key, generation, kept.evidence)
+    RefreshCandidates(reasker.ledger).done(key)
 
 
-def _tell(asking: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
+def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
     """Note that an answer has changed, with the first source that it did not have before."""
     before = json.loads(kept.reply)
     answer, marked = before["answer"], before["highlight"]
@@ -294,8 +296,8 @@ def _tell(asking: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, eviden
     known = set(kept.evidence)
     new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)
     because = json.dumps(asdict(new.sources[0])) if new and new.sources else ""
-    notice = Notice(key, "changed", answer or "", reply.answer, because, asking.now.timestamp())
-    Notices(asking.ledger).put(notice)
+    notice = Notice(key, "changed", answer or "", reply.answer, because, reasker.now.timestamp())
+    Notices(reasker.ledger).put(notice)
 
 
 def _span(answer: str | None, highlight: Sequence[int] | None) -> str:

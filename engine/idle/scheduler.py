@@ -43,9 +43,9 @@ def stopping(models: "ResidentModel", over: Callable[[], bool]) -> Iterator[None
 
     A question that is answered between two steps is none of the night's work, and goes on.
     """
-    usual, asked = models.breathe, False
+    usual, asked = models.yield_point, False
 
-    def breathe() -> None:
+    def yield_point() -> None:
         nonlocal asked
         if asked:
             usual()
@@ -58,11 +58,11 @@ def stopping(models: "ResidentModel", over: Callable[[], bool]) -> Iterator[None
         if over():
             raise OutOfTime
 
-    models.breathe = breathe
+    models.yield_point = yield_point
     try:
         yield
     finally:
-        models.breathe = usual
+        models.yield_point = usual
 
 
 Plan = Callable[[], Sequence[IdleJob]]

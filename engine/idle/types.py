@@ -141,4 +141,4 @@ def subject_of(root: TreeRoot, path: Path) -> str:
 
 def is_kept(kept: "KvBinding", path: Path) -> bool:
     """Return whether the last segment of a path is kept."""
-    return kept.store.peek.uses(key_of(kept.root, path)) is not None
+    return kept.store.queries.uses(key_of(kept.root, path)) is not None

@@ -16,7 +16,7 @@ from store.vectors import VectorStore
 _ROUND = 1024  # chunks taken up together: sorted by length inside a round, newest first across rounds
 _SAVED = 128  # vectors in one commit: about 5 s of work on a slow machine
 Meet = Callable[[Sequence[str], Vectors], None]  # is shown new vectors, with the chunks that they are of
-_PATIENCE_S = 0.2  # for readers, before the tables of former embedders are left for the next run
+_TIMEOUT_S = 0.2  # for readers, before the tables of former embedders are left for the next run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def embed(store: VectorStore, embedder: Embedder, locks: Locks, meet: Meet = _no
         with locks.writer():
             store.use(embedder.fingerprint)
         if store.former:
-            with suppress(Locked), locks.alone(_PATIENCE_S):  # else next time
+            with suppress(Locked), locks.alone(_TIMEOUT_S):  # else next time
                 store.drop_former()
         done, missing = 0, store.missing
         while rows := store.wanted(_ROUND):

@@ -41,13 +41,13 @@ _SHARE = 2000  # a look at everything may take one part in so many of the time
 class Intervals:
     """How long things take, in seconds.
 
-    A root is read when nothing in it has changed for `quiet`, or after `patience` of steady change. Every `rescan` all
+    A root is read when nothing in it has changed for `quiet`, or after `max_wait` of steady change. Every `rescan` all
     of it is looked at, for changes nobody told of; every `poll` where nobody tells of any, and every `beat` whether the
     roots are there. After `rest` without a change it is time for what rather waits.
     """
 
     quiet: float = 5.0
-    patience: float = 60.0
+    max_wait: float = 60.0
     rescan: float = 3600.0
     poll: float = 30.0
     beat: float = 5.0
@@ -117,7 +117,7 @@ class Debouncer:
     def _when(self, known: _Root) -> float:
         if known.folder is None:
             return known.rescan
-        return min(known.last + self._pace.quiet, known.first + self._pace.patience, known.rescan)
+        return min(known.last + self._pace.quiet, known.first + self._pace.max_wait, known.rescan)
 
     def _take(self, root: str, known: _Root, now: float) -> DueFolder:
         if known.rescan <= now:
@@ -292,7 +292,7 @@ class Follow:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pace, self._polling, self._clock = pace, polling, clock
-        self._unrest, self._roused = Debouncer(pace), threading.Condition()
+        self._debouncer, self._roused = Debouncer(pace), threading.Condition()
         self._watches = Watches(self.touch, pace.poll, aside)
         self._roots: dict[str, _There] = {}
         self._touched: set[str] = set()
@@ -321,32 +321,32 @@ class Follow:
         """Wait until something is due, a beat at most."""
         with self._roused:
             ends = self._clock() + self._pace.beat
-            while (left := min(ends, self._unrest.until() or ends) - self._clock()) > 0:
+            while (left := min(ends, self._debouncer.until() or ends) - self._clock()) > 0:
                 self._roused.wait(left)
 
     def due(self) -> list[DueFolder]:
         """Take what is to be read now, as folders that a walk comes to."""
         with self._roused:
-            due = self._unrest.due(self._clock())
+            due = self._debouncer.due(self._clock())
         return [DueFolder(one.root, reached(one.root, one.folder), one.every) for one in due]
 
     def is_due(self) -> bool:
         """Return whether something is to be read now."""
         with self._roused:
-            until = self._unrest.until()
+            until = self._debouncer.until()
             return until is not None and until <= self._clock()
 
     def touch(self, root: str, folder: str) -> None:
         """Note a change in a folder of a root."""
         with self._roused:
             self._touched.add(root)
-            if self._unrest.touch(root, folder, self._clock()):
+            if self._debouncer.touch(root, folder, self._clock()):
                 self._roused.notify()
 
     def looked(self, root: str, seconds: float) -> None:
         """Note how long a look at a whole root took: the longer, the less often it is done without a cause."""
         with self._roused:
-            self._unrest.looked(root, self._clock(), seconds)
+            self._debouncer.looked(root, self._clock(), seconds)
 
     def _again(self, root: str, there: _There, touched: set[str]) -> Followed | None:
         place = there.place if there.identity else _place(root)
@@ -387,13 +387,13 @@ class Follow:
     def _keep(self, root: str, there: _There, how: Literal["events", "polling"]) -> None:
         self._roots[root] = replace(there, how=how)
         with self._roused:
-            self._unrest.add(root, self._clock())
+            self._debouncer.add(root, self._clock())
 
     def _lost(self, root: str, there: _There) -> Followed:
         self._watches.unset(root)
         self._roots[root] = replace(there, identity=None, how="missing")
         with self._roused:
-            self._unrest.drop(root)
+            self._debouncer.drop(root)
         return Followed(root, "missing")
 
 
@@ -403,7 +403,7 @@ def _place(root: str) -> str:
 
 
 def _identity(place: str, device: int | None) -> Identity | None:
-    """Return the identity of the folder at a path; None for none, and for the empty mount point of an unmounted disk."""
+    """Return the identity of the folder at a path; None for none and for the mount point of an unmounted disk."""
     try:
         status = Path(place).stat()
         unmounted = device not in (None, status.st_dev) and not any(Path(place).iterdir())

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from engine.models.mlx import Mlx
 
 
-PATIENCE_S = 600.0  # a long answer of a large model on a slow machine takes less
-_NAP_S = 0.05
+TIMEOUT_S = 600.0  # a long answer of a large model on a slow machine takes less
+_POLL_S = 0.05
 
 
 def _nothing() -> None:
@@ -26,10 +26,10 @@ def _nothing() -> None:
 
 
 class ResidentModel:
-    """The model that is in memory, and what was opened for it; `breathe` is called between two steps of its work."""
+    """The model in memory, and what was opened for it; `yield_point` is called between two steps of its work."""
 
-    def __init__(self, locks: Path, breathe: Callable[[], None] = _nothing) -> None:
-        self._locks, self.breathe = locks, breathe
+    def __init__(self, locks: Path, yield_point: Callable[[], None] = _nothing) -> None:
+        self._locks, self.yield_point = locks, yield_point
         self._lease, self._wanted = Lease(locks / "model.lock"), Lease(locks / "wanted.lock")
         self._key: Hashable = None
         self._model: Mlx | None = None
@@ -60,7 +60,7 @@ class ResidentModel:
             self._wait()
         if self._model is None or key != self._key:  # still: another question may have been answered meanwhile
             self.forget()
-            self._model, self._key = replace(load(), breathe=self._breathe), key
+            self._model, self._key = replace(load(), yield_point=self._yield_point), key
         return self._model
 
     def reading(self, key: Hashable, make: "Callable[[], PromptReader]") -> "PromptReader":
@@ -76,7 +76,7 @@ class ResidentModel:
                 reading.kept.store.close()
         self._readings.clear()
 
-    def give_way(self) -> None:
+    def yield_to_questions(self) -> None:
         """Raise Locked where a question waits for the model: what nobody waits for can be done another time."""
         if self.wanted:
             raise Locked("a question needs the language model")
@@ -99,16 +99,16 @@ class ResidentModel:
         self._lease.free()
 
     def _wait(self) -> None:
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         try:
             while not self.claim():
                 self._wanted.take()
-                self.breathe()
+                self.yield_point()
                 if time.monotonic() > until:
                     raise Locked("another pkb has the language model in memory", "try again when it is done")
-                time.sleep(_NAP_S)
+                time.sleep(_POLL_S)
         finally:
             self._wanted.free()
 
-    def _breathe(self) -> None:
-        self.breathe()  # which may be another one by then
+    def _yield_point(self) -> None:
+        self.yield_point()  # which may be another one by then

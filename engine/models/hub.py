@@ -135,7 +135,7 @@ class HubCache:
         return min(copy.stat().st_size, file.size) if copy.is_file() else 0
 
     def copy(self, plan: DownloadPlan, file: File) -> Path | None:
-        """Return the path of a complete file, None if there is none; on a disk without links only the snapshot has it."""
+        """Return the path of a complete file, None if none; on a disk without links only the snapshot has it."""
         places = (self._snapshot(plan) / file.name, self._blob(file))
         return next((path for path in places if path.is_file()), None)
 
@@ -234,8 +234,8 @@ class Hub:
 
     def missing(self, plan: DownloadPlan) -> int:
         """Count the bytes of a plan that are not here yet."""
-        shelf = self._shelf(plan)
-        return sum(file.size - shelf.held(plan, file) for file in plan.files)
+        cached = self._cached(plan)
+        return sum(file.size - cached.held(plan, file) for file in plan.files)
 
     def free(self) -> int:
         """Count the bytes that are free where the cache is, or would be."""
@@ -250,16 +250,16 @@ class Hub:
                 self._complete(plan, file, done, tick)
                 done += file.size
                 tick(done)
-            return self._shelf(plan).publish(plan)
+            return self._cached(plan).publish(plan)
 
     def _complete(self, plan: DownloadPlan, file: File, before: int, tick: Callable[[int], None]) -> None:
         """Have one file whole and verified; what an earlier attempt got of it is kept, and what is wrong is removed."""
-        shelf = self._shelf(plan)
-        if here := shelf.copy(plan, file):
+        cached = self._cached(plan)
+        if here := cached.copy(plan, file):
             verify(here, file, plan.name)
             return
-        shelf.make()
-        with PartialDownload(shelf.partial(file), before, tick) as growing:
+        cached.make()
+        with PartialDownload(cached.partial(file), before, tick) as growing:
             if growing.tell() > file.size or file.name == CONFIG:
                 growing.seek(0)
                 growing.truncate()
@@ -267,8 +267,8 @@ class Hub:
                 growing.write(plan.config_text)
             else:
                 self._get(plan.name, plan.commit, file, growing)
-            verify(shelf.partial(file), file, plan.name)
-            shelf.keep(file)
+            verify(cached.partial(file), file, plan.name)
+            cached.keep(file)
 
     def _get(self, name: str, commit: str, file: File, into: io.BytesIO | PartialDownload) -> None:
         from huggingface_hub import get_token, hf_hub_url
@@ -296,7 +296,7 @@ class Hub:
         except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):  # the page of a hotel's network, say
             raise PkbError("the response is not from the hub", "try again on another network") from None
 
-    def _shelf(self, plan: DownloadPlan) -> HubCache:
+    def _cached(self, plan: DownloadPlan) -> HubCache:
         return HubCache(repository(plan.name, self._environ))
 
     @contextmanager

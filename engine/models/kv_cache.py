@@ -132,8 +132,8 @@ def settle_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
     return kept[0] | kept[1] | {_END: mx.array([part.offset], mx.int32)}
 
 
-def put(part: Any, name: str, opened: Sequence[Arrays], lent: int | None = None) -> None:
-    """Have an empty one hold what files do, one segment behind the other, of the last `lent` tokens; LookupError."""
+def put(part: Any, name: str, opened: Sequence[Arrays], shared: int | None = None) -> None:
+    """Have an empty one hold what files do, one segment behind the other, of the last `shared` tokens; LookupError."""
     found = kind(part)
     if found == "state":
         slots = [opened[-1].get(f"{name}.{slot}") for slot in range(len(part.cache))]
@@ -145,7 +145,7 @@ def put(part: Any, name: str, opened: Sequence[Arrays], lent: int | None = None)
     if found == "window":
         _set(part, [joined(_last(each, window(part))) for each in arrays], int(opened[-1][_END].item()))
         return
-    both = [joined([*each[:-1], each[-1][..., :lent, :]]) for each in arrays]
+    both = [joined([*each[:-1], each[-1][..., :shared, :]]) for each in arrays]
     _set(part, both, both[0].shape[2])
 
 
@@ -213,8 +213,8 @@ class _File:
     kinds: Mapping[str, _Kind]
 
 
-def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = None) -> tuple[Arrays, int]:
-    """Return the tensors of the files, joined, of the last file `lent` tokens; and how many tokens that is; Unreadable.
+def read(paths: Sequence[Path], shared: int | None = None, spare: Arrays | None = None) -> tuple[Arrays, int]:
+    """Return the tensors of the files joined, of the last one only `shared` tokens, and their tokens; UnreadableCache.
 
     Behind them there is room for more: (1, heads, at least so many tokens, width). They may lie in `spare` afterwards,
     which nobody else may read then.
@@ -225,8 +225,8 @@ def read(paths: Sequence[Path], lent: int | None = None, spare: Arrays | None = 
             if any(file.kinds != files[0].kinds for file in files):
                 raise ValueError("other tensors")
             counts = [file.tokens for file in files]
-            if lent is not None:
-                counts[-1] = min(lent, counts[-1])
+            if shared is not None:
+                counts[-1] = min(shared, counts[-1])
             return _joined(files, counts, spare or {}), sum(counts)
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             raise UnreadableCache(type(error).__name__) from error
@@ -317,7 +317,7 @@ def _open(path: Path, held: ExitStack) -> _File:
 
 
 Cache = list[Any]  # one of mlx-lm's caches a layer
-Fleeting = Mapping[str, Any]  # arrays of a segment that its cache does not hold on to
+Transient = Mapping[str, Any]  # arrays of a segment that its cache does not hold on to
 _MOST_SPARE = 256 << 20  # bytes that lie idle between two questions, at most
 
 
@@ -341,7 +341,7 @@ class CacheForm:
     said: str
 
     @property
-    def lends(self) -> bool:
+    def shares_prefix(self) -> bool:
         """Return whether a segment's first tokens can be used without the rest: every layer keeps each as it is."""
         return self.name == "tokens"
 
@@ -373,7 +373,7 @@ def trim(cache: Cache, count: int) -> None:
         layer.trim(count)
 
 
-def sliceable(cache: Cache) -> bool:
+def is_sliceable(cache: Cache) -> bool:
     """Return whether a cache is keys and values of every token, and nothing else."""
     from mlx_lm.models.cache import KVCache
 
@@ -398,7 +398,7 @@ def form(cache: Cache, bits: int = 0) -> CacheForm:
     return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(told))
 
 
-def settle(cache: Cache, count: int, bits: int = 0) -> Fleeting:
+def settle(cache: Cache, count: int, bits: int = 0) -> Transient:
     """Bring a cache that has read a segment of `count` tokens to exactly what `restore` would give.
 
     Gives the arrays that are to be kept and that the cache will not have any more, or not as they are kept.
@@ -414,9 +414,9 @@ def settle(cache: Cache, count: int, bits: int = 0) -> Fleeting:
     return found
 
 
-def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -> list[Tensor]:
+def cut(cache: Cache, start: int, stop: int, transient: Transient | None = None) -> list[Tensor]:
     """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
-    found = dict(fleeting or {})
+    found = dict(transient or {})
     for name, part in _parts(cache):
         if kind(part) == "tokens" and not part.empty() and f"{name}.k" not in found:
             both = zip("kv", part.keys_and_values(), strict=True)
@@ -424,18 +424,18 @@ def cut(cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], lent: int | None = None, spare: SpareBuffers | None = None) -> Cache:
-    """Have an empty cache read what the files hold, one behind the other, of the last `lent` tokens.
+def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, spare: SpareBuffers | None = None) -> Cache:
+    """Have an empty cache read what the files hold, one behind the other, of the last `shared` tokens.
 
     Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks. With `spare` no
     array stands between a file and the cache, which works for tensors that are kept as they are.
     """
     try:
-        if spare is not None and sliceable(cache):
-            return _hold(cache, *read(paths, lent, spare.take()))
+        if spare is not None and is_sliceable(cache):
+            return _hold(cache, *read(paths, shared, spare.take()))
         opened = files(paths)
         for name, part in _parts(cache):
-            put(part, name, opened, lent)
+            put(part, name, opened, shared)
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error
@@ -462,7 +462,7 @@ def expect(cache: Cache, tokens: int, spare: SpareBuffers) -> None:
 
 def _arrays(cache: Cache) -> Arrays:
     """Return the arrays of a cache of keys and values of every token by name; none of another, or an empty one."""
-    if not cache or not sliceable(cache) or any(layer.empty() for layer in cache):
+    if not cache or not is_sliceable(cache) or any(layer.empty() for layer in cache):
         return {}
     both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
     return {f"{number}.{kv}": array for number, pair in both for kv, array in pair}

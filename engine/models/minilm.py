@@ -113,8 +113,8 @@ def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
         y = layer.down(xp.gelu(layer.up(x)))
         y += x
         x = xp.norm(y, *layer.after_down)
-    means = xp.join([part.mean(axis=1) for part in _texts(x, runs)])
-    return means / (means * means).sum(axis=-1, keepdims=True) ** 0.5
+    backend = xp.join([part.mean(axis=1) for part in _texts(x, runs)])
+    return backend / (backend * backend).sum(axis=-1, keepdims=True) ** 0.5
 
 
 def _attend(xp: Arrays, layer: Layer, x: Array, runs: Sequence[tuple[int, int]], heads: int) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import cpu, kv_cache
-from engine.models.kv_cache import Cache, CacheForm, Fleeting, SpareBuffers
+from engine.models.kv_cache import Cache, CacheForm, SpareBuffers, Transient
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
 from engine.models.types import Drafter, Frame, Meter, Size
@@ -79,7 +79,7 @@ class Mlx:
     """A loaded model. `one_line` says that its answers end with their line, since it knows no other end.
 
     With `bits` it goes on from what it has read as it would be loaded from so many bits, whether it was or not.
-    `breathe` is called before each sub-step and each step of writing; it may have another prompt read, or raise.
+    `yield_point` is called before each sub-step and each step of writing; it may have another prompt read, or raise.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Mlx:
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
     spare: SpareBuffers = field(default_factory=SpareBuffers, repr=False)
-    breathe: Callable[[], None] = field(default=_nothing, repr=False)
+    yield_point: Callable[[], None] = field(default=_nothing, repr=False)
 
     def tokens(self, text: str) -> list[int]:
         """Return the ids of a text; what looks like a special token in it is text like any other."""
@@ -112,7 +112,7 @@ class Mlx:
         """Return an empty cache."""
         return kv_cache.begin(self.model)
 
-    def prefill(self, cache: Cache, ids: Sequence[int]) -> Fleeting:
+    def prefill(self, cache: Cache, ids: Sequence[int]) -> Transient:
         """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two.
 
         Gives what is to be kept of it and that the cache does not hold on to.
@@ -133,7 +133,7 @@ class Mlx:
         The cache then holds the segment and those tokens that were read to find the next. Where guesses cannot be taken
         back from it, `drafts` are not asked for any.
         """
-        if drafts and kv_cache.sliceable(cache):
+        if drafts and kv_cache.is_sliceable(cache):
             drafts.end = self._end
         else:
             drafts = None
@@ -157,18 +157,18 @@ class Mlx:
         """Return how what it reads can be kept."""
         return kv_cache.form(self.begin(), self.bits)
 
-    def cut(self, cache: Cache, start: int, stop: int, fleeting: Fleeting | None = None) -> list[Tensor]:
+    def cut(self, cache: Cache, start: int, stop: int, transient: Transient | None = None) -> list[Tensor]:
         """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
-        return kv_cache.cut(cache, start, stop, fleeting)
+        return kv_cache.cut(cache, start, stop, transient)
 
-    def restore(self, paths: Sequence[Path], lent: int | None = None) -> Cache:
-        """Return cache that has read what the files hold, one behind the other, of the last `lent` tokens; Unreadable.
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
+        """Return a cache that has read these files in turn, of the last one only `shared` tokens; UnreadableCache.
 
         Arrays are read in the thread that asks.
         """
         # Whether MLX's memory is written to by writing to its buffer was not tried where that is another device's.
         direct = not self.bits and device() != "cuda"
-        return kv_cache.restore(self.begin(), paths, lent, self.spare if direct else None)
+        return kv_cache.restore(self.begin(), paths, shared, self.spare if direct else None)
 
     def release(self, cache: Cache) -> None:
         """Empty a cache that nobody reads any more: the next one may be read into its memory."""
@@ -228,7 +228,7 @@ class Mlx:
 
     def _rows(self, cache: Cache, ids: Any, *, written: bool = False) -> Any:
         self.meter.count(len(ids), kv_cache.length(cache), written=written)
-        self.breathe()
+        self.yield_point()
         return self.model(ids[None], cache=cache)
 
 

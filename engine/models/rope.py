@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.kv_cache import begin, sliceable
+from engine.models.kv_cache import begin, is_sliceable
 from store.errors import PkbError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def ropes(model: Any, cache: Sequence[Any], context: int) -> Ropes:
 
     `cache` is an empty one. Of the weights it needs those of the first layer.
     """
-    if not sliceable(list(cache)):
+    if not is_sliceable(list(cache)):
         raise Fixed("it does not keep the keys and values of every token")
     if len(model.layers) != len(cache):
         raise Fixed("its layers share their keys")

@@ -194,12 +194,12 @@ class LanguageModel(Protocol):
 class KvSliceable(Protocol):
     """A language model whose cache can be kept and put back in pieces."""
 
-    def cut(self, cache: Any, start: int, stop: int, fleeting: Any = None) -> list[Tensor]:
+    def cut(self, cache: Any, start: int, stop: int, transient: Any = None) -> list[Tensor]:
         """Copy what is kept of a segment: what the cache holds of its tokens, and what `prefill` gave besides."""
         ...
 
-    def restore(self, paths: Sequence[Path], lent: int | None = None) -> Any:
-        """Return cache that has read what these files hold in turn, of the last one only `lent` tokens; Unreadable."""
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
+        """Return a cache that has read these files in turn, of the last one only `shared` tokens; UnreadableCache."""
         ...
 
     def expect(self, cache: Any, tokens: int) -> None:

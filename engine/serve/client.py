@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from engine.types import AskOptions, AskResult, OnText
 
 
-_PATIENCE_S = 10.0  # until who has the model can be reached, or has let go of it
+_TIMEOUT_S = 10.0  # until who has the model can be reached, or has let go of it
 _SOON_S = 0.5  # in which a process leaves that has nothing to do; one that has is not waited for
-_NAP_S = 0.05
+_POLL_S = 0.05
 
 
 class _Said:
@@ -50,14 +50,14 @@ class _Said:
             self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
 
 
-def answer(opened: Session, text: str, manner: "AskOptions", say: "OnText | None" = None) -> "AskResult":
+def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | None" = None) -> "AskResult":
     """Answer one question; what is made anew is given to `say` while it is written."""
     said = _Said(say)
-    if _may(opened) and not _is_kept(opened, text, manner):
-        found = _elsewhere(opened, text, manner, said)
+    if _may(opened) and not _is_kept(opened, text, options):
+        found = _elsewhere(opened, text, options, said)
         if found is not None:
             return found
-    made = opened.asker.ask(text, manner, opened.now, None if said.text else say)
+    made = opened.asker.ask(text, options, opened.now, None if said.text else say)
     said.finish(made.reply.answer)
     return made
 
@@ -73,31 +73,31 @@ def _may(opened: Session) -> bool:
     return opened.there and not mine and wants(opened)
 
 
-def _is_kept(opened: Session, text: str, manner: "AskOptions") -> bool:
+def _is_kept(opened: Session, text: str, options: "AskOptions") -> bool:
     """Return whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
     from engine.ask.prepare import key_of
     from store.answers import AnswerBank
 
-    key = key_of(opened.means, text, manner, opened.now)
-    kept = AnswerBank(opened.ledger).find(key.digest) if manner.read_bank else None
+    key = key_of(opened.backend, text, options, opened.now)
+    kept = AnswerBank(opened.ledger).find(key.digest) if options.read_bank else None
     return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
 
 
-def _elsewhere(opened: Session, text: str, manner: "AskOptions", said: _Said) -> "AskResult | None":
+def _elsewhere(opened: Session, text: str, options: "AskOptions", said: _Said) -> "AskResult | None":
     """Have the resident process answer; None where this one must, which then has the right to load a model."""
     from engine.serve.process import TRIES, ConnectionLost, start
 
-    until, started = time.monotonic() + _PATIENCE_S, 0
+    until, started = time.monotonic() + _TIMEOUT_S, 0
     while (link := reach(opened)) is None:
         free = _may_load(opened)
         if started < TRIES:
             started += start(opened)
         if free or time.monotonic() > until:
             return None
-        time.sleep(_NAP_S)
+        time.sleep(_POLL_S)
     try:
         with closing(link):
-            return _follow(link, opened, text, manner, said)
+            return _follow(link, opened, text, options, said)
     except ConnectionLost:
         _may_load(opened)
         start(opened)
@@ -127,11 +127,11 @@ def reach(opened: Session) -> "ServerLink | None":
     return None
 
 
-def _follow(link: "ServerLink", opened: Session, text: str, manner: "AskOptions", said: _Said) -> "AskResult | None":
+def _follow(link: "ServerLink", opened: Session, text: str, options: "AskOptions", said: _Said) -> "AskResult | None":
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import Broken, answered, request
 
-    link.send("ask", {"request": request(opened, text, manner, streams=said.shows)})
+    link.send("ask", {"request": request(opened, text, options, streams=said.shows)})
     for frame in link.answers():
         if frame["kind"] == "piece":
             said.more(str(frame.get("text")))
@@ -143,7 +143,7 @@ def _follow(link: "ServerLink", opened: Session, text: str, manner: "AskOptions"
         raise ConnectionLost from None
 
 
-def complete(opened: "Session", text: str, turns: Sequence[Turn]) -> str:
+def complete(opened: "Session", text: str, requests: Sequence[Turn]) -> str:
     """Have the resident process complete a question; empty where it does not."""
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import request
@@ -155,18 +155,18 @@ def complete(opened: "Session", text: str, turns: Sequence[Turn]) -> str:
     try:
         with closing(link):
             asked = request(opened, text, AskOptions(), streams=False)
-            link.send("complete", {"request": asked, "turns": pack(list(turns))})
+            link.send("complete", {"request": asked, "turns": pack(list(requests))})
             frame = next(link.answers())
     except ConnectionLost:
         return ""
     return str(frame.get("said")) if frame["kind"] == "completed" else ""
 
 
-def completed(opened: "Session", text: str, turns: Any) -> str:
+def completed(opened: "Session", text: str, requests: Any) -> str:
     """Complete a question in the resident process; Broken where the turns are none, empty where pkb quotes."""
     from engine.ask.followup import with_model
 
-    before, load = unpack(list[Turn], turns), opened.writer.load
+    before, load = unpack(list[Turn], requests), opened.writer.load
     return with_model(load)(text, before) if load else ""
 
 
@@ -183,11 +183,11 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
         except (ConnectionLost, Broken):
             pass  # what was done is done, and what was begun is taken up again
     models = opened.models
-    usual, models.breathe = models.breathe, models.give_way
+    usual, models.yield_point = models.yield_point, models.yield_to_questions
     try:
         return here()
     finally:
-        models.breathe = usual  # which does not refer to them: they go when nobody needs them
+        models.yield_point = usual  # which does not refer to them: they go when nobody needs them
 
 
 def done_here(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:

@@ -255,7 +255,7 @@ def connect(home: "Home") -> ServerLink | None:
 TRIES = 3  # of a process that is gone again before it can be reached: more of them would be gone too
 LOCK = 3  # the descriptor by which a process hands the lock to the one that it starts
 _PROJECT = Path(__file__).parents[2]
-_NAP_S = 0.02
+_POLL_S = 0.02
 
 
 def start(opened: "Session") -> bool:
@@ -272,16 +272,16 @@ def start(opened: "Session") -> bool:
     return True
 
 
-def stop(home: "Home", patience_s: float) -> bool:
+def stop(home: "Home", timeout_s: float) -> bool:
     """Have the process end, once it has answered what it was asked; returns whether it has."""
     if link := connect(home):
         with suppress(ConnectionLost), closing(link):
             link.send("stop", {})
-    lease, until = Lease(lock_of(home)), time.monotonic() + patience_s
+    lease, until = Lease(lock_of(home)), time.monotonic() + timeout_s
     while lease.is_taken():
         if time.monotonic() > until:
             return False
-        time.sleep(_NAP_S)
+        time.sleep(_POLL_S)
     return True
 
 

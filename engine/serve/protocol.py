@@ -163,7 +163,7 @@ class Request:
     """A question, when and how it is asked, and every setting that it is asked under, as text."""
 
     text: str
-    manner: AskOptions
+    options: AskOptions
     now: datetime
     settings: dict[str, str]
     keeps_tensors: bool
@@ -181,12 +181,12 @@ class _Shown:
     saved_s: float = 0.0
 
 
-def request(opened: "Session", text: str, manner: AskOptions, *, streams: bool) -> Any:
+def request(opened: "Session", text: str, options: AskOptions, *, streams: bool) -> Any:
     """Write a question down."""
     settings = {key: str(value) for key, value in keys(opened.settings).items()}
     for key in ("model.name", "embed.model"):
         settings[key] = _wherever(settings[key])
-    return pack(Request(text, manner, opened.now, settings, opened.keeps_tensors, streams))
+    return pack(Request(text, options, opened.now, settings, opened.keeps_tensors, streams))
 
 
 def _wherever(name: str) -> str:

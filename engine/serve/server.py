@@ -115,7 +115,7 @@ class Connections:
 
 
 _BEAT_S = 0.5  # a caller waits four times as long before it thinks that this process hangs
-_NAP_S = 2.0  # between two looks at whether to stay, while nobody asks
+_POLL_S = 2.0  # between two looks at whether to stay, while nobody asks
 _GRACE_S = 3.0  # for what is being done when a signal comes
 _SOON_S = 0.2  # for what is only being made ready: whoever asks next may wait for that to end
 _BYTES = 1 << 16
@@ -141,7 +141,7 @@ class Server:
         self._callers = Connections(self._selector)
         self._mail: SimpleQueue[_Sent | None] = SimpleQueue()
         self._wake, self._woken = socket.socketpair()
-        self._turns = RequestQueue(environ, partial(self._post, None))
+        self._requests = RequestQueue(environ, partial(self._post, None))
         self._since, self._last, self._beaten = time.time(), time.monotonic(), 0.0
         self._leaving = False
         self._quit_at: float | None = None
@@ -154,33 +154,33 @@ class Server:
         self._wake.setblocking(False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._quit)
-        self._turns.start()
-        while self._turns.is_alive() and not self._is_done():
+        self._requests.start()
+        while self._requests.is_alive() and not self._is_done():
             self._step()
-        sound = self._turns.is_alive() or self._turns.sound
-        self._turns.end()
-        self._turns.join(_GRACE_S if self._turns.works else _SOON_S)
+        sound = self._requests.is_alive() or self._requests.sound
+        self._requests.end()
+        self._requests.join(_GRACE_S if self._requests.works else _SOON_S)
         return sound
 
     def _is_done(self) -> bool:
         late = self._quit_at is not None and time.monotonic() - self._quit_at > _GRACE_S
-        return late or (self._leaving and not self._busy() and not self._owes())
+        return late or (self._leaving and not self._busy() and not self._has_pending())
 
     def _busy(self) -> bool:
         return bool(self._callers.waiting()) or not self._mail.empty()
 
-    def _owes(self) -> bool:
+    def _has_pending(self) -> bool:
         """Return whether a caller has yet to take what was sent to it, and is not too slow."""
         return time.monotonic() - self._last < _GRACE_S and any(caller.out for caller in self._callers)
 
     def _quit(self, *_: object) -> None:
         """Leave as soon as what is being done can be broken off."""
         self._quit_at = time.monotonic()
-        self._turns.end()
+        self._requests.end()
         self._nudge()
 
     def _step(self) -> None:
-        for key, events in self._selector.select(_BEAT_S if self._busy() or self._owes() else _NAP_S):
+        for key, events in self._selector.select(_BEAT_S if self._busy() or self._has_pending() else _POLL_S):
             if key.fileobj is self._listener:
                 if caller := self._callers.accept(self._listener):
                     self._callers.send(caller, "hello", self._hello())
@@ -202,7 +202,7 @@ class Server:
         kind = frame["kind"]
         if kind in _JOBS and caller.job is None and not self._leaving:
             caller.job = QueuedRequest(frame, partial(self._post_to, caller))
-            self._turns.add(caller.job)
+            self._requests.add(caller.job)
         elif kind == "status":
             self._callers.send(caller, "status", self._status())
         elif kind == "stop":
@@ -214,8 +214,8 @@ class Server:
         from engine.models.memory import resident
 
         made = {"pid": os.getpid(), "version": self._about.version, "since": self._since}
-        done = {"jobs": len(self._callers.waiting()), "answered": self._turns.answered}
-        return made | done | {"model": self._turns.model, "memory": resident()}
+        done = {"jobs": len(self._callers.waiting()), "answered": self._requests.answered}
+        return made | done | {"model": self._requests.model, "memory": resident()}
 
     def _post_to(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
         """Have a frame sent by the thread that sends; any thread may."""
@@ -249,7 +249,7 @@ class Server:
         if self._busy():
             self._last = time.monotonic()
         idle = self._about.idle_s is not None and time.monotonic() - self._last > self._about.idle_s
-        if not self._leaving and (idle or self._turns.large or self._lease.lost):
+        if not self._leaving and (idle or self._requests.large or self._lease.lost):
             self._leave()
 
     def _leave(self) -> None:

@@ -33,12 +33,12 @@ _Folders = tuple[tuple[str, int], ...]
 
 
 class WorkerState:
-    """The open home of a resident process; `breathe` is called between two steps of a model."""
+    """The open home of a resident process; `yield_point` is called between two steps of a model."""
 
-    def __init__(self, environ: Mapping[str, str], breathe: Callable[[], None]) -> None:
+    def __init__(self, environ: Mapping[str, str], yield_point: Callable[[], None]) -> None:
         self._environ = environ
         self._base = Session(environ)
-        self.models = ResidentModel(self._base.home.locks, breathe)
+        self.models = ResidentModel(self._base.home.locks, yield_point)
         self._tables: Tables | None = None
         self._folders: _Folders = ()
         self._tried = False  # to load the model that the settings name
@@ -67,12 +67,12 @@ class WorkerState:
         opened.ledger, opened.tables = self._base.ledger, self._fresh_tables()
         with suppress(NoModel):
             opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
-        opened.means = replace(opened.means, gather=partial(self._gather, opened.means.gather))
+        opened.backend = replace(opened.backend, gather=partial(self._gather, opened.backend.gather))
         return opened
 
     def _gather(self, gather: "Callable[..., Evidence]", *parts: Any) -> "Evidence":
         """Retrieve, after what somebody waits for: planning a night retrieves hundreds of times."""
-        self.models.breathe()
+        self.models.yield_point()
         return gather(*parts)
 
     def warm(self) -> None:
@@ -82,8 +82,8 @@ class WorkerState:
         from engine.types import AskOptions
 
         opened = self.own()
-        ask = begin(opened.means, opened.ledger, "what", AskOptions(), opened.now)
-        asked = gather_context(opened.means, ask)
+        ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
+        asked = gather_context(opened.backend, ask)
         write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below)
         _ = opened.asker, opened.rules()  # which import what they are made of
 
@@ -200,7 +200,7 @@ class RequestQueue(Thread):
 
     def __init__(self, environ: Mapping[str, str], done: Callable[[], None]) -> None:
         super().__init__(name="turns", daemon=True)
-        self._desk, self._done = WorkerState(environ, self.breathe), done
+        self._state, self._done = WorkerState(environ, self.yield_point), done
         self._waiting, self._idle = deque[QueuedRequest](), deque[QueuedRequest]()
         self._changed, self._ended, self._current = Condition(), False, list[QueuedRequest]()
         self.answered, self.large, self.sound = 0, False, False
@@ -208,7 +208,7 @@ class RequestQueue(Thread):
     @property
     def model(self) -> str | None:
         """Name the model that is ready to answer."""
-        return self._desk.model
+        return self._state.model
 
     @property
     def works(self) -> bool:
@@ -230,16 +230,16 @@ class RequestQueue(Thread):
     def run(self) -> None:
         """Open what questions need, then do the jobs."""
         try:
-            self._quietly(self._desk.warm)
+            self._quietly(self._state.warm)
             while job := self._next():
                 self._do(job)
             self.sound = True
         finally:
-            self._desk.let_go()
+            self._state.let_go()
             self._ended = True
             self._done()
 
-    def breathe(self) -> None:
+    def yield_point(self) -> None:
         """Stop what nobody waits for; in idle work, do first what somebody waits for."""
         while self._idles and self._waiting:
             if self._needs_all(self._waiting[0]):
@@ -248,14 +248,14 @@ class RequestQueue(Thread):
         if self._ended or (self._current and self._current[-1].cancelled):
             raise Cancelled
         if self._idles:
-            self._desk.models.give_way()
+            self._state.models.yield_to_questions()
 
     def _quietly(self, work: Callable[[], object]) -> None:
         """Do what nobody waits for: if it fails, who asks next will hear why."""
         try:
             work()
         except (Cancelled, *_OUTSIDE):
-            self._desk.let_go()
+            self._state.let_go()
 
     def _next(self) -> QueuedRequest | None:
         """Wait for the next job; meanwhile let the model go, if another process wants it, and have it again later."""
@@ -263,11 +263,11 @@ class RequestQueue(Thread):
             with self._changed:
                 if self._waiting or self._idle:
                     return (self._waiting or self._idle).popleft()
-                looks = self._desk.models.claimed or self._desk.lacks_model
+                looks = self._state.models.claimed or self._state.lacks_model
                 self._changed.wait(_LOOK_S if looks else None)
                 found = self._waiting or self._idle or self._ended
-            if not found and not self._desk.yield_model():
-                self._quietly(self._desk.load)
+            if not found and not self._state.yield_model():
+                self._quietly(self._state.load)
         return None
 
     def _do(self, job: QueuedRequest) -> None:
@@ -281,7 +281,7 @@ class RequestQueue(Thread):
                 job.tell("declined", {})
         finally:
             self._current.pop()
-            self.large = self.large or (not self._current and self._desk.is_large())
+            self.large = self.large or (not self._current and self._state.is_large())
             self._done()
 
     @property
@@ -293,22 +293,22 @@ class RequestQueue(Thread):
         if job.frame["kind"] == "release":
             return True
         try:
-            return self._desk.swaps(requested(job.frame.get("request")))
+            return self._state.swaps(requested(job.frame.get("request")))
         except Broken:
             return False
 
     def _tidy(self) -> None:
         """Clean up behind a job that was broken off; what idle work has open below it stays open."""
         if len(self._current) > 1:
-            self._desk.roll_back()
+            self._state.roll_back()
         else:
-            self._desk.let_go()
+            self._state.let_go()
 
     def _serve(self, job: QueuedRequest) -> None:
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
             "complete": self._complete,
-            "idle": self._night,
+            "idle": self._idle_run,
             "release": self._release,
         }
         kinds[job.frame["kind"]](job)
@@ -319,8 +319,8 @@ class RequestQueue(Thread):
         def say(text: str) -> None:
             job.tell("piece", {"text": text})
 
-        with self._desk.session(asked) as opened:
-            answered = opened.asker.ask(asked.text, asked.manner, asked.now, say if asked.streams else None)
+        with self._state.session(asked) as opened:
+            answered = opened.asker.ask(asked.text, asked.options, asked.now, say if asked.streams else None)
             self.answered, job.answered = self.answered + 1, True
             job.tell("answered", {"answer": answer(answered)})
             answered.keep()
@@ -329,20 +329,20 @@ class RequestQueue(Thread):
         from engine.serve.client import completed
 
         asked = requested(job.frame.get("request"))
-        with self._desk.session(asked) as opened:
+        with self._state.session(asked) as opened:
             job.tell("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
 
-    def _night(self, job: QueuedRequest) -> None:
+    def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.plan import work
         from engine.serve.client import done_here
 
-        opened = self._desk.own()
+        opened = self._state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
         done_here(job, opened, work)
 
     def _release(self, job: QueuedRequest) -> None:
         from engine.models.memory import release
 
-        self._desk.let_go()
+        self._state.let_go()
         release()  # what is left of earlier questions may have files open
         job.tell("released", {})

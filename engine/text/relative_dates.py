@@ -35,7 +35,7 @@ _TH = re.compile(
 )
 _COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
 _AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
-_SHIFT = re.compile(
+_IDLE_REMOTE = re.compile(
     rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+from", re.I
 )
 _COUNTED = re.compile(rf"{UNIT}\s+(?:ago|back|later|from)|\b(?:in|within)\s+.*{UNIT}$", re.I)
@@ -106,7 +106,7 @@ def _special(text: str, today: date, past: bool) -> dates.Days | None:
     if match := _FEW_AGO.search(text):
         size = _size(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
-    if match := _SHIFT.match(text):
+    if match := _IDLE_REMOTE.match(text):
         return _around(today, _number(match["count"] or match["other"]), _size(match["unit"] or match["size"]))
     if match := _AGO.match(text):
         return _around(today, _number(match["count"]), -_size(match["unit"]))

@@ -33,11 +33,11 @@ def main(entries: int) -> None:
         questions = unit(
             vectors[chance.integers(0, entries, ROUNDS)] + 0.3 * unit(chance.standard_normal((ROUNDS, WIDTH)))
         )
-        for title, deed in DEEDS.items():
+        for title, fact in DEEDS.items():
             times: dict[str, list[float]] = {each: [] for each in banks}
             for number, question in enumerate(questions):
                 for each, (ledger, folder) in banks.items():
-                    times[each].append(seconds(deed(ledger, folder, number, question)))
+                    times[each].append(seconds(fact(ledger, folder, number, question)))
             show(title, times)
 
 
@@ -133,10 +133,10 @@ def unit(rows: "np.ndarray[tuple[int, ...], np.dtype[np.float64]] | Vectors") ->
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
-def seconds(deed: Callable[[], object]) -> float:
+def seconds(fact: Callable[[], object]) -> float:
     """Time one deed."""
     began = perf_counter()
-    deed()
+    fact()
     return perf_counter() - began
 
 

@@ -50,11 +50,11 @@ class Lived:
 
     answers: list[AskResult] = field(default_factory=list)
     spent: dict[Kind, JobCost] = field(default_factory=dict)
-    asking: float = 0.0
+    reasker: float = 0.0
     loaded: list[int] = field(default_factory=list)  # tokens, by question
 
     @property
-    def nights(self) -> float:
+    def idle_runs(self) -> float:
         """Return the operations of all nights."""
         return sum(one.flops for one in self.spent.values())
 
@@ -66,7 +66,7 @@ class Case:
     made: Path
     settings: Mapping[str, Any]
     questions: Sequence[str]
-    foreseen: int  # after each answer
+    predicted_counts: int  # after each answer
     dress: Callable[[Session], None]
     counted: bool
 
@@ -78,13 +78,13 @@ class Case:
         for start, end in zip(starts, [*starts[1:], len(self.questions)], strict=True):
             with Life(home, {**self.settings, **phases[start]}, self.dress) as life:
                 if start:
-                    _add(lived.spent, life.night(READY))
+                    _add(lived.spent, life.runner(READY))
                 if again and start:
                     _ask(life, lived, self.questions[:start], fresh=True)
                 for question in self.questions[start:end]:
                     _ask(life, lived, [question])
-                    life.foresee(self.foreseen)
-                    _add(lived.spent, life.night(READY))
+                    life.foresee(self.predicted_counts)
+                    _add(lived.spent, life.runner(READY))
         return lived
 
 
@@ -106,11 +106,11 @@ def run(name: str, options: Namespace) -> None:
         model = NANO if nano else _random(options.model, Path(folder), user)
         settings = {"model.name": str(model), **SIZES[options.model]}
         dress = as_it_is if nano else partial(force, golds=answers)
-        about = f"{len(questions)} questions, {options.foreseen} foreseen after each"
+        about = f"{len(questions)} questions, {options.predicted_counts} foreseen after each"
         print(f"case {name}, {options.model}, {user}, {about}{', counted' if options.counted else ''}", flush=True)
         with Life(home, settings):
             pass  # a BLAS that MLX needs lies in the cache from now on, and counts in every life
-        case = Case(home, settings, questions, options.foreseen, dress, options.counted)
+        case = Case(home, settings, questions, options.predicted_counts, dress, options.counted)
         {"a": a, "b": b, "c": c}[name](case, options.model)
 
 
@@ -133,16 +133,16 @@ def a(case: Case, name: str) -> None:
     usual = case.live("usual", {0: {"bank.tau": 0.85}})
     raised = case.live("raised", {0: {"bank.tau": 0.85}, 2: {"bank.tau": 0.90}})
     for title, one in (("tau .85 throughout", usual), ("tau .90 from question 3 on", raised)):
-        print(f"  {title}: {one.nights / 1e9:.2f} GFLOP at night, {one.asking / 1e9:.2f} for the questions")
+        print(f"  {title}: {one.idle_runs / 1e9:.2f} GFLOP at night, {one.reasker / 1e9:.2f} for the questions")
         for kind, did in one.spent.items():
             if did.units:
                 print(f"    {kind}: {did.units} in {did.seconds:.1f} s, {did.read} tokens read, {did.written} written")
-    night = 1 - raised.nights / usual.nights
-    whole = 1 - (raised.nights + raised.asking) / (usual.nights + usual.asking)
-    print(f"  saved: {night:.2%} of the nights' operations, {whole:.2%} of all (the paper: 14.12 %)")
+    runner = 1 - raised.idle_runs / usual.idle_runs
+    whole = 1 - (raised.idle_runs + raised.reasker) / (usual.idle_runs + usual.reasker)
+    print(f"  saved: {runner:.2%} of the nights' operations, {whole:.2%} of all (the paper: 14.12 %)")
     if not case.counted:
         with Life(case.made, case.settings, case.dress) as life:
-            check(cast("Mlx", life.nightly.load().model))
+            check(cast("Mlx", life.planner.load().model))
 
 
 def b(case: Case, name: str) -> None:
@@ -152,8 +152,8 @@ def b(case: Case, name: str) -> None:
         lived = case.live(folder, {0: {"bank.tau": 0.90}, 5: after})
         later = [one.reply for one in lived.answers[5:]]
         with Life(case.made.parent / folder, {}, case.dress) as life:
-            foreseen = [*life.foreseen("answered"), *life.foreseen("undecoded")][:FORESEEN]
-            asked = [life.ask(text).reply for text in foreseen]
+            predicted_counts = [*life.predicted_counts("answered"), *life.predicted_counts("undecoded")][:FORESEEN]
+            asked = [life.ask(text).reply for text in predicted_counts]
         for whom, found in (("later questions", later), ("foreseen ones, asked", asked)):
             tiers = [one.tier for one in found]
             times = f"{median(one.ms['total'] for one in found):.1f} ms" if found else "none"
@@ -214,7 +214,7 @@ def _ask(life: Life, lived: Lived, questions: Sequence[str], *, fresh: bool = Fa
     for question in questions:
         before, loaded = life.flops(), _loaded(life)
         lived.answers.append(life.ask(question, fresh=fresh))
-        lived.asking += life.flops() - before
+        lived.reasker += life.flops() - before
         lived.loaded.append(_loaded(life) - loaded)
 
 
@@ -229,8 +229,8 @@ def _share(answers: Sequence[AskResult]) -> float:
     return sum(one["reused"] for one in tokens) / max(1, sum(one["prompt"] for one in tokens))
 
 
-def _add(whole: dict[Kind, JobCost], night: Mapping[Kind, JobCost]) -> None:
-    for kind, spent in night.items():
+def _add(whole: dict[Kind, JobCost], runner: Mapping[Kind, JobCost]) -> None:
+    for kind, spent in runner.items():
         whole[kind] = whole.get(kind, JobCost()) + spent
 
 

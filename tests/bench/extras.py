@@ -204,7 +204,7 @@ def _latency(lines: Sequence[Line]) -> Rows:
 def _prediction(lines: Sequence[Line]) -> Rows:
     """Return what prediction adds to hits."""
     kinds: Sequence[tuple[str, str, Callable[[Sequence[Line]], float | None]]] = (
-        ("hits of the bank that prediction adds, in points", "+6.8 to +13.8", _lent),
+        ("hits of the bank that prediction adds, in points", "+6.8 to +13.8", _semantic_lines),
         ("hits of tensors that prediction adds, in points", "+11.6 to +37.6", _found),
     )
     return [(what, theirs, "; ".join(_gains(lines, of)) or MISSING) for what, theirs, of in kinds]
@@ -224,9 +224,9 @@ def _gains(lines: Sequence[Line], of: Callable[[Sequence[Line]], float | None]) 
     return found
 
 
-def _lent(lines: Sequence[Line]) -> float | None:
+def _semantic_lines(lines: Sequence[Line]) -> float | None:
     one = summed(lines)
-    return one.lent / one.n
+    return one.shared / one.n
 
 
 def _found(lines: Sequence[Line]) -> float | None:

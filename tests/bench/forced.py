@@ -131,14 +131,14 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
             return written
         return replace(written, reply=replace(written.reply, answer=" ".join(gold.split()) or None))
 
-    def bears(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
         script.says = YES
         try:
-            return writer.bears(question, evidence, answer, trace)
+            return writer.entails(question, evidence, answer, trace)
         finally:
             script.says = None
 
-    session.__dict__["writer"] = replace(writer, write=write, bears=bears)
+    session.__dict__["writer"] = replace(writer, write=write, entails=entails)
 
 
 def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:

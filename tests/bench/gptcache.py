@@ -145,8 +145,8 @@ def our_own(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
     """Make an empty bank."""
     ledger = open_ledger(folder / "ledger.db", create=True)
     bank, questions = AnswerBank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
-    means = Backend(_never, _never, _never, _never, lambda *_: True, lambda: questions, "quote")
-    similar = SemanticLookup(means, ledger, rules)
+    backend = Backend(_never, _never, _never, _never, lambda *_: True, lambda: questions, "quote")
+    similar = SemanticLookup(backend, ledger, rules)
 
     def find(one: Entry) -> str | None:
         found = similar.find(replace(one.ask, generation=ledger.generation, trace=Trace()), one.asked)
@@ -216,10 +216,10 @@ def ends(pairs: Sequence[tuple[Entry, Entry]], cache: Cache, by_text: dict[str, 
         yield "miss" if found is None else "right" if by_text[found].case.golds & second.case.golds else "wrong"
 
 
-def seconds(deed: Callable[[], object]) -> float:
+def seconds(fact: Callable[[], object]) -> float:
     """Time one deed."""
     began = perf_counter()
-    deed()
+    fact()
     return perf_counter() - began
 
 

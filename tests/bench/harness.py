@@ -147,7 +147,7 @@ def lived(work: Work, home: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> 
     with Life(home, settings, order=work.policy.order, **forced) as life:
         warm(life.session)
         # Its first steps are slow, too, and the speed is wanted for what is printed.
-        measured = engine(cast("Mlx", life.nightly.load().model)) if life.session.writer.load else None
+        measured = engine(cast("Mlx", life.planner.load().model)) if life.session.writer.load else None
         yield Replay(work, life, measured if work.policy.printed else None)
         if life.session.writer.load:
             life.session.models.forget()
@@ -155,12 +155,12 @@ def lived(work: Work, home: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> 
 
 def warm(session: Session) -> None:
     """Embed, retrieve and quote once, so that nothing is opened or imported while the first question waits."""
-    asked = gather_context(session.means, begin(session.means, session.ledger, "Where is it?", AskOptions(), NOW))
+    asked = gather_context(session.backend, begin(session.backend, session.ledger, "Where is it?", AskOptions(), NOW))
     if session.writer.load:
         for name in ("engine.ask.semantic", "engine.llm.generate"):
             import_module(name)
     else:
-        session.means.write(asked.question, asked.evidence, Trace(), None)
+        session.backend.write(asked.question, asked.evidence, Trace(), None)
 
 
 def made(user: User, folder: Path) -> Path:

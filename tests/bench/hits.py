@@ -129,7 +129,7 @@ def show(label: str, pairs: dict[str, list[list[Pair]]], tau: float, off: frozen
     """Print the share of second questions that hit rightly, and the count of those that hit wrongly."""
     cells = ""
     for users in pairs.values():
-        found = Counter(end for mine in users for end in ends(mine, tau, off))
+        found = Counter(end for writer_key in users for end in ends(writer_key, tau, off))
         cells += f"{found['right'] / max(1, found.total()):10.3f} ({found['wrong']:3} of {found.total():3})"
     print(f"{label:24}{cells}", flush=True)
 
@@ -138,16 +138,16 @@ def ends(pairs: Sequence[Pair], tau: float, off: frozenset[str]) -> Iterator[str
     """Ask the first of each pair, then the second of each, and judge the latter."""
     bank = list[Case]()
     for first, _ in pairs:
-        if lent(first, bank, tau, off) is None:
+        if shared(first, bank, tau, off) is None:
             bank.append(first)
     for _, second in pairs:
-        found = lent(second, bank, tau, off)
+        found = shared(second, bank, tau, off)
         yield "miss" if found is None else "right" if found.golds & second.golds else "wrong"
         if found is None:
             bank.append(second)
 
 
-def lent(asked: Case, bank: Sequence[Case], tau: float, off: frozenset[str]) -> Case | None:
+def shared(asked: Case, bank: Sequence[Case], tau: float, off: frozenset[str]) -> Case | None:
     """Return the nearest kept question whose answer may be lent."""
     if not bank:
         return None

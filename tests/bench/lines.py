@@ -53,7 +53,7 @@ class Match:
     """Whose answer a question was given: the question, whether nobody asked it, and whether the answer is right."""
 
     question: str | None = None
-    foreseen: bool = False
+    predicted_counts: bool = False
     right: bool | None = None
 
 
@@ -74,7 +74,7 @@ class Replay:
 
     def sleep(self) -> None:
         """Have the night before the next question."""
-        self.slept = self.night()
+        self.slept = self.runner()
 
     def next(self) -> dict[str, Any]:
         """Ask the next question."""
@@ -83,20 +83,20 @@ class Replay:
         self.asked.append(query)
         return line
 
-    def night(self) -> dict[str, Any] | None:
+    def runner(self) -> dict[str, Any] | None:
         """Foresee, and do a night's work; None where the policy has none."""
         policy, life = self.work.policy, self.life
         if not policy.foresee:
             return None
         begun = perf_counter()
-        foreseen = life.foresee(policy.foresee)
-        spent = added([life.night(policy.nights)])
+        predicted_counts = life.foresee(policy.foresee)
+        spent = added([life.runner(policy.idle_runs)])
         if policy.printed:  # which knows no thresholds of single answers
             life.session.ledger.rows.execute("UPDATE answers SET tau = NULL")
-        numbers = {"read": spent.read, "written": spent.written, "units": spent.units, "foreseen": foreseen}
+        numbers = {"read": spent.read, "written": spent.written, "units": spent.units, "foreseen": predicted_counts}
         return {"seconds": round(perf_counter() - begun, 4), "flops": spent.flops, **numbers}
 
-    def line(self, query: Query, night: dict[str, Any] | None) -> dict[str, Any]:
+    def line(self, query: Query, runner: dict[str, Any] | None) -> dict[str, Any]:
         """Ask one question, and say all there is to say of it."""
         work, life = self.work, self.life
         before, flops = sizes(life.session), life.flops()
@@ -120,22 +120,22 @@ class Replay:
             "right": match.right,
             "matched": match.question,
             "similarity": reply.similarity,
-            "foreseen": match.foreseen,
+            "foreseen": match.predicted_counts,
             "tokens": reply.tokens if reply.tier not in ("exact", "semantic") else None,
             "slots": slots(segments),
             "ms": ms,
             "flops": flops,
             "kept": {"bank_bytes": now.bank, "kv_bytes": now.tensors},
             "written": now.written - before.written + grown,
-            "night": night,
+            "night": runner,
             "printed": printed,
         }
 
     def ask(self, text: str) -> AskResult:
         """Ask as a person does, and keep what was read when the answer is there."""
         policy, session = self.work.policy, self.life.session
-        manner = AskOptions(k=session.settings.ask.k, read_bank=policy.bank, write_bank=policy.bank and policy.keeps)
-        answered = session.asker.ask(text, manner, NOW)
+        options = AskOptions(k=session.settings.ask.k, read_bank=policy.bank, write_bank=policy.bank and policy.keeps)
+        answered = session.asker.ask(text, options, NOW)
         answered.keep()
         return answered
 
@@ -146,16 +146,16 @@ class Replay:
             return Match()
         whose = reply.matched_question or query.text
         session = self.life.session
-        key = key_of(session.means, whose, AskOptions(k=session.settings.ask.k), NOW).digest
+        key = key_of(session.backend, whose, AskOptions(k=session.settings.ask.k), NOW).digest
         kept = AnswerBank(session.ledger).find(key)
         assert kept, "an answer was given that is not there"
         if kept.origin == "predicted":
-            return Match(kept.question, foreseen=True, right=bears(reply.answer, query.answer))
+            return Match(kept.question, predicted_counts=True, right=entails(reply.answer, query.answer))
         same_text = [one for one in self.asked if normalise(one.text) == normalise(whose)]
         return Match(kept.question, right=same(query, same_text[-1]) if same_text else None)
 
 
-def bears(answer: str | None, gold: str) -> bool:
+def entails(answer: str | None, gold: str) -> bool:
     """Whether an answer holds at least half of the words of the gold one; where there is none, whether it is none.
 
     A foreseen question has no gold of its own: this takes some wrong answers that are near for right, and some right

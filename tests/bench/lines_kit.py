@@ -20,9 +20,9 @@ Line = dict[str, Any]
 
 def line(policy: str, user: str, writer: str, number: int) -> Line:
     """Return one line: the last question is lent by what keeps answers, and wrongly at a low threshold."""
-    lent = number == QUESTIONS and policy not in ("naive", "ragcache", "pkb-no-bank")
-    wrong = lent and policy.endswith("tau60")
-    total = (SPEEDS | VARIANTS)[policy] * number * (2 if user == "bo" else 1) / (10 if lent else 1)
+    shared = number == QUESTIONS and policy not in ("naive", "ragcache", "pkb-no-bank")
+    wrong = shared and policy.endswith("tau60")
+    total = (SPEEDS | VARIANTS)[policy] * number * (2 if user == "bo" else 1) / (10 if shared else 1)
     return {
         "corpus": "invented" if user == "ann" else "made-up",
         "user": user,
@@ -32,15 +32,15 @@ def line(policy: str, user: str, writer: str, number: int) -> Line:
         "question": f"What is number {number}?",
         "gold": f"it is number {number} of them",
         "answer": "something else" if wrong else f"it is number {number} of them",
-        "tier": "semantic" if lent else "full" if policy == "naive" or number == 1 else "prefix",
-        "right": (not wrong) if lent else None,
-        "matched": "What?" if lent else None,
-        "similarity": 0.9 if lent else None,
+        "tier": "semantic" if shared else "full" if policy == "naive" or number == 1 else "prefix",
+        "right": (not wrong) if shared else None,
+        "matched": "What?" if shared else None,
+        "similarity": 0.9 if shared else None,
         "foreseen": False,
         "tokens": None
-        if lent
+        if shared
         else {"prompt": 100, "reused": 25 * (number - 1), "computed": 75, "generated": 3, "guessed": 1},
-        "slots": None if lent else {"chunks": 4, "found": 0 if policy == "naive" else number - 1},
+        "slots": None if shared else {"chunks": 4, "found": 0 if policy == "naive" else number - 1},
         "ms": {"embed": 10.0, "prefill": total / 2, "decode": None, "total": total},
         "flops": 3e9,
         "kept": {"bank_bytes": 100 * number, "kv_bytes": 1000 * number},

@@ -26,7 +26,7 @@ from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
 from store.jobs import JobAccount, JobCost, Jobs
 from tests.bench.homes import environment, opened, pkb
-from tests.bench.nights import rows
+from tests.bench.idle_runs import rows
 
 DATA = Path(os.environ.get("PKB_BENCH_DATA", Path(__file__).resolve().parents[2] / "build" / "data"))  # public sets
 NANO = Path(__file__).resolve().parents[1] / "data" / "nano"
@@ -95,7 +95,7 @@ class Life:
     dress: Callable[[Session], None] = as_it_is
     order: Order = in_document_order  # of the passages in a prompt
     session: Session = field(init=False)
-    nightly: IdlePlanner = field(init=False)
+    planner: IdlePlanner = field(init=False)
 
     def __enter__(self) -> Self:
         for key, value in of_file(self.settings).items():
@@ -106,9 +106,9 @@ class Life:
         self.dress(self.session)
         never = self._never
         parts = (self.session, True, 10**6, lambda: never, never)
-        self.nightly = IdlePlanner(*parts)
+        self.planner = IdlePlanner(*parts)
         if self.session.writer.load:
-            self.nightly.load()
+            self.planner.load()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -127,14 +127,14 @@ class Life:
 
         What a tiny or random model would foresee is no question.
         """
-        asking = Reasker(self.session.ledger, self.session.means, self.session.room, NOW)
+        reasker = Reasker(self.session.ledger, self.session.backend, self.session.room, NOW)
         found = from_forms(little_asked(self.session), self._asked(self.session.settings.experiment.history))
         shares = dict.fromkeys((one.source for one in found), most)
         chosen = pick(found, shares, self._known())[:most]
-        offer(asking, [replace(one, promise=0.5) for one in chosen])
+        offer(reasker, [replace(one, promise=0.5) for one in chosen])
         return len(chosen)
 
-    def night(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, JobCost]:
+    def runner(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, JobCost]:
         """Do a night's work, of some kinds or of all; returns what it took by kind."""
         ledger = self.session.ledger
         world = RunContext(
@@ -142,21 +142,21 @@ class Life:
             began=time.monotonic(),
             may_go_on=lambda: None,
             generation=lambda: ledger.generation,
-            measure=self.nightly.measure,
+            measure=self.planner.measure,
             now=NOW.timestamp(),
         )
-        night = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(float("inf"), 10**6))
-        plans = self.nightly.plans()
+        runner = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(float("inf"), 10**6))
+        plans = self.planner.plans()
         wanted = set(plans if kinds is None else kinds)
-        for _ in night.work({kind: plan for kind, plan in plans.items() if kind in wanted}):
+        for _ in runner.work({kind: plan for kind, plan in plans.items() if kind in wanted}):
             pass
-        return night.spent
+        return runner.spent
 
     def flops(self) -> float:
         """Return what the model did in this phase so far, by the formula."""
-        return self.nightly.measure().flops
+        return self.planner.measure().flops
 
-    def foreseen(self, state: str) -> list[str]:
+    def predicted_counts(self, state: str) -> list[str]:
         """Return the questions that nobody asked and that are in this state."""
         sql = "SELECT question FROM answers WHERE origin = 'predicted' AND state = ? ORDER BY created, question"
         return [text for (text,) in self.session.ledger.rows.execute(sql, (state,))]
@@ -177,4 +177,4 @@ class Life:
 
 def added(spent: Iterable[Mapping[Kind, JobCost]]) -> JobCost:
     """Add up what nights took."""
-    return sum((one for night in spent for one in night.values()), JobCost())
+    return sum((one for runner in spent for one in runner.values()), JobCost())

@@ -31,10 +31,10 @@ from store.question_index import QuestionVectors
 from store.tables import Tables
 from tests.bench import bank
 from tests.bench.corpora import users
-from tests.bench.desk import Desk, afresh, drop
 from tests.bench.homes import pkb
 from tests.bench.living import DATA, NOW, Life
 from tests.bench.peers import loaded, prompts
+from tests.bench.state import Desk, afresh, drop
 
 ROUNDS, SIZES, MANNER = 15, (100, 1_000, 25_000), AskOptions()
 TOKENS, FORESEEN, ASKED = 8, 4, 40  # decoded at a time, foreseen at a time, questions whose entries are weighed
@@ -93,14 +93,14 @@ def measured(
     """Measure everything: `texts` are asked of the documents in these folders, the banks hold so many entries."""
     done = pkb(scratch / "home", "ingest", *map(str, folders))
     assert done.returncode in (0, 3), done.stderr
-    desk = Desk(loaded(scratch, model), scratch / "desk", prompts()[0])
-    with closing(desk), Life(scratch / "home", {}) as life:
+    state = Desk(loaded(scratch, model), scratch / "desk", prompts()[0])
+    with closing(state), Life(scratch / "home", {}) as life:
         for text in texts[:ASKED]:
             life.ask(text)
-        operations = [*of_bank(sizes, rounds, scratch), *of_home(life, texts), *of_model(desk)]
+        operations = [*of_bank(sizes, rounds, scratch), *of_home(life, texts), *of_model(state)]
         rows = timed(operations, rounds)
-        life.night(("abstract",))
-        return [*rows, *of_items(life, desk, scratch)]
+        life.runner(("abstract",))
+        return [*rows, *of_items(life, state, scratch)]
 
 
 def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Operation]:
@@ -119,7 +119,7 @@ def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Operat
         nearest = partial(lambda held, number: partial(bank.looked, held, asked[number]), held)
         yield Operation(f"look in the bank, nearest of {size:,}", nearest, "above 0.85; the vector is there")
     for name, each in (("look in the bank, exact of", bank.exact), ("enter an answer among", bank.keep)):
-        ready = partial(lambda deed, number: deed(ledger, folder, number, asked[number]), each)
+        ready = partial(lambda fact, number: fact(ledger, folder, number, asked[number]), each)
         yield Operation(f"{name} {sizes[-1]:,}", ready)
 
 
@@ -128,7 +128,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     session, least = life.session, life.session.settings.ask.decline_below
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
-    found = [session.means.gather(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
+    found = [session.backend.gather(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
     said = [write(*pair, Trace(), least).reply.answer for pair in zip(asked, found, strict=True)]
 
     def embed(number: int) -> Deed:
@@ -136,7 +136,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
 
     def retrieve(number: int) -> Deed:
         at = number % len(texts)
-        return partial(session.means.gather, asked[at], vectors[at], MANNER, Trace())
+        return partial(session.backend.gather, asked[at], vectors[at], MANNER, Trace())
 
     def check(number: int) -> Deed:
         at = number % len(texts)
@@ -144,7 +144,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
         return lambda: (why_different(one, one), why_not_entailed(one, one, reads, chunks, chunks, said[at], least))
 
     def foresee(_: int) -> Deed:
-        return lambda: (life.foresee(FORESEEN), life.night(("populate",)))
+        return lambda: (life.foresee(FORESEEN), life.runner(("populate",)))
 
     yield Operation("embed a question", embed)
     yield Operation("guard and verification", check, "a question against itself: no part is left out")
@@ -156,14 +156,14 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     )
 
 
-def of_model(desk: Desk) -> Iterator[Operation]:
+def of_model(state: Desk) -> Iterator[Operation]:
     """Yield the operations on a prompt and its tensors; the chunk is the second, behind the system segment and one."""
-    model, store, context, paths = desk.model, desk.store, desk.context, desk.paths
+    model, store, context, paths = state.model, state.store, state.context, state.paths
     behind = sum(map(len, context[:2]))
     where = f"{len(context[2])} tokens behind {behind}"
 
     def match(_: int) -> Deed:
-        return lambda: store.match(desk.root, context).release()
+        return lambda: store.match(state.root, context).release()
 
     def warm(_: int) -> Deed:
         return partial(model.restore, paths[2:3])
@@ -176,7 +176,7 @@ def of_model(desk: Desk) -> Iterator[Operation]:
         return partial(model.prefill, model.restore(paths[:2]), context[2])
 
     def decode(_: int) -> Deed:
-        pieces = model.decode(model.restore(paths), desk.question, TOKENS + 2)
+        pieces = model.decode(model.restore(paths), state.question, TOKENS + 2)
         next(pieces)
         return lambda: list(islice(pieces, TOKENS))
 
@@ -188,7 +188,7 @@ def of_model(desk: Desk) -> Iterator[Operation]:
     yield Operation("load a chunk's tensors, warm", warm, where)
     yield Operation("load a chunk's tensors, from disk", cold, "the system has forgotten the file")
     yield Operation("compute a chunk's tensors", compute, where)
-    yield Operation("decode one token", decode, f"behind {sum(map(len, desk.segments))}, {TOKENS} in a row", TOKENS)
+    yield Operation("decode one token", decode, f"behind {sum(map(len, state.segments))}, {TOKENS} in a row", TOKENS)
     yield Operation("keep a chunk's tensors", keep, "cut, written, read back")
 
 
@@ -197,10 +197,10 @@ def timed(operations: Sequence[Operation], rounds: int) -> list[Row]:
     times: list[list[float]] = [[] for _ in operations]
     for number in range(rounds + 1):
         for place, operation in enumerate(operations):
-            deed = operation.ready(number)
+            fact = operation.ready(number)
             afresh()
             began = perf_counter()
-            deed()
+            fact()
             times[place].append(1e3 * (perf_counter() - began) / operation.times)
     return [row_of(operation, own[1:]) for operation, own in zip(operations, times, strict=True)]
 
@@ -211,15 +211,15 @@ def row_of(operation: Operation, ms: Sequence[float]) -> Row:
     return Row(operation.name, round(middle, 4), round(low, 4), round(high, 4), note=operation.note)
 
 
-def of_items(life: Life, desk: Desk, scratch: Path) -> Iterator[Row]:
+def of_items(life: Life, state: Desk, scratch: Path) -> Iterator[Row]:
     """Weigh what is kept."""
-    session, args = life.session, desk.model.model.args
+    session, args = life.session, state.model.model.args
     entries, size = AnswerBank(session.ledger).size()
     yield Row("a bank entry", bytes=size // entries, note=f"mean of {entries:,}; its vector, twice, and five sources")
     width = session.embedder.width
     yield Row("a question's vector", bytes=4 * width, note=f"{width} numbers of 4 bytes")
-    kept, ratio = desk.paths[2].stat().st_size, args.num_attention_heads / args.num_key_value_heads
-    tokens, dtype = len(desk.context[2]), desk.model.dtype.removeprefix("mlx.core.")
+    kept, ratio = state.paths[2].stat().st_size, args.num_attention_heads / args.num_key_value_heads
+    tokens, dtype = len(state.context[2]), state.model.dtype.removeprefix("mlx.core.")
     yield Row("a chunk's tensors, K and V", bytes=kept, note=f"{tokens} tokens in {dtype}, as kept")
     more = round(kept * (1 + ratio / 2))
     yield Row("a chunk's tensors, Q, K and V", bytes=more, note="as the paper keeps them; reckoned")

@@ -96,7 +96,7 @@ def _row(name: str, one: Sum, sums: Mapping[str, Sum]) -> tuple[str, ...]:
         ratio(one.mean_ms, naive.mean_ms) if naive else NONE,
         ratio(one.mean_ms, sums[rival].mean_ms) if rival else NONE,
         *(percent(one.tiers[tier] / one.n) for tier in TIERS),
-        of(one.false, one.known, one.lent - one.known),
+        of(one.false, one.known, one.shared - one.known),
         of(one.found, one.chunks),
         percent(share(one.reused, one.prompt)),
         percent(share(one.guessed, one.generated)),
@@ -161,7 +161,7 @@ def _against(sums: Mapping[str, Sum], rival: str, gain: float, lines: Sequence[L
     each = [against(sums_of(own), "pkb") for own in by(lines, lambda line: line.user).values()]
     known = [one for one in each if one is not None]
     rivals = [one for name, one in sums.items() if name in BASELINES]
-    lent = pkb.lent / pkb.n - max(one.lent / one.n for one in rivals)
+    shared = pkb.shared / pkb.n - max(one.shared / one.n for one in rivals)
     theirs = [part for one in rivals if (part := share(one.found, one.chunks)) is not None]
     ours = share(pkb.found, pkb.chunks)
     return (
@@ -174,9 +174,9 @@ def _against(sums: Mapping[str, Sum], rival: str, gain: float, lines: Sequence[L
         f"{change(min(known))} to {change(max(known))}",
         "reached" if gain <= TARGET else "missed",
         change(against(sums, "pkb-blocks")),
-        points(lent),
+        points(shared),
         points(ours - max(theirs)) if ours is not None and theirs else NONE,
-        of(pkb.false, pkb.known, pkb.lent - pkb.known),
+        of(pkb.false, pkb.known, pkb.shared - pkb.known),
     )
 
 
@@ -207,7 +207,7 @@ FIGURES = (
     Figure("upper quartile, ms", lambda one: one.high_ms, plain),
     Figure("false hits", lambda one: one.false, plain),
     Figure("ROUGE-L", lambda one: one.rouge, plain, more=True),
-    Figure("bank hits", lambda one: one.lent / one.n, percent, more=True),
+    Figure("bank hits", lambda one: one.shared / one.n, percent, more=True),
     Figure("chunks found", lambda one: share(one.found, one.chunks), percent, more=True),
     Figure("tokens reused", lambda one: share(one.reused, one.prompt), percent, more=True),
     Figure("GFLOP, answering", lambda one: one.flops / 1e9, plain),

@@ -28,9 +28,9 @@ from store.database import open_ledger
 from store.kv_budget import KvLimits, scores
 from store.kv_store import KvStore
 from store.kv_tree import root_of
-from tests.bench.desk import ROOM, Desk, afresh
 from tests.bench.living import DATA, NANO
 from tests.bench.reuse import QUESTION, SYSTEM, prompt
+from tests.bench.state import ROOM, Desk, afresh
 from tests.engine.models.shapes import REAL, make
 from tests.store.kv_kit import WEIGHTS
 
@@ -83,11 +83,11 @@ def main() -> None:
 def by_mlx_lm(scratch: Path, name: str, rounds: int) -> list[Row]:
     """Compare with mlx-lm's caches: of the same prompt, of one that shares two chunks, of one that shares none."""
     whole, half, none = prompts()
-    desk = Desk(loaded(scratch, name), scratch / "desk", whole, ROOT)
-    with closing(desk):
-        kept = lru(desk)
-        near, far = ([beside(desk, kept, one, n) for n in range(rounds + 1)][1:] for one in (half, none))
-        weights = list(weighed(desk, kept, half))
+    state = Desk(loaded(scratch, name), scratch / "desk", whole, ROOT)
+    with closing(state):
+        kept = lru(state)
+        near, far = ([beside(state, kept, one, n) for n in range(rounds + 1)][1:] for one in (half, none))
+        weights = list(weighed(state, kept, half))
     command = [sys.executable, "-m", "tests.bench.peers", "--to", str(scratch), "--model", name, "--part"]
     runs = (subprocess.run([*command, str(n)], check=True, capture_output=True, text=True) for n in range(rounds))
     new = [json.loads(run.stdout.splitlines()[-1]) for run in runs]
@@ -140,36 +140,36 @@ def again(model: Mlx, folder: Path, number: int) -> Times:
     return by_turns({"pkb": ours, FILE: theirs, ANEW: lambda: first_token(model, flat)}, number)
 
 
-def lru(desk: Desk) -> Any:
+def lru(state: Desk) -> Any:
     """Return mlx-lm's cache in memory, which has seen the desk's prompt as its server would show it."""
     from mlx_lm.models.cache import LRUPromptCache
 
-    kept, cache = LRUPromptCache(), desk.model.begin()
-    flat = [id for ids in desk.segments for id in ids]
-    first_token(desk.model, flat, cache, most=0)  # or the cache has read more than it is told
-    kept.insert_cache(desk.model.name, flat, cache)
+    kept, cache = LRUPromptCache(), state.model.begin()
+    flat = [id for ids in state.segments for id in ids]
+    first_token(state.model, flat, cache, most=0)  # or the cache has read more than it is told
+    kept.insert_cache(state.model.name, flat, cache)
     return kept
 
 
-def beside(desk: Desk, kept: Any, segments: Sequence[Ids], number: int) -> Times:
+def beside(state: Desk, kept: Any, segments: Sequence[Ids], number: int) -> Times:
     """Ask a prompt that begins as the desk's does, in each way."""
     from mlx_lm.models.cache import load_prompt_cache, trim_prompt_cache
 
     flat = [id for ids in segments for id in ids]
-    pairs = zip(segments, desk.context, strict=False)
+    pairs = zip(segments, state.context, strict=False)
     common = sum(len(ids) for ids, there in pairs if ids == there)
 
     def memory() -> None:
-        cache, rest = kept.fetch_nearest_cache(desk.model.name, flat)
-        first_token(desk.model, rest, cache)
+        cache, rest = kept.fetch_nearest_cache(state.model.name, flat)
+        first_token(state.model, rest, cache)
 
     def file() -> None:
-        cache = load_prompt_cache(str(desk.theirs))
-        trim_prompt_cache(cache, sum(map(len, desk.context)) - common)
-        first_token(desk.model, flat[common:], cache)
+        cache = load_prompt_cache(str(state.theirs))
+        trim_prompt_cache(cache, sum(map(len, state.context)) - common)
+        first_token(state.model, flat[common:], cache)
 
-    anew = partial(first_token, desk.model, flat)
-    return by_turns({"pkb": partial(desk.reused, segments), MEMORY: memory, FILE: file, ANEW: anew}, number)
+    anew = partial(first_token, state.model, flat)
+    return by_turns({"pkb": partial(state.reused, segments), MEMORY: memory, FILE: file, ANEW: anew}, number)
 
 
 def by_turns(ways: Mapping[str, Callable[[], object]], number: int) -> Times:
@@ -193,16 +193,16 @@ def first_token(model: Mlx, ids: Sequence[int], cache: Any = None, most: int = 1
     next(generate_step(mx.array(list(ids)), model.model, **given), None)
 
 
-def weighed(desk: Desk, kept: Any, half: Sequence[Ids]) -> Iterator[Row]:
+def weighed(state: Desk, kept: Any, half: Sequence[Ids]) -> Iterator[Row]:
     """Weigh what is kept of the desk's prompt, and of that and one that shares half of it."""
-    own, theirs = sum(path.stat().st_size for path in desk.paths), desk.theirs.stat().st_size
+    own, theirs = sum(path.stat().st_size for path in state.paths), state.theirs.stat().st_size
     one, two = "bytes kept, of a prompt's context", "bytes kept, of two prompts that share two chunks"
     yield Row(FILE, one, own, theirs, "bytes")
     yield Row(MEMORY, one, own, kept.nbytes, "bytes", "in memory, gone with the process; the question among it")
     with ExitStack() as held:
-        read = prefill(PromptReader(desk.model, desk.kept), half[:-1], Trace(), held)
-        keep(desk.kept, half[:-1], read)
-    both = sum(path.stat().st_size for path in (desk.folder / "kv").glob("*.safetensors"))
+        read = prefill(PromptReader(state.model, state.kept), half[:-1], Trace(), held)
+        keep(state.kept, half[:-1], read)
+    both = sum(path.stat().st_size for path in (state.folder / "kv").glob("*.safetensors"))
     yield Row(FILE, two, both, 2 * theirs, "bytes", "a file a prompt")
 
 

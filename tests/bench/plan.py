@@ -26,7 +26,7 @@ class Pace:
     """Seconds that a question of short mail takes, and the night before it, on one core of 2020 or so."""
 
     ask: float
-    night: float
+    runner: float
 
 
 PACES = {"quote": Pace(0.06, 0.2), "nano": Pace(0.3, 1.0), "135M": Pace(2.5, 18.0), "0.5B": Pace(11.0, 80.0)}
@@ -50,8 +50,8 @@ class Experiment:
 
     def seconds(self, corpus: str) -> float:
         """Estimate what a corpus takes, on one core."""
-        pace, nights = PACES[self.writer], sum(policy.foresee > 0 for policy in self.policies)
-        asked = len(self.policies) * (OPENING + self.questions * pace.ask) + nights * self.questions * pace.night
+        pace, idle_runs = PACES[self.writer], sum(policy.foresee > 0 for policy in self.policies)
+        asked = len(self.policies) * (OPENING + self.questions * pace.ask) + idle_runs * self.questions * pace.runner
         return self.users * asked * (1.0 if corpus == "synthetic" else LONGER)
 
 

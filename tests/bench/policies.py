@@ -46,7 +46,7 @@ class Policy:
     settings: Mapping[str, Any] = field(default_factory=dict)  # pkb's, by key, and fields of `Experiment`
     bank: bool = True  # answers are kept and looked for
     foresee: int = 0  # questions, before the first one is asked and after each; 0: there are no nights
-    nights: tuple[Kind, ...] = ()  # kinds of idle work between questions
+    idle_runs: tuple[Kind, ...] = ()  # kinds of idle work between questions
     printed: bool = False  # queries are kept as well, and projections alone saved: by formula
     keeps: bool = True
     order: Order = by_relevance  # of the passages in a prompt
@@ -81,7 +81,7 @@ _ALL = (
         "Sleep-time Compute",
         COSINE_ALONE | NO_TENSORS,
         foresee=STRIDE,
-        nights=("populate",),
+        idle_runs=("populate",),
         keeps=False,
         about="foreseen questions are answered at night and those answers lent by cosine (arXiv 2504.13171, as PerCache"
         " sets it up); what was asked is not kept, for that is another baseline",
@@ -97,7 +97,7 @@ _ALL = (
         "RAGCache + Sleep-time",
         COSINE_ALONE | TREE,
         foresee=STRIDE,
-        nights=("populate",),
+        idle_runs=("populate",),
         keeps=False,
         about="both; what is read at night for a foreseen question stays in the tree",
     ),
@@ -106,7 +106,7 @@ _ALL = (
         "PerCache as printed",
         COSINE_ALONE | PRINTED,
         foresee=STRIDE,
-        nights=("owed", "populate", "convert", "refill"),
+        idle_runs=("owed", "populate", "convert", "refill"),
         printed=True,
         about="two chunks in order of relevance, LFU, cosine alone, nothing learnt; its questions are foreseen by"
         " the forms of earlier ones; what keeping Q, K and V and saving projections alone comes to is reckoned beside",
@@ -116,7 +116,7 @@ _ALL = (
         "pkb",
         {},
         foresee=STRIDE,
-        nights=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
+        idle_runs=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
         order=in_document_order,
         about="as it is installed, but that abstracts are not made and forms of earlier questions foresee, as for all;"
         " it alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",

@@ -144,7 +144,7 @@ class Night:
     read: int
     written: int
     units: int
-    foreseen: int
+    predicted_counts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Line:
     right: bool | None
     matched: str | None
     similarity: float | None
-    foreseen: bool
+    predicted_counts: bool
     tokens: Tokens | None
     chunks: int | None  # in the prompt
     found: int | None  # of these, with tensors kept
@@ -181,7 +181,7 @@ class Line:
     bank_bytes: int
     kv_bytes: int
     written: int  # bytes
-    night: Night | None
+    runner: Night | None
     printed: Printed | None
 
 
@@ -231,7 +231,7 @@ def _line(row: Row) -> Line:
         right=row.truth_or_none("right"),
         matched=row.text_or_none("matched"),
         similarity=row.number_or_none("similarity", COSINE),
-        foreseen=row.truth("foreseen"),
+        predicted_counts=row.truth("foreseen"),
         tokens=_tokens(row.row_or_none("tokens")),
         chunks=slots.whole("chunks") if slots else None,
         found=slots.whole("found") if slots else None,
@@ -240,7 +240,7 @@ def _line(row: Row) -> Line:
         bank_bytes=kept.whole("bank_bytes"),
         kv_bytes=kept.whole("kv_bytes"),
         written=row.whole("written"),
-        night=_night(row.row_or_none("night")),
+        runner=_idle_run(row.row_or_none("night")),
         printed=_printed(row.row_or_none("printed")),
     )
 
@@ -258,7 +258,7 @@ def _tokens(row: Row | None) -> Tokens | None:
     )
 
 
-def _night(row: Row | None) -> Night | None:
+def _idle_run(row: Row | None) -> Night | None:
     if row is None:
         return None
     counts = (row.whole(key) for key in ("read", "written", "units", "foreseen"))

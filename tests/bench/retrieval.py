@@ -143,8 +143,8 @@ def marks(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
 def show(label: str, rows: Sequence[dict[str, float]]) -> None:
     """Print the means of one set."""
     names = dict.fromkeys(name for row in rows for name in row)
-    means = [f"{name} {fmean(row[name] for row in rows if name in row):.3f}" for name in names]
-    print(f"{label:26} n={len(rows):4}  " + "  ".join(means), flush=True)
+    backend = [f"{name} {fmean(row[name] for row in rows if name in row):.3f}" for name in names]
+    print(f"{label:26} n={len(rows):4}  " + "  ".join(backend), flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from engine.models import runtime
 from engine.models.load import load
 from store.kv_tree import root_of
 from tests.bench import shares
-from tests.bench.desk import Desk, First, afresh, drop
+from tests.bench.state import Desk, First, afresh, drop
 from tests.engine.models.shapes import REAL, make
 
 ROUNDS = {"135M": 5, "0.5B": 3, "1.2B": 3}
@@ -78,9 +78,9 @@ def part(name: str, size: str, home: Path, rounds: int, lengths: Sequence[int]) 
         shares.measure(model, home, rounds)
         return
     for tokens in lengths:
-        desk = Desk(model, home / f"kept-{tokens}", prompt(tokens))
-        show(desk, [one_round(desk, number) for number in range(rounds)])
-        desk.close()
+        state = Desk(model, home / f"kept-{tokens}", prompt(tokens))
+        show(state, [one_round(state, number) for number in range(rounds)])
+        state.close()
 
 
 def prompt(tokens: int) -> list[Ids]:
@@ -91,18 +91,18 @@ def prompt(tokens: int) -> list[Ids]:
     return [tuple(rng.randrange(10, 600) for _ in range(length)) for length in (SYSTEM, *chunks, QUESTION)]
 
 
-def one_round(desk: Desk, number: int) -> Round:
+def one_round(state: Desk, number: int) -> Round:
     """Go every way once, beginning with another one each time."""
     new = root_of({"model": "new", "round": str(number)})
-    reading, one_file = partial(desk.read, desk.paths), partial(desk.read, [desk.whole])
+    reading, one_file = partial(state.read, state.paths), partial(state.read, [state.whole])
     ways: dict[str, Callable[[], First]] = {
-        "computed": desk.computed, "reused": desk.reused, "alone": desk.alone, "reading": reading,
-        "mlx-lm": desk.by_mlx_lm, "restored": desk.restored, "one file": one_file,
+        "computed": state.computed, "reused": state.reused, "alone": state.alone, "reading": reading,
+        "mlx-lm": state.by_mlx_lm, "restored": state.restored, "one file": one_file,
     }  # fmt: skip
-    if sum(map(len, desk.segments)) <= KEEPING:
-        ways["keeping"] = partial(desk.keeping, new)
-    files = {"reused": desk.paths, "reading": desk.paths, "restored": desk.paths}
-    files |= {"mlx-lm": [desk.theirs], "one file": [desk.whole]}
+    if sum(map(len, state.segments)) <= KEEPING:
+        ways["keeping"] = partial(state.keeping, new)
+    files = {"reused": state.paths, "reading": state.paths, "restored": state.paths}
+    files |= {"mlx-lm": [state.theirs], "one file": [state.whole]}
     ways |= {name + DISK: partial(from_disk, paths, ways[name]) for name, paths in files.items()}
     names = list(ways)
     turn = number * 5 % len(names)
@@ -119,10 +119,10 @@ def from_disk(paths: Sequence[Path], way: Callable[[], First]) -> First:
     return way()
 
 
-def show(desk: Desk, rounds: Sequence[Round]) -> None:
+def show(state: Desk, rounds: Sequence[Round]) -> None:
     """Print medians, and medians of the ratios of each round."""
-    tokens, size = sum(map(len, desk.segments)), sum(path.stat().st_size for path in desk.paths)
-    print(f"\n{desk.model.name}: {tokens} tokens in {len(desk.segments)} segments, {tokens - QUESTION} of them kept")
+    tokens, size = sum(map(len, state.segments)), sum(path.stat().st_size for path in state.paths)
+    print(f"\n{state.model.name}: {tokens} tokens in {len(state.segments)} segments, {tokens - QUESTION} of them kept")
     print(f"in {size / 1e6:.1f} MB; {len(rounds)} rounds, load {getloadavg()[0]:.1f}")
     for way in rounds[0]:
         times = sorted(1e3 * one[way].total for one in rounds)

@@ -11,7 +11,7 @@ from statistics import median
 
 from engine.llm.prefill import Ids
 from engine.models.mlx import Mlx
-from tests.bench.desk import Desk
+from tests.bench.state import Desk
 
 QUESTION = 50  # tokens
 FINER = 64  # tokens of a sub-step, for comparison
@@ -40,9 +40,9 @@ def measure(model: Mlx, home: Path, rounds: int) -> None:
     for step in (model.sub_step, FINER):
         print(f"\n{model.name}, in sub-steps of {step}: what a part of the kept tokens saves of what all of them save")
         for number, case in enumerate(CASES):
-            desk = Desk(replace(model, sub_step=step), home / f"share-{step}-{number}", prompt(case, 0))
-            show(desk, case, rounds)
-            desk.close()
+            state = Desk(replace(model, sub_step=step), home / f"share-{step}-{number}", prompt(case, 0))
+            show(state, case, rounds)
+            state.close()
 
 
 def prompt(case: Case, seed: int) -> list[Ids]:
@@ -56,14 +56,17 @@ def prompt(case: Case, seed: int) -> list[Ids]:
     return [*given, _some(Random(2), QUESTION)]
 
 
-def show(desk: Desk, case: Case, rounds: int) -> None:
+def show(state: Desk, case: Case, rounds: int) -> None:
     """Print one case: medians of rounds in which all, a part and nothing is reused in turn."""
     other, tokens = prompt(case, 1), sum(case.kept)
-    found = [(desk.computed(), desk.reused(other), desk.reused()) for _ in range(rounds)]
+    found = [(state.computed(), state.reused(other), state.reused()) for _ in range(rounds)]
     saved = median((none.total - some.total) / (none.total - whole.total) for none, some, whole in found)
     ms = "/".join(f"{1e3 * median(one.total for one in way):.0f}" for way in zip(*found, strict=True))
-    lent, name = found[0][1].reused, "+".join(map(str, case.kept))
-    print(f"  {name:20} {case.shared:4} alike, {lent:4} lent, {lent / tokens:.2f} of the tokens;", end=" ")
+    shared_tokens, name = found[0][1].reused, "+".join(map(str, case.kept))
+    print(
+        f"  {name:20} {case.shared:4} alike, {shared_tokens:4} lent, {shared_tokens / tokens:.2f} of the tokens;",
+        end=" ",
+    )
     print(f"{saved:.2f} of the saving; nothing, a part, all reused {ms} ms", flush=True)
 
 

@@ -38,21 +38,21 @@ def show(user: str, writer: str, home: Path, count: int) -> None:
     name = str(NANO) if writer == "nano" else "quote"
     with Life(home, {"model.name": name}) as life:
         foresee(life, writer, 2 * FORESEEN)
-        nights = [life.night()]
-        print(f"\n{user}, {writer}: the first night\n  {worked(added(nights), life)}")
+        idle_runs = [life.runner()]
+        print(f"\n{user}, {writer}: the first night\n  {worked(added(idle_runs), life)}")
         print(f"  {'':3}{'tier':9}" + "".join(f"{stage:>12}" for stage in STAGES), end="")
         print("".join(f"{name:>10}" for name in TOKENS) + "  idle work until then")
         for number, question in enumerate(questions, 1):
             reply = life.ask(question).reply
-            print(f"  {number:2} {line(reply)}  {worked(added(nights), life)}", flush=True)
+            print(f"  {number:2} {line(reply)}  {worked(added(idle_runs), life)}", flush=True)
             foresee(life, writer, FORESEEN)
-            nights.append(life.night())
-        print(f"  in the end: {worked(added(nights), life)}")
-        for night, found in (("first", nights[:1]), ("later", nights[1:])):
+            idle_runs.append(life.runner())
+        print(f"  in the end: {worked(added(idle_runs), life)}")
+        for runner, found in (("first", idle_runs[:1]), ("later", idle_runs[1:])):
             kinds = dict.fromkeys(kind for one in found for kind in one)
             sums = {kind: added([{kind: one[kind]} for one in found if kind in one]) for kind in kinds}
             done = (f"{kind} {one.units} in {one.seconds:.1f} s" for kind, one in sums.items() if one.seconds > 0.05)
-            print(f"  {night} nights: {', '.join(done)}", flush=True)
+            print(f"  {runner} nights: {', '.join(done)}", flush=True)
 
 
 def foresee(life: Life, writer: str, most: int) -> None:
@@ -70,9 +70,9 @@ def line(reply: Answer) -> str:
 
 def worked(spent: JobCost, life: Life) -> str:
     """Sum idle work up, and say what it foresaw."""
-    foreseen = len(life.foreseen("answered")) + len(life.foreseen("undecoded"))
+    predicted_counts = len(life.predicted_counts("answered")) + len(life.predicted_counts("undecoded"))
     more = f", {spent.read:,} tokens read, {spent.flops / 1e9:,.0f} GFLOP" if spent.read else ""
-    return f"{spent.seconds:.1f} s, {foreseen} foreseen{more}"
+    return f"{spent.seconds:.1f} s, {predicted_counts} foreseen{more}"
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Sum:
     low_ms: float  # quartiles
     high_ms: float
     tiers: Mapping[str, int]
-    foreseen: int  # hits on what was nobody's question
+    predicted_counts: int  # hits on what was nobody's question
     known: int  # hits of which it is known whether they are right
     false: int
     chunks: int  # in prompts, where chunks were counted
@@ -47,7 +47,7 @@ class Sum:
     kept: float  # bytes of a user in the end, mean
 
     @property
-    def lent(self) -> int:
+    def shared(self) -> int:
         """Count the answers that came out of the bank."""
         return self.tiers["exact"] + self.tiers["semantic"]
 
@@ -57,7 +57,7 @@ def summed(lines: Sequence[Line]) -> Sum:
     times = [line.ms["total"] for line in lines]
     low, high = quartiles(times)
     last = {(line.corpus, line.user): line for line in lines}
-    nights = [line.night for line in lines if line.night]
+    idle_runs = [line.runner for line in lines if line.runner]
     tokens = [line.tokens for line in lines if line.tokens]
     return Sum(
         n=len(lines),
@@ -67,7 +67,7 @@ def summed(lines: Sequence[Line]) -> Sum:
         low_ms=low,
         high_ms=high,
         tiers=Counter(line.tier for line in lines),
-        foreseen=sum(line.foreseen for line in lines),
+        predicted_counts=sum(line.predicted_counts for line in lines),
         known=sum(line.right is not None for line in lines),
         false=sum(line.right is False for line in lines),
         chunks=sum(line.chunks or 0 for line in lines),
@@ -78,8 +78,8 @@ def summed(lines: Sequence[Line]) -> Sum:
         guessed=sum(one.guessed for one in tokens),
         rouge=scored(lines, rouge_l),
         flops=fmean(line.flops for line in lines),
-        night_flops=sum(night.flops for night in nights) / len(lines),
-        night_s=sum(night.seconds for night in nights),
+        night_flops=sum(runner.flops for runner in idle_runs) / len(lines),
+        night_s=sum(runner.seconds for runner in idle_runs),
         written=sum(line.written for line in lines),
         kept=fmean(line.bank_bytes + line.kv_bytes for line in last.values()),
     )

@@ -78,8 +78,8 @@ def quality(lines: Sequence[Line]) -> tuple[str, ...]:
     one = summed(lines)
     return (
         str(one.n),
-        percent(one.lent / one.n),
-        of(one.false, one.known, one.lent - one.known),
+        percent(one.shared / one.n),
+        of(one.false, one.known, one.shared - one.known),
         of(one.found, one.chunks),
         percent(share(one.reused, one.prompt)),
         plain(one.rouge),
@@ -97,7 +97,7 @@ def _panels(sums: dict[str, Sum], kind: str, writer: str) -> list[Curves]:
         if not own:
             continue
         hits += [
-            Curve(f"{base}, bank hits", base, [(at, 100 * one.lent / one.n) for at, one in own]),
+            Curve(f"{base}, bank hits", base, [(at, 100 * one.shared / one.n) for at, one in own]),
             Curve(f"{base}, false", base, [(at, 100 * one.false / one.n) for at, one in own], dashed=True),
         ]
         if kind != "tau":
@@ -158,8 +158,8 @@ def _gains(lines: Sequence[Line], writer: str, level: str, names: Sequence[str])
         sums = [summed(group) for group in matched(of_policies(own, names)).values() if group]
         if len(sums) == len(names):
             whole, without = sums
-            lent = points(whole.lent / whole.n - without.lent / without.n)
+            shared = points(whole.shared / whole.n - without.shared / without.n)
             shares = share(whole.found, whole.chunks), share(without.found, without.chunks)
             there = points(shares[0] - shares[1]) if shares[0] is not None and shares[1] is not None else NONE
-            false = [of(one.false, one.known, one.lent - one.known) for one in sums]
-            yield (corpus, writer, level, str(whole.n), lent, there, *false)
+            false = [of(one.false, one.known, one.shared - one.known) for one in sums]
+            yield (corpus, writer, level, str(whole.n), shared, there, *false)

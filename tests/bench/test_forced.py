@@ -77,7 +77,7 @@ def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -
 
 def test_guesses_that_a_script_bears_out_take_no_steps_of_their_own(plain: Mlx) -> None:
     ids, steps = plain.tokens(GOLD), list[int]()
-    forced, cache = follow(replace(plain, breathe=lambda: steps.append(1)), Script(GOLD)), plain.begin()
+    forced, cache = follow(replace(plain, yield_point=lambda: steps.append(1)), Script(GOLD)), plain.begin()
     drafts = Drafter(lambda: [[5, 6, 7], ids[:3], [*ids, 9]], 8)
     pieces = forced.decode(cache, QUESTION, 64, drafts)
     first = next(pieces)

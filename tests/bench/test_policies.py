@@ -47,8 +47,8 @@ def test_every_setting_is_one_of_the_engine_and_reaches_it(policy: Policy) -> No
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))
 def test_there_are_nights_where_something_is_foreseen_and_no_others(policy: Policy) -> None:
-    assert bool(policy.nights) == bool(policy.foresee)
-    assert set(policy.nights) <= set(KINDS)
+    assert bool(policy.idle_runs) == bool(policy.foresee)
+    assert set(policy.idle_runs) <= set(KINDS)
 
 
 @pytest.mark.parametrize(

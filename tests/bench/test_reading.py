@@ -55,8 +55,8 @@ def test_a_writer_with_a_dot_and_all_values_are_read(tmp_path: Path) -> None:
     ]
     assert found[1].ms == {"embed": 10.0, "prefill": 700.0, "total": 1400.0}
     assert (found[1].chunks, found[1].found, found[3].chunks, found[3].right) == (4, 1, None, True)
-    assert found[2].night is not None
-    assert (found[2].night.seconds, found[2].night.foreseen, found[0].night) == (1.5, 5, None)
+    assert found[2].runner is not None
+    assert (found[2].runner.seconds, found[2].runner.predicted_counts, found[0].runner) == (1.5, 5, None)
 
 
 @given(st.data())

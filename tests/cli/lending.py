@@ -27,7 +27,7 @@ MAIL = {
 
 
 @pytest.fixture(scope="module")
-def lent(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the home that tests copy: a few mails with their vectors."""
     folder = tmp_path_factory.mktemp("lent")
     for name, (subject, body) in MAIL.items():
@@ -40,9 +40,9 @@ def lent(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bank(lent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
+def bank(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
     """Return pkb in a home of its own that holds these mails."""
-    return Pkb(Path(shutil.copytree(lent, tmp_path / "lent")), monkeypatch, capsys)
+    return Pkb(Path(shutil.copytree(shared, tmp_path / "lent")), monkeypatch, capsys)
 
 
 def ask(pkb: Pkb, question: str, *words: str) -> dict[str, Any]:

@@ -84,9 +84,9 @@ class Served:
         """Open the home in this process."""
         return Session(self.environ)
 
-    def ask(self, link: ServerLink, text: str, manner: AskOptions | None = None, *, streams: bool = False) -> None:
+    def ask(self, link: ServerLink, text: str, options: AskOptions | None = None, *, streams: bool = False) -> None:
         """Ask through a connection, and wait for nothing."""
-        link.send("ask", {"request": request(self.session(), text, manner or AskOptions(), streams=streams)})
+        link.send("ask", {"request": request(self.session(), text, options or AskOptions(), streams=streams)})
 
     @property
     def identity(self) -> str:

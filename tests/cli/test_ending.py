@@ -49,15 +49,15 @@ def after(steps: int) -> Callable[[], bool]:
 
 def populate(session: Session, over: Callable[[], bool]) -> list[str]:
     """Ready what was foreseen until it is over; returns what became of it."""
-    nightly = IdlePlanner(session, force=True, predictions=9, late=lambda: over, over=over)
+    planner = IdlePlanner(session, force=True, predictions=9, late=lambda: over, over=over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
     world = RunContext(
-        time.monotonic, began, lambda: None, lambda: generation, nightly.measure, session.now.timestamp()
+        time.monotonic, began, lambda: None, lambda: generation, planner.measure, session.now.timestamp()
     )
-    night = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(began + 1e6, 9))
+    runner = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(began + 1e6, 9))
     with stopping(session.models, over):
-        return [one.state for one in night.work({"populate": nightly.plans()["populate"]})]
+        return [one.state for one in runner.work({"populate": planner.plans()["populate"]})]
 
 
 def waiting(ledger: Ledger) -> list[tuple[str, int]]:

@@ -46,7 +46,7 @@ def asked_before(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def night(
+def runner(
     asked_before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Pkb:
     """Return pkb in a copy of that home."""
@@ -82,14 +82,14 @@ def rows(pkb: Pkb, sql: str) -> list[Any]:
         return ledger.execute(sql).fetchall()
 
 
-def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_question_finds_them(night: Pkb) -> None:
-    row = night("idle", "--json").row
+def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_question_finds_them(runner: Pkb) -> None:
+    row = runner("idle", "--json").row
     assert done(row) == len(units(row)) > 2
     assert {unit["job"] for unit in units(row)} == {"first"}
     assert row["units"][0]["what"] == "system prompt"
-    assert rows(night, "SELECT DISTINCT depth FROM kv_nodes ORDER BY depth") == [(1,), (2,)]
-    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(done(row),)]
-    assert tokens(night, ASKED[0])["reused"] > row["units"][0]["tokens"]
+    assert rows(runner, "SELECT DISTINCT depth FROM kv_nodes ORDER BY depth") == [(1,), (2,)]
+    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(done(row),)]
+    assert tokens(runner, ASKED[0])["reused"] > row["units"][0]["tokens"]
 
 
 def test_each_night_reads_new_chunks_further_back_than_the_one_before(pkb: Pkb) -> None:
@@ -131,33 +131,33 @@ def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_abou
 
 
 @pytest.mark.soak
-def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(night: Pkb) -> None:
-    without = night("ask", NEW, "--json", "--no-cache").row
-    night("idle", "--force", "--max-predictions", "0")
-    found = night("ask", NEW, "--json").row
+def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(runner: Pkb) -> None:
+    without = runner("ask", NEW, "--json", "--no-cache").row
+    runner("idle", "--force", "--max-predictions", "0")
+    found = runner("ask", NEW, "--json").row
     assert (found["answer"], found["sources"]) == (without["answer"], without["sources"])
     assert found["tokens"]["reused"] > 0 == without["tokens"]["reused"]
 
 
-def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(night: Pkb) -> None:
-    before = night("stats", "--json").row
-    history = rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked")
-    answers = rows(night, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key")
-    assert night("idle", "--force", "--max-predictions", "0", "--json").row["done"]
-    after = night("stats", "--json").row
-    assert rows(night, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
-    assert rows(night, "SELECT * FROM kv_counts") == []
-    assert rows(night, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key") == answers
+def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb) -> None:
+    before = runner("stats", "--json").row
+    history = rows(runner, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked")
+    answers = rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key")
+    assert runner("idle", "--force", "--max-predictions", "0", "--json").row["done"]
+    after = runner("stats", "--json").row
+    assert rows(runner, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
+    assert rows(runner, "SELECT * FROM kv_counts") == []
+    assert rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key") == answers
     changed = {name for name in after if after[name] != before[name]}
     assert changed - {"bank"} == {"tensors", "bytes", "night"}  # what is foreseen is new there
 
 
-def test_it_says_nothing_where_there_is_nothing_to_do(night: Pkb) -> None:
-    night("config", "set", "idle.ahead", "200")
-    assert night("idle").out.count("\n") == 1
-    again = night("idle")
+def test_it_says_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
+    runner("config", "set", "idle.ahead", "200")
+    assert runner("idle").out.count("\n") == 1
+    again = runner("idle")
     assert (again.code, again.out, again.err) == (0, "", "")
-    assert night("idle", "--json").row["units"] == []
+    assert runner("idle", "--json").row["units"] == []
 
 
 def test_where_pkb_quotes_and_nothing_came_there_is_nothing_to_do_and_it_says_so_only_if_asked(pkb: Pkb) -> None:
@@ -179,23 +179,23 @@ def test_in_an_empty_home_the_model_is_not_even_loaded(pkb: Pkb, tmp_path: Path)
     assert rows(pkb, "SELECT count(*) FROM meta WHERE name = 'threads'") == [(0,)]
 
 
-def test_where_nothing_is_kept_nothing_is_read_ahead(night: Pkb) -> None:
-    night("config", "set", "kv.reuse", "off")
-    jobs = {unit["job"] for unit in night("idle", "--json").row["units"]}
+def test_where_nothing_is_kept_nothing_is_read_ahead(runner: Pkb) -> None:
+    runner("config", "set", "kv.reuse", "off")
+    jobs = {unit["job"] for unit in runner("idle", "--json").row["units"]}
     assert jobs.isdisjoint({"first", "blocks", "refill"})
-    assert rows(night, "SELECT * FROM kv_nodes") == []
+    assert rows(runner, "SELECT * FROM kv_nodes") == []
 
 
-def test_a_dry_run_shows_what_and_why_and_does_nothing(night: Pkb) -> None:
-    ran = night("idle", "--dry-run")
+def test_a_dry_run_shows_what_and_why_and_does_nothing(runner: Pkb) -> None:
+    ran = runner("idle", "--dry-run")
     assert ran.out.count("planned") == ran.out.count("\n") > 2
     assert "retrieved for 3 questions" in ran.out
-    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(0,)]
-    assert states(night("idle", "--dry-run", "--json").row) == {"planned"}
+    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
+    assert states(runner("idle", "--dry-run", "--json").row) == {"planned"}
 
 
-def test_what_is_new_is_read_behind_all_that_was_retrieved_before(night: Pkb) -> None:
-    units = night("idle", "--dry-run", "--json").row["units"]
+def test_what_is_new_is_read_behind_all_that_was_retrieved_before(runner: Pkb) -> None:
+    units = runner("idle", "--dry-run", "--json").row["units"]
     whys = [unit["why"] for unit in units if unit["job"] == "first"]
     assert set(whys) >= {"retrieved for 3 questions", "retrieved for 2 questions", "retrieved once"}
     new = [why == "new, not retrieved yet" for why in whys]
@@ -203,91 +203,91 @@ def test_what_is_new_is_read_behind_all_that_was_retrieved_before(night: Pkb) ->
     assert new == sorted(new)
 
 
-def test_limits_of_units_and_of_time_are_kept_and_the_rest_is_done_the_next_time(night: Pkb) -> None:
-    one, none = night("idle", "--max", "1", "--json").row, night("idle", "--budget", "0s", "--json").row
+def test_limits_of_units_and_of_time_are_kept_and_the_rest_is_done_the_next_time(runner: Pkb) -> None:
+    one, none = runner("idle", "--max", "1", "--json").row, runner("idle", "--budget", "0s", "--json").row
     assert (done(one), states(one)) == (1, {"done", "units"})
     assert (none["units"], none["reason"]) == ([], "the time is up")
-    rest = night("idle", "--json").row
+    rest = runner("idle", "--json").row
     assert (done(rest), states(rest)) == (len(units(one)) - 1, {"done"})
 
 
-def test_a_time_that_is_none_is_named(night: Pkb) -> None:
-    ran = night("idle", "--budget", "soon")
+def test_a_time_that_is_none_is_named(runner: Pkb) -> None:
+    ran = runner("idle", "--budget", "soon")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "soon is not a time like 90s, 10m or 2h" in ran.err
 
 
-def test_nothing_that_is_kept_goes_for_what_is_read_ahead(night: Pkb) -> None:
-    tokens(night, NEW)
-    nodes = rows(night, "SELECT key FROM kv_nodes")
-    used = night("stats", "--json").row["bytes"]["cache"]
-    night("config", "set", "kv.bytes", str(used + 100_000))
-    row = night("idle", "--json").row
+def test_nothing_that_is_kept_goes_for_what_is_read_ahead(runner: Pkb) -> None:
+    tokens(runner, NEW)
+    nodes = rows(runner, "SELECT key FROM kv_nodes")
+    used = runner("stats", "--json").row["bytes"]["cache"]
+    runner("config", "set", "kv.bytes", str(used + 100_000))
+    row = runner("idle", "--json").row
     assert states(row) == {"room"}
-    assert rows(night, "SELECT key FROM kv_nodes") == nodes
-    assert night("idle").out == ""
+    assert rows(runner, "SELECT key FROM kv_nodes") == nodes
+    assert runner("idle").out == ""
 
 
 @pytest.mark.soak
-def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(night: Pkb) -> None:
+def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(runner: Pkb) -> None:
     for question in ASKED:
-        night("ask", question)
-    full = {question: tokens(night, question, "--fresh")["reused"] for question in ASKED}
-    nodes = set(rows(night, "SELECT key FROM kv_nodes"))
-    night("config", "set", "kv.bytes", "1")
-    night("ask", NEW, "--fresh")
-    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(0,)]
-    night("config", "set", "kv.bytes", "1000000000")
-    row = night("idle", "--json").row
+        runner("ask", question)
+    full = {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED}
+    nodes = set(rows(runner, "SELECT key FROM kv_nodes"))
+    runner("config", "set", "kv.bytes", "1")
+    runner("ask", NEW, "--fresh")
+    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
+    runner("config", "set", "kv.bytes", "1000000000")
+    row = runner("idle", "--json").row
     assert {unit["job"] for unit in row["units"]} >= {"refill"}
-    assert set(rows(night, "SELECT key FROM kv_nodes")) >= nodes
-    assert {question: tokens(night, question, "--fresh")["reused"] for question in ASKED} == full
+    assert set(rows(runner, "SELECT key FROM kv_nodes")) >= nodes
+    assert {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED} == full
 
 
 @pytest.mark.soak
-def test_in_blocks_the_hottest_chunks_are_there_for_any_place(night: Pkb) -> None:
-    night("config", "set", "kv.reuse", "blocks")
-    row = night("idle", "--force", "--json").row
+def test_in_blocks_the_hottest_chunks_are_there_for_any_place(runner: Pkb) -> None:
+    runner("config", "set", "kv.reuse", "blocks")
+    row = runner("idle", "--force", "--json").row
     assert {unit["job"] for unit in units(row)} & {"blocks", "first", "refill"} == {"blocks"}
-    found = tokens(night, ASKED[0])
+    found = tokens(runner, ASKED[0])
     assert found["reused"] > 0.8 * found["prompt"]
 
 
-def test_a_second_idle_leaves_at_once_and_in_silence(night: Pkb) -> None:
-    with Locks(night.folder / "home" / "locks").idle() as alone:
+def test_a_second_idle_leaves_at_once_and_in_silence(runner: Pkb) -> None:
+    with Locks(runner.folder / "home" / "locks").idle() as alone:
         assert alone
-        ran, row = night("idle"), night("idle", "--json").row
+        ran, row = runner("idle"), runner("idle", "--json").row
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert row["reason"] == "another pkb idle is running"
 
 
-def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(night: Pkb) -> None:
-    with Locks(night.folder / "home" / "locks").alone():
-        ran = night("idle", "-v")
+def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(runner: Pkb) -> None:
+    with Locks(runner.folder / "home" / "locks").alone():
+        ran = runner("idle", "-v")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == "pkb: nothing done: another pkb is rewriting its tables\n"
 
 
-def test_a_term_signal_ends_it_and_what_was_done_stays_done(night: Pkb) -> None:
+def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None:
     """Stop it when the first unit is there, at low priority as it runs; what is left is done the next time."""
-    planned = units(night("idle", "--dry-run", "--json").row)
-    command, env = [sys.executable, "-m", "cli.app", "idle"], environment(night.folder)
+    planned = units(runner("idle", "--dry-run", "--json").row)
+    command, env = [sys.executable, "-m", "cli.app", "idle"], environment(runner.folder)
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    _wait(lambda: rows(night, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0)
+    _wait(lambda: rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode in (143, 0)  # 0: it had ended before
     assert b"Traceback" not in err
     assert bool(out) is (process.returncode == 0)
-    assert night("check", "--read-data", "--json").row["sound"]
-    assert rows(night, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0
+    assert runner("check", "--read-data", "--json").row["sound"]
+    assert rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0
     subprocess.run(command, env=env, capture_output=True, check=True)
-    assert rows(night, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "whole")]
+    assert rows(runner, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "whole")]
 
 
-def test_units_are_listed_as_json_says_them(night: Pkb) -> None:
-    row = json.loads(night("idle", "--json").out)
+def test_units_are_listed_as_json_says_them(runner: Pkb) -> None:
+    row = json.loads(runner("idle", "--json").out)
     assert row["bytes"] == sum(unit["bytes"] for unit in row["units"]) > 0
 
 
@@ -318,12 +318,12 @@ def test_in_the_evening_chunks_are_summed_up_and_what_may_be_asked_is_answered_b
     assert {unit["state"] for unit in units(row)} == {"done"}
     kinds = [unit["job"] for unit in units(row)]
     assert list(dict.fromkeys(kinds)) == ["abstract", "predict", "populate"]
-    foreseen = [unit["what"] for unit in row["units"] if unit["job"] == "populate"]
-    assert pkb("ask", foreseen[0], "--json").row["tier"] == "exact"
+    predicted_counts = [unit["what"] for unit in row["units"] if unit["job"] == "populate"]
+    assert pkb("ask", predicted_counts[0], "--json").row["tier"] == "exact"
     paid = job_of(pkb("idle", "--json").row["so_far"], "populate")
-    assert (paid["units"], paid["hits"]) == (len(foreseen), 1)
+    assert (paid["units"], paid["hits"]) == (len(predicted_counts), 1)
     assert 0 < paid["saved_s"] < paid["seconds"]
-    assert rows(pkb, "SELECT sum(predicted), sum(paid) FROM foreseen") == [(len(foreseen), 1.0)]
+    assert rows(pkb, "SELECT sum(predicted), sum(paid) FROM foreseen") == [(len(predicted_counts), 1.0)]
 
 
 def test_a_clock_that_was_put_back_keeps_nothing_waiting(pkb: Pkb) -> None:
@@ -342,24 +342,24 @@ def test_no_more_foreseen_questions_are_readied_than_may_be(pkb: Pkb) -> None:
     assert states[-1] == "units"
 
 
-def test_above_the_cutoff_questions_are_read_and_once_below_answered_from_what_was_read(night: Pkb) -> None:
-    night("config", "set", "bank.tau", "0.9")
-    foresee(night, NEW)
-    assert outcomes(night("idle", "--json").row, "populate") == ["done"]
-    assert rows(night, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("undecoded", "predicted")]
-    night("config", "set", "bank.tau", "0.85")
-    night("config", "set", "idle.ahead", "0")
-    row = night("idle", "--json").row
+def test_above_the_cutoff_questions_are_read_and_once_below_answered_from_what_was_read(runner: Pkb) -> None:
+    runner("config", "set", "bank.tau", "0.9")
+    foresee(runner, NEW)
+    assert outcomes(runner("idle", "--json").row, "populate") == ["done"]
+    assert rows(runner, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("undecoded", "predicted")]
+    runner("config", "set", "bank.tau", "0.85")
+    runner("config", "set", "idle.ahead", "0")
+    row = runner("idle", "--json").row
     assert outcomes(row, "convert") == ["done"]
     assert 0 < row["flops"] < 2 * 800_000 * 200  # the question and the answer: what was read ahead is loaded
-    assert rows(night, "SELECT * FROM kv_counts WHERE kind IN ('hit', 'partial')") == []  # nobody asked
-    assert rows(night, "SELECT sum(uses) FROM kv_nodes") == [(0,)]
-    assert night("ask", NEW, "--json").row["tier"] == "exact"
+    assert rows(runner, "SELECT * FROM kv_counts WHERE kind IN ('hit', 'partial')") == []  # nobody asked
+    assert rows(runner, "SELECT sum(uses) FROM kv_nodes") == [(0,)]
+    assert runner("ask", NEW, "--json").row["tier"] == "exact"
 
 
-def test_its_account_adds_up_to_the_time_that_went_by(night: Pkb) -> None:
-    foresee(night, NEW)
-    row = night("idle", "--json").row
+def test_its_account_adds_up_to_the_time_that_went_by(runner: Pkb) -> None:
+    foresee(runner, NEW)
+    row = runner("idle", "--json").row
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
     read = sum(unit["tokens"] for unit in row["units"] if unit["job"] == "first")
     assert row["flops"] > 2 * 700_000 * read > 0  # nano has 0.8 million numbers
@@ -381,30 +381,30 @@ def test_where_pkb_quotes_chunks_are_summed_up_with_their_vectors(pkb: Pkb) -> N
     assert {None if hit.vector is None else len(hit.vector) for hit in found} == {384}
 
 
-def test_where_somebody_asked_just_now_the_machine_is_left_to_them(night: Pkb) -> None:
-    night("config", "set", "idle.when", "free")
-    ran, row = night("idle"), night("idle", "--json").row
+def test_where_somebody_asked_just_now_the_machine_is_left_to_them(runner: Pkb) -> None:
+    runner("config", "set", "idle.when", "free")
+    ran, row = runner("idle"), runner("idle", "--json").row
     assert (ran.code, ran.out, ran.err, row["units"]) == (0, "", "", [])
     assert row["reason"]
-    assert rows(night, "SELECT count(*) FROM kv_nodes") == [(0,)]
+    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
 
 
 @pytest.mark.soak
-def test_killed_at_any_moment_it_goes_on_where_it_was(night: Pkb) -> None:
+def test_killed_at_any_moment_it_goes_on_where_it_was(runner: Pkb) -> None:
     """Kill it wherever it happens to be; at most the unit that it was about is done once more."""
-    foresee(night, NEW)
-    command, env = [sys.executable, "-m", "cli.app", "idle"], environment(night.folder)
+    foresee(runner, NEW)
+    command, env = [sys.executable, "-m", "cli.app", "idle"], environment(runner.folder)
     for nodes in (1, 3):
         process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        _wait(partial(_nodes, night, nodes))
+        _wait(partial(_nodes, runner, nodes))
         process.kill()
         process.communicate()
-    assert all(attempts <= 2 for (attempts,) in rows(night, "SELECT attempts FROM jobs"))
-    row = night("idle", "--json").row
+    assert all(attempts <= 2 for (attempts,) in rows(runner, "SELECT attempts FROM jobs"))
+    row = runner("idle", "--json").row
     assert states(row) <= {"done", "there"}
-    assert rows(night, "SELECT count(*) FROM jobs") == [(0,)]
-    assert night("check", "--read-data", "--json").row["sound"]
-    assert night("ask", NEW, "--json").row["tier"] == "exact"
+    assert rows(runner, "SELECT count(*) FROM jobs") == [(0,)]
+    assert runner("check", "--read-data", "--json").row["sound"]
+    assert runner("ask", NEW, "--json").row["tier"] == "exact"
 
 
 def mail(folder: Path, number: int, text: str) -> None:

@@ -9,11 +9,11 @@ from engine.ask.paraphrase import why_different
 from engine.text.question import understand
 from store.answers import AnswerBank, Verifications
 from tests.cli.conftest import Pkb
-from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, lent, miss, note, put
+from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, miss, note, put
 from tests.cli.test_freshness import write
 from tests.demo import NANO, NOW
 
-__all__ = ["bank", "lent"]  # fixtures
+__all__ = ["bank", "shared"]  # fixtures
 
 
 def test_a_rephrased_question_is_served_at_once_and_says_whose_answer_it_is(bank: Pkb) -> None:
@@ -45,13 +45,13 @@ def test_the_own_answer_of_a_rephrased_question_is_owed(bank: Pkb) -> None:
     ask(bank, QUESTION)
     row = ask(bank, LIKE)
     with ledger(bank) as opened:
-        (debt,) = Verifications(opened).all()
-        own, other = AnswerBank(opened).find(debt.key), AnswerBank(opened).find(debt.matched)
+        (pending,) = Verifications(opened).all()
+        own, other = AnswerBank(opened).find(pending.key), AnswerBank(opened).find(pending.matched)
     assert own
     assert other
     assert (own.question, own.state, own.reply) == (LIKE, "owed", "")
-    assert (other.question, other.uses, debt.served) == (QUESTION, 1, ANSWER)
-    assert debt.similarity == row["similarity"]
+    assert (other.question, other.uses, pending.served) == (QUESTION, 1, ANSWER)
+    assert pending.similarity == row["similarity"]
 
 
 def test_what_is_owed_is_served_by_the_same_answer_again_and_owed_once(bank: Pkb) -> None:
@@ -66,8 +66,8 @@ def test_an_owed_answer_is_lent_to_nobody(bank: Pkb) -> None:
     ask(bank, QUESTION)
     ask(bank, LIKE)
     with ledger(bank) as opened:
-        (debt,) = Verifications(opened).all()
-        AnswerBank(opened).drop(debt.matched)
+        (pending,) = Verifications(opened).all()
+        AnswerBank(opened).drop(pending.matched)
     assert ask(bank, QUESTION)["tier"] == "full"
 
 
@@ -139,8 +139,8 @@ def test_an_answer_is_lent_after_mail_that_does_not_concern_it(bank: Pkb) -> Non
     ask(bank, QUESTION)
     write(bank.folder / "mail", "20.eml", "Jam", "Plum jam wants two kilos of sugar.", 10)
     bank("ingest")
-    lent, again = ask(bank, LIKE), ask(bank, QUESTION)
-    assert (lent["tier"], again["tier"]) == ("semantic", "exact")
+    shared, again = ask(bank, LIKE), ask(bank, QUESTION)
+    assert (shared["tier"], again["tier"]) == ("semantic", "exact")
     assert "retrieve" not in [step["name"] for step in again["explain"]]  # the loan has shown that it still holds
 
 
@@ -152,9 +152,9 @@ def test_an_answer_that_was_lent_names_its_source_where_it_was_moved_to(bank: Pk
     ask(bank, question)
     (bank.folder / "own" / "1.eml").rename(bank.folder / "own" / "moved.eml")
     bank("ingest", str(bank.folder / "own"))
-    lent, own = ask(bank, like), ask(bank, question)
-    assert (lent["tier"], own["tier"]) == ("semantic", "exact")
-    assert [Path(row["sources"][0]["path"]).name for row in (lent, own)] == ["moved.eml", "moved.eml"]
+    shared, own = ask(bank, like), ask(bank, question)
+    assert (shared["tier"], own["tier"]) == ("semantic", "exact")
+    assert [Path(row["sources"][0]["path"]).name for row in (shared, own)] == ["moved.eml", "moved.eml"]
 
 
 @pytest.mark.parametrize(

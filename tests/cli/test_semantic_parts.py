@@ -3,10 +3,10 @@
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, lent, miss, note, put
+from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, miss, note, put
 from tests.demo import NANO
 
-__all__ = ["bank", "lent"]  # fixtures
+__all__ = ["bank", "shared"]  # fixtures
 
 
 def test_without_the_semantic_tier_nothing_is_looked_for(bank: Pkb) -> None:

@@ -33,7 +33,7 @@ for model in ("quote", opened.settings.model.name):
     opened.override("model.name", model)
     asked = requested(request(opened, sys.argv[1], Manner(), streams=False))
     with desk.session(asked) as made:
-        answered = made.asker.ask(asked.text, asked.manner, asked.now, None)
+        answered = made.asker.ask(asked.text, asked.options, asked.now, None)
         answer(answered)
         answered.keep()
 own = ("cli", "engine", "store", "prompts")
@@ -64,15 +64,15 @@ def test_a_model_is_named_when_its_first_step_is_done(home: Served) -> None:
     seen = list[tuple[str | None, str | None]]()
 
     def see() -> None:
-        seen.append((desk.model, desk.models.loaded))
+        seen.append((state.model, state.models.loaded))
 
-    desk: WorkerState = WorkerState(home.environ, see)
-    desk.load()
+    state: WorkerState = WorkerState(home.environ, see)
+    state.load()
     assert set(seen) == {(None, str(NANO))}
-    assert desk.model == str(NANO)
-    desk.let_go()
-    desk.models.forget()
-    desk.models.free()
+    assert state.model == str(NANO)
+    state.let_go()
+    state.models.forget()
+    state.models.free()
 
 
 def test_one_that_does_not_come_up_is_given_up_after_a_few_tries(home: Served, failing: Path) -> None:

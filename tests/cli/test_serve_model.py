@@ -70,12 +70,12 @@ def test_a_model_is_loaded_once_another_one_is_let_go_of(nano: Mlx, tmp_path: Pa
     wait(lambda: first.wanted)
     assert (found, second.loaded, second.claimed) == ([], None, False)
     with pytest.raises(Locked):
-        first.give_way()
+        first.yield_to_questions()
     first.forget()
     first.free()
     waiting.join()
     assert (found, first.loaded, second.loaded) == (["nano"], None, "nano")
-    second.give_way()
+    second.yield_to_questions()
 
 
 def test_who_waits_for_the_model_may_give_up(nano: Mlx, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_who_waits_for_the_model_may_give_up(nano: Mlx, tmp_path: Path) -> None:
 
 def test_a_model_breathes_before_each_step_and_token(nano: Mlx, tmp_path: Path) -> None:
     models, breaths = ResidentModel(tmp_path), list[int]()
-    models.breathe = lambda: breaths.append(1)
+    models.yield_point = lambda: breaths.append(1)
     model = models.get("a", lambda: nano)
     cache = model.begin()
     model.prefill(cache, [5] * (3 * model.sub_step))

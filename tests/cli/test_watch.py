@@ -26,7 +26,7 @@ from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import environment
 
-QUICK = Intervals(quiet=0.3, patience=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
+QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
 KEYS = [
     *("schema", "event", "at", "path", "how", "files", "documents", "skipped", "embedded", "without_vector"),
     *("seconds", "message"),
@@ -201,7 +201,7 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 
 
 @contextmanager
-def vigil(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Watcher]:
+def watcher(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Watcher]:
     """Return one that is turned by hand; queueing fails with each of these first, the last one first."""
     with session() as opened:
         roots, missing = choose_roots(opened, list(paths), None, None)
@@ -247,7 +247,7 @@ def letters(fresh: Pkb, tmp_path: Path) -> Path:
 
 
 def test_many_that_go_from_one_folder_go_if_they_are_few_of_all(fresh: Pkb, letters: Path) -> None:
-    with vigil(letters) as one:
+    with watcher(letters) as one:
         for path in (letters / "a").iterdir():
             path.unlink()
         turn(one, lambda: kept(fresh) == 42)
@@ -256,7 +256,7 @@ def test_many_that_go_from_one_folder_go_if_they_are_few_of_all(fresh: Pkb, lett
 def test_too_many_at_once_are_kept_and_it_is_said_once(
     fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with vigil(letters) as one:
+    with watcher(letters) as one:
         for path in sorted((letters / "b").iterdir())[:20]:
             path.unlink()
         capsys.readouterr()
@@ -276,7 +276,7 @@ def test_too_many_at_once_are_kept_and_it_is_said_once(
 
 
 def test_a_root_that_is_gone_loses_nothing(fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with vigil(letters) as one:
+    with watcher(letters) as one:
         letters.rename(letters.parent / "unplugged")
         turn(one, lambda: '"missing"' in capsys.readouterr().out)
         for _ in range(10):
@@ -289,7 +289,7 @@ def test_a_root_that_is_gone_loses_nothing(fresh: Pkb, letters: Path, capsys: py
 
 def test_a_file_that_is_followed_goes_when_it_is_deleted_and_is_read_when_it_is_back(fresh: Pkb, box: Path) -> None:
     path = box / "cur" / "1.a.host:2,S"
-    with vigil(path) as one:
+    with watcher(path) as one:
         turn(one, lambda: fresh("stats").code == 0 and kept(fresh) == 1)
         path.rename(box.parent / "aside")
         turn(one, lambda: kept(fresh) == 0)
@@ -300,7 +300,7 @@ def test_a_file_that_is_followed_goes_when_it_is_deleted_and_is_read_when_it_is_
 def test_while_another_writes_reading_waits_and_is_done_later(
     fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with vigil(letters) as one:
+    with watcher(letters) as one:
         turn(one, lambda: '"read"' in capsys.readouterr().out)
         with Locks(fresh.folder / "home" / "locks").writer():
             write(letters / "a" / "new", "added")
@@ -310,7 +310,7 @@ def test_while_another_writes_reading_waits_and_is_done_later(
 
 def test_what_rather_waits_is_queued_once_when_changes_have_rested(fresh: Pkb, letters: Path) -> None:
     queued: list[int] = []
-    with vigil(letters, queued=queued) as one:
+    with watcher(letters, queued=queued) as one:
         turn(one, lambda: len(queued) == 1)
         for _ in range(10):
             one.turn()
@@ -325,14 +325,14 @@ def test_what_rather_waits_is_queued_once_when_changes_have_rested(fresh: Pkb, l
 def test_what_cannot_be_queued_now_is_queued_later_or_with_the_next_mail(fresh: Pkb, letters: Path) -> None:
     queued: list[int] = []
     fails: list[PkbError] = [NoModel("no such model"), Locked("another pkb is rewriting its tables")]
-    with vigil(letters, queued=queued, fails=fails) as one:
+    with watcher(letters, queued=queued, fails=fails) as one:
         turn(one, lambda: not fails)
         write(letters / "a" / "new", "added")
         turn(one, lambda: len(queued) == 1)
 
 
 def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: Pkb, letters: Path) -> None:
-    with vigil(letters) as one, (letters / "a" / "slow").open("w") as file:
+    with watcher(letters) as one, (letters / "a" / "slow").open("w") as file:
         file.write("From: ann@example.org\nDate: 3 May 2024 10:00:00 +0000\nSubject: slow\n\n")
         for number in range(30):
             file.write(f"part{number}\n")

@@ -4,10 +4,10 @@ from typing import Any
 
 from store.answers import Verifications
 from tests.cli.conftest import Pkb
-from tests.cli.lending import ANSWER, LIKE, QUESTION, ask, bank, ledger, lent, miss
+from tests.cli.lending import ANSWER, LIKE, QUESTION, ask, bank, ledger, miss
 from tests.cli.test_freshness import write
 
-__all__ = ["bank", "lent"]  # fixtures
+__all__ = ["bank", "shared"]  # fixtures
 THIRD = "Please tell me which colour the tandem of the harbour museum has."
 
 

@@ -38,17 +38,17 @@ def live(folder: str, seed: int) -> None:
     """Live until somebody kills this process, which says what it is about to do."""
     life, chance = Life(Path(folder)), Random(seed)
     while True:
-        deed = chance.choice(("ask", "ask", "ask", "change", "ready", "doubt"))
-        print(deed, flush=True)
-        text, manner = chance.choice(QUESTIONS), chance.choice(MANNERS)
-        if deed == "ask":
-            life.ask(text, manner)
-        elif deed == "change":
+        fact = chance.choice(("ask", "ask", "ask", "change", "ready", "doubt"))
+        print(fact, flush=True)
+        text, options = chance.choice(QUESTIONS), chance.choice(MANNERS)
+        if fact == "ask":
+            life.ask(text, options)
+        elif fact == "change":
             life.change(chance.choice("abc"), chance.choice((None, *TEXTS)))
-        elif deed == "ready":
-            life.ready(text, manner, decode=chance.random() < 0.5)
+        elif fact == "ready":
+            life.ready(text, options, decode=chance.random() < 0.5)
         else:
-            life.doubt()
+            life.reject()
 
 
 def killed(folder: Path, seed: int, seconds: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.jobs import MOST_ATTEMPTS
-from tests.cli.nights import Killed
+from tests.cli.idle_runs import Killed
 from tests.demo import NANO
 
 pytestmark = pytest.mark.soak

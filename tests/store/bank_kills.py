@@ -23,7 +23,12 @@ _STATES: tuple[State, ...] = ("answered", "answered", "answered", "owed", "undec
 def main(folder: Path, seed: int) -> None:
     """Keep, use, drop, owe, settle and look, for ever."""
     chance, ledger = random.Random(seed), open_ledger(folder / "ledger.db", create=True)
-    bank, owed, hints, found = AnswerBank(ledger), Verifications(ledger), RefreshCandidates(ledger), vectors(ledger)
+    bank, verifications, hints, found = (
+        AnswerBank(ledger),
+        Verifications(ledger),
+        RefreshCandidates(ledger),
+        vectors(ledger),
+    )
     print("ready", flush=True)
     for now in count(1):
         one, other = (f"q{chance.randrange(SEEDS)}" for _ in range(2))
@@ -33,10 +38,10 @@ def main(folder: Path, seed: int) -> None:
         assert all(each.kept.state == "answered" and each.similarity >= 0.9 for each in near)
         for each in near[:1]:
             bank.used(each.key, now, float(now))
-            owed.add(PendingVerification(one.encode(), each.key, each.similarity, "served", float(now)))
+            verifications.add(PendingVerification(one.encode(), each.key, each.similarity, "served", float(now)))
         hints.add([one.encode(), other.encode()], "c1", float(now))
         if chance.random() < 0.3:
-            owed.settle(one.encode(), right=chance.random() < 0.5, at=float(now))
+            verifications.settle(one.encode(), right=chance.random() < 0.5, at=float(now))
             bank.drop(other.encode())
 
 

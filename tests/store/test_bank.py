@@ -174,17 +174,21 @@ def test_a_floor_can_change_without_its_vector(bank: AnswerBank, ledger: Ledger)
 def test_what_hangs_on_an_entry_goes_with_it_and_what_is_counted_stays(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"own", b"lent"):
         bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
-    owed = Verifications(ledger)
+    verifications = Verifications(ledger)
     for settled in (True, False):
-        owed.add(PendingVerification(b"own", b"lent", 0.9, "Friday", 1.0))
+        verifications.add(PendingVerification(b"own", b"lent", 0.9, "Friday", 1.0))
         if settled:
-            owed.settle(b"own", right=False, at=2.0)
+            verifications.settle(b"own", right=False, at=2.0)
     Notices(ledger).put(Notice(b"lent", "changed", "Friday", "Monday", "", 1.0))
     RefreshCandidates(ledger).add([b"lent"], "c1", 1.0)
     bank.drop(b"lent")
     left = {table: count(ledger, table) for table in ("bank_vectors", "owed", "notices", "hints", "judged")}
     assert left == {"bank_vectors": 1, "owed": 0, "notices": 0, "hints": 0, "judged": 1}
-    assert (owed.rate(), owed.labels(b"lent"), owed.labels(None)) == ((1, 1), [], [(0.9, False)])
+    assert (verifications.rate(), verifications.labels(b"lent"), verifications.labels(None)) == (
+        (1, 1),
+        [],
+        [(0.9, False)],
+    )
 
 
 def count(ledger: Ledger, table: str) -> int:

@@ -35,7 +35,7 @@ class Model:
 
     budget: int
     entries: dict[str, Entry] = field(default_factory=dict)
-    debts: dict[str, str] = field(default_factory=dict)  # key -> the key that was matched
+    pendings: dict[str, str] = field(default_factory=dict)  # key -> the key that was matched
     hints: set[str] = field(default_factory=set)
     judged: list[bool] = field(default_factory=list)
 
@@ -63,7 +63,7 @@ class Model:
         """Drop an entry and what hangs on it."""
         self.entries.pop(key, None)
         self.hints.discard(key)
-        self.debts = {own: matched for own, matched in self.debts.items() if key not in (own, matched)}
+        self.pendings = {own: matched for own, matched in self.pendings.items() if key not in (own, matched)}
 
 
 _KEY = st.sampled_from(KEYS)
@@ -88,61 +88,66 @@ def test_any_order_of_changes_leaves_what_the_model_has(
 ) -> None:
     folder, model = tmp_path_factory.mktemp("bank"), Model(500)
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        bank, owed, hints, found = AnswerBank(ledger), Verifications(ledger), RefreshCandidates(ledger), vectors(ledger)
-        for now, (deed, *words) in enumerate(steps, 2):
-            if deed == "look":
+        bank, verifications, hints, found = (
+            AnswerBank(ledger),
+            Verifications(ledger),
+            RefreshCandidates(ledger),
+            vectors(ledger),
+        )
+        for now, (fact, *words) in enumerate(steps, 2):
+            if fact == "look":
                 assert names(found, direction(words[0])) == by_hand(ledger, direction(words[0]))
             else:
-                _change(deed, words, float(now), model, bank, owed, hints)
+                _change(fact, words, float(now), model, bank, verifications, hints)
             assert bank.size()[1] <= max(model.budget, sum(one.size for one in model.entries.values()))
         assert bank.size() == (len(model.entries), sum(one.size for one in model.entries.values()))
         assert {key: _told(bank, key) for key in KEYS} == {key: _expected(model, key) for key in KEYS}
-        assert {debt.key.decode(): debt.matched.decode() for debt in owed.all()} == model.debts
+        assert {pending.key.decode(): pending.matched.decode() for pending in verifications.all()} == model.pendings
         assert {key.decode() for key, *_ in hints.all()} == model.hints
-        assert owed.rate() == (len(model.judged), model.judged.count(False))
+        assert verifications.rate() == (len(model.judged), model.judged.count(False))
         _nothing_else_is_near(model, found)
 
 
 def _change(
-    deed: str,
+    fact: str,
     words: list[Any],
     now: float,
     model: Model,
     bank: AnswerBank,
-    owed: Verifications,
+    verifications: Verifications,
     hints: RefreshCandidates,
 ) -> None:
     key = str(words[0])
     name, there = key.encode(), model.entries.get(key)
-    if deed == "keep":
+    if fact == "keep":
         _, state, seed = words
         vector = None if seed is None else direction(seed).tobytes()
         bank.keep(name, entry(key, state), model.budget, vector, 0.5, EMBEDDER)
         model.keep(key, state, seed)
-    elif deed == "used":
+    elif fact == "used":
         bank.used(name, 1, now)
         if there:
             there.uses, there.used = there.uses + 1, now
-    elif deed == "drop":
+    elif fact == "drop":
         bank.drop(name)
         model.drop(key)
-    elif deed == "tau":
+    elif fact == "tau":
         bank.raise_tau(name, words[1])
         if there:
             there.tau = max(there.tau or 0.0, words[1])
-    elif deed == "owe":
+    elif fact == "owe":
         there = there if key != words[1] and words[1] in model.entries else None
-        assert owed.add(PendingVerification(name, words[1].encode(), 0.9, "Friday", now)) == bool(there)
+        assert verifications.add(PendingVerification(name, words[1].encode(), 0.9, "Friday", now)) == bool(there)
         if there:
-            model.debts[key] = words[1]
-    elif deed == "settle":
-        owed.settle(name, right=words[1], at=now)
-        if model.debts.pop(key, None):
+            model.pendings[key] = words[1]
+    elif fact == "settle":
+        verifications.settle(name, right=words[1], at=now)
+        if model.pendings.pop(key, None):
             model.judged.append(words[1])
-    elif deed == "hint":
+    elif fact == "hint":
         hints.add([name], "c1", now)
         model.hints |= {key} & model.entries.keys()
-    elif deed == "done":
+    elif fact == "done":
         hints.done(name)
         model.hints.discard(key)
     else:

@@ -164,28 +164,28 @@ def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
 
 
 def test_what_more_room_would_have_saved_is_what_ghosts_that_are_asked_for_took(counts: KvCounts) -> None:
-    counts.bury([node(n) for n in range(3)], 1.0)
+    counts.record_eviction([node(n) for n in range(3)], 1.0)
     for n in (0, 2, 5):
         counts.missed([node(n).key])
     assert (counts.ghosts(), counts.total("ghost").count, counts.total("ghost").seconds) == (3, 2, 4.0)
 
 
 def test_a_path_of_ghosts_counts_up_to_its_first_gap(counts: KvCounts) -> None:
-    counts.bury([node(1), node(3)], 1.0)
+    counts.record_eviction([node(1), node(3)], 1.0)
     counts.missed([node(1).key, node(2).key, node(3).key])
     assert counts.total("ghost").count == 1
 
 
 def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
-    counts.bury([node(1)], 1.0)
-    counts.exhume(node(1).key)
+    counts.record_eviction([node(1)], 1.0)
+    counts.forget_eviction(node(1).key)
     assert counts.ghosts() == 0
 
 
 def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_index, "GHOSTS", 2)
     for n in range(4):
-        counts.bury([replace(node(n))], float(n))
+        counts.record_eviction([replace(node(n))], float(n))
     for n in range(4):
         counts.missed([node(n).key])
     assert (counts.ghosts(), counts.total("ghost").count) == (2, 2)

@@ -374,7 +374,7 @@ def test_what_is_let_go_of_goes_with_its_file_and_leaves_room(open_kept: Open) -
     kept.store.let_go([a.key, b"nothing"])
     assert (kept.has(A), kept.has(B), len(kept.files())) == (False, True, 1)
     assert free + a.bytes <= kept.store.free() <= free + a.bytes + 50_000
-    assert kept.store.peek.ghost(a.key)
+    assert kept.store.queries.ghost(a.key)
 
 
 def test_what_was_used_or_is_held_or_has_something_behind_it_is_not_let_go_of(open_kept: Open) -> None:
@@ -404,8 +404,8 @@ def test_what_idle_made_and_nothing_used_are_leaves_behind_the_first_segment(ope
     assert keep(kept, A, (1,))
     assert nodes[2]
     assert nodes[3]
-    assert [one.key for one in kept.store.peek.unused("first")] == [nodes[2].key, nodes[3].key]
+    assert [one.key for one in kept.store.queries.unused("first")] == [nodes[2].key, nodes[3].key]
     with kept.store.match(ROOT, (A, C)) as match:
         kept.store.used(match, 1.0)
-    assert kept.store.peek.unused("first") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
-    assert kept.store.peek.unused("blocks") == []
+    assert kept.store.queries.unused("first") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
+    assert kept.store.queries.unused("blocks") == []

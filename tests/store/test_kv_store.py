@@ -140,6 +140,8 @@ def test_a_match_is_the_longest_path_that_a_naive_search_finds(
             there = {prefix for prefix in there if prefix[: len(gone)] != gone}
         depth = max(n for n in range(len(asked) + 1) if n == 0 or tuple(asked[:n]) in there)
         siblings = [prefix[-1] for prefix in there if prefix[:-1] == tuple(asked[:depth])]
-        lent = max((shared(one, asked[depth], SUB_STEP) for one in siblings), default=0) if depth < len(asked) else 0
-        assert kept.shape(*asked)[::2] == (depth, sum(map(len, asked[:depth])) + lent)
+        shared_tokens = (
+            max((shared(one, asked[depth], SUB_STEP) for one in siblings), default=0) if depth < len(asked) else 0
+        )
+        assert kept.shape(*asked)[::2] == (depth, sum(map(len, asked[:depth])) + shared_tokens)
         assert len(kept.states()) == len(kept.files()) == len(there)

@@ -97,8 +97,8 @@ def test_a_new_reader_does_not_get_ahead_of_one_who_waits_to_be_alone(tmp_path: 
     with held(tmp_path, "reader") as process:
         waiting = Thread(target=alone)
         waiting.start()
-        patience = time.monotonic() + 30
-        while not _is_taken(tmp_path / "gate.lock") and time.monotonic() < patience:
+        max_wait = time.monotonic() + 30
+        while not _is_taken(tmp_path / "gate.lock") and time.monotonic() < max_wait:
             time.sleep(0.01)
         late = Thread(target=read)
         late.start()
@@ -127,18 +127,18 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path, kind: str) -> None:
     with held(tmp_path, kind) as process:
         process.kill()
         process.wait()
-        with Locks(tmp_path).alone(1), Locks(tmp_path).embedder() as mine:
-            assert mine
+        with Locks(tmp_path).alone(1), Locks(tmp_path).embedder() as writer_key:
+            assert writer_key
 
 
 def test_a_second_embedder_is_told_at_once(tmp_path: Path) -> None:
-    with held(tmp_path, "embedder"), Locks(tmp_path).embedder() as mine:
-        assert not mine
+    with held(tmp_path, "embedder"), Locks(tmp_path).embedder() as writer_key:
+        assert not writer_key
 
 
 def test_the_embedder_goes_on_beside_a_writer(tmp_path: Path) -> None:
-    with held(tmp_path, "writer"), Locks(tmp_path).embedder() as mine:
-        assert mine
+    with held(tmp_path, "writer"), Locks(tmp_path).embedder() as writer_key:
+        assert writer_key
 
 
 def test_two_threads_of_one_process_may_both_read(tmp_path: Path) -> None:

@@ -22,73 +22,77 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def owed(ledger: Ledger) -> Verifications:
+def verifications(ledger: Ledger) -> Verifications:
     return Verifications(ledger)
 
 
-def debt(key: bytes, matched: bytes = b"c", at: float = 1.0, similarity: float = 0.9) -> PendingVerification:
+def pending(key: bytes, matched: bytes = b"c", at: float = 1.0, similarity: float = 0.9) -> PendingVerification:
     return PendingVerification(key, matched, similarity, "Friday", at)
 
 
-def test_debts_come_back_oldest_first(owed: Verifications) -> None:
-    for one in (debt(b"a", at=2.0), debt(b"b", at=1.0)):
-        assert owed.add(one)
-    assert (owed.all(), owed.count()) == ([debt(b"b"), debt(b"a", at=2.0)], 2)
+def test_debts_come_back_oldest_first(verifications: Verifications) -> None:
+    for one in (pending(b"a", at=2.0), pending(b"b", at=1.0)):
+        assert verifications.add(one)
+    assert (verifications.all(), verifications.count()) == ([pending(b"b"), pending(b"a", at=2.0)], 2)
 
 
-def test_a_question_owes_one_debt_the_latest(owed: Verifications) -> None:
-    for one in (debt(b"a", b"b"), debt(b"a", b"c", at=2.0)):
-        owed.add(one)
-    assert (owed.all(), owed.find(b"a"), owed.find(b"b")) == ([debt(b"a", at=2.0)], debt(b"a", at=2.0), None)
+def test_a_question_owes_one_debt_the_latest(verifications: Verifications) -> None:
+    for one in (pending(b"a", b"b"), pending(b"a", b"c", at=2.0)):
+        verifications.add(one)
+    assert (verifications.all(), verifications.find(b"a"), verifications.find(b"b")) == (
+        [pending(b"a", at=2.0)],
+        pending(b"a", at=2.0),
+        None,
+    )
 
 
 @pytest.mark.parametrize(("key", "matched"), [(b"gone", b"c"), (b"a", b"gone")])
-def test_no_debt_is_noted_of_an_entry_that_has_gone(owed: Verifications, key: bytes, matched: bytes) -> None:
-    assert (owed.add(debt(key, matched)), owed.all()) == (False, [])
+def test_no_debt_is_noted_of_an_entry_that_has_gone(verifications: Verifications, key: bytes, matched: bytes) -> None:
+    assert (verifications.add(pending(key, matched)), verifications.all()) == (False, [])
 
 
-def test_a_debt_goes_with_either_of_its_entries(ledger: Ledger, owed: Verifications) -> None:
-    owed.add(debt(b"a"))
-    owed.add(debt(b"b"))
+def test_a_debt_goes_with_either_of_its_entries(ledger: Ledger, verifications: Verifications) -> None:
+    verifications.add(pending(b"a"))
+    verifications.add(pending(b"b"))
     AnswerBank(ledger).drop(b"a")
-    assert owed.all() == [debt(b"b")]
+    assert verifications.all() == [pending(b"b")]
     AnswerBank(ledger).drop(b"c")
-    assert owed.all() == []
+    assert verifications.all() == []
 
 
-def test_a_debt_outlives_the_answer_that_its_entry_gets(ledger: Ledger, owed: Verifications) -> None:
-    owed.add(debt(b"a"))
+def test_a_debt_outlives_the_answer_that_its_entry_gets(ledger: Ledger, verifications: Verifications) -> None:
+    verifications.add(pending(b"a"))
     AnswerBank(ledger).keep(b"a", ENTRY, 10_000)
-    assert owed.all() == [debt(b"a")]
+    assert verifications.all() == [pending(b"a")]
 
 
-def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from(owed: Verifications) -> None:
+def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from(verifications: Verifications) -> None:
     for key, matched, similarity, right in (
         (b"a", b"c", 0.9, True),
         (b"b", b"c", 0.86, False),
         (b"a", b"b", 0.95, True),
     ):
-        owed.add(debt(key, matched, similarity=similarity))
-        owed.settle(key, right=right, at=3.0)
-    assert (owed.rate(), owed.count()) == ((3, 1), 0)
-    assert (owed.labels(b"c"), owed.labels(b"b")) == ([(0.9, True), (0.86, False)], [(0.95, True)])
-    assert owed.labels(None) == [(0.9, True), (0.86, False), (0.95, True)]
+        verifications.add(pending(key, matched, similarity=similarity))
+        verifications.settle(key, right=right, at=3.0)
+    assert (verifications.rate(), verifications.count()) == ((3, 1), 0)
+    assert (verifications.labels(b"c"), verifications.labels(b"b")) == ([(0.9, True), (0.86, False)], [(0.95, True)])
+    assert verifications.labels(None) == [(0.9, True), (0.86, False), (0.95, True)]
 
 
-def test_a_debt_is_settled_once_and_no_debt_is_no_judgement(owed: Verifications) -> None:
-    owed.add(debt(b"a"))
+def test_a_debt_is_settled_once_and_no_debt_is_no_judgement(verifications: Verifications) -> None:
+    verifications.add(pending(b"a"))
     for _ in range(2):
-        owed.settle(b"a", right=True, at=3.0)
-    owed.settle(b"b", right=False, at=3.0)
-    assert owed.rate() == (1, 0)
+        verifications.settle(b"a", right=True, at=3.0)
+    verifications.settle(b"b", right=False, at=3.0)
+    assert verifications.rate() == (1, 0)
 
 
-def test_a_debt_can_be_settled_inside_a_transaction(ledger: Ledger, owed: Verifications) -> None:
-    owed.add(debt(b"a"))
+def test_a_debt_can_be_settled_inside_a_transaction(ledger: Ledger, verifications: Verifications) -> None:
+    verifications.add(pending(b"a"))
     with ledger.transaction():
-        owed.settle(b"a", right=False, at=3.0)
-    assert (owed.rate(), owed.all()) == ((1, 1), [])
+        verifications.settle(b"a", right=False, at=3.0)
+    assert (verifications.rate(), verifications.all()) == ((1, 1), [])
 
 
-def test_a_bank_without_debts_has_judged_nothing(owed: Verifications) -> None:
-    assert (owed.rate(), owed.labels(None), owed.all()) == ((0, 0), [], [])
+def test_a_bank_without_debts_has_judged_nothing(verifications: Verifications) -> None:
+    assert (verifications.rate(), verifications.labels(None), verifications.all()) == ((0, 0), [], [])

@@ -20,9 +20,9 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Yield a ledger with two answers, one of them read ahead only."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     AnswerBank(found).keep(ONE, CachedAnswer("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
-    foreseen = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)
+    predicted_counts = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)
     AnswerBank(found).keep(
-        OTHER, CachedAnswer(*foreseen, state="undecoded", origin="predicted", source="history/model"), 10_000
+        OTHER, CachedAnswer(*predicted_counts, state="undecoded", origin="predicted", source="history/model"), 10_000
     )
     yield found
     found.close()
@@ -82,42 +82,42 @@ def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_m
     assert asked
     assert read
     account.kept("first", read.key)
-    assert [one.key for one in box.store.peek.unused("first")] == [read.key]
+    assert [one.key for one in box.store.queries.unused("first")] == [read.key]
     box.store.forget([read.key])
     assert box.keep(A, B)  # by a question
-    assert box.store.peek.unused("first", "blocks") == []
+    assert box.store.queries.unused("first", "blocks") == []
     box.close()
 
 
 def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger: Ledger) -> None:
-    foresights, account = PredictionLog(ledger), JobAccount(ledger)
-    foresights.predicted({"history/model": 3}, 5.0)
-    foresights.predicted({"history/model": 2}, 6.0)
+    prediction_log, account = PredictionLog(ledger), JobAccount(ledger)
+    prediction_log.predicted({"history/model": 3}, 5.0)
+    prediction_log.predicted({"history/model": 2}, 6.0)
     account.made("populate", [OTHER], account.newest(), "history/model")
     account.gather(7.0)
-    assert foresights.all() == [PredictorCounts("history/model", 5, 0.0, 5.0, 6.0, None)]
+    assert prediction_log.all() == [PredictorCounts("history/model", 5, 0.0, 5.0, 6.0, None)]
     for at in (8.0, 9.0):
         AnswerBank(ledger).used(OTHER, 4, at)
         account.gather(at)
-    assert foresights.all() == [PredictorCounts("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
+    assert prediction_log.all() == [PredictorCounts("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
 
 
 def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledger) -> None:
-    mine, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
-    assert (older(ledger, mine, 4, 9), older(ledger, mine, 5, 9), older(ledger, anothers, 5, 9)) == (
+    writer_key, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
+    assert (older(ledger, writer_key, 4, 9), older(ledger, writer_key, 5, 9), older(ledger, anothers, 5, 9)) == (
         [ONE],
         [OTHER, ONE],
         [],
     )
-    assert (undecoded(ledger, mine, 9), wanted(ledger, mine, 1)) == ([OTHER], [OTHER])
+    assert (undecoded(ledger, writer_key, 9), wanted(ledger, writer_key, 1)) == ([OTHER], [OTHER])
     assert (typical_s(ledger, "w"), typical_s(ledger, "x")) == (2.0, None)
 
 
 def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
-    mine = WriterKey("w/", TODAY)
-    assert (older(ledger, mine, 5, 1), wanted(ledger, mine, 9), undecoded(ledger, mine, 9)) == (
+    writer_key = WriterKey("w/", TODAY)
+    assert (older(ledger, writer_key, 5, 1), wanted(ledger, writer_key, 9), undecoded(ledger, writer_key, 9)) == (
         [OTHER],
         [OTHER],
         [OTHER],

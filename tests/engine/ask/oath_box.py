@@ -45,7 +45,7 @@ class Box:
             self.folder / "kv",
             limits=KvLimits(self.budget, PLENTY),
             score=scores(WEIGHTS)["lfu"],
-            sub_step=SUB_STEP if self.model.form.lends else sys.maxsize,
+            sub_step=SUB_STEP if self.model.form.shares_prefix else sys.maxsize,
             now=lambda: 1e6,
         )
         self.store.collect()

@@ -81,16 +81,16 @@ class PausingReader(Reader):
         return found
 
 
-def pausing(means: Backend) -> Backend:
+def pausing(backend: Backend) -> Backend:
     """Return means that pause when they have retrieved, opened the bank's vectors, or written."""
 
-    def gather(question: Question, vector: Vectors | None, manner: AskOptions, trace: Trace) -> Evidence:
-        return _then(means.gather(question, vector, manner, trace))
+    def gather(question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+        return _then(backend.gather(question, vector, options, trace))
 
     def write(question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
-        return _then(means.write(question, evidence, trace, say))
+        return _then(backend.write(question, evidence, trace, say))
 
-    return replace(means, gather=gather, write=write, questions=lambda: _then(means.questions()))
+    return replace(backend, gather=gather, write=write, questions=lambda: _then(backend.questions()))
 
 
 def _then(found: T) -> T:

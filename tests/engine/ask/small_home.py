@@ -89,16 +89,16 @@ def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: b
     return run
 
 
-def asker(session: Session, means: Backend | None = None, rules: SemanticRules | None = RULES) -> Asker:
+def asker(session: Session, backend: Backend | None = None, rules: SemanticRules | None = RULES) -> Asker:
     """Return what asks, by the session's own means or others."""
-    return Asker(session.ledger, means or session.means, session.room, lambda: rules)
+    return Asker(session.ledger, backend or session.backend, session.room, lambda: rules)
 
 
 def ask(
-    session: Session, text: str, manner: AskOptions | None = None, rules: SemanticRules | None = RULES
+    session: Session, text: str, options: AskOptions | None = None, rules: SemanticRules | None = RULES
 ) -> AskResult:
     """Ask one question."""
-    return asker(session, rules=rules).ask(text, manner or AskOptions(), session.now)
+    return asker(session, rules=rules).ask(text, options or AskOptions(), session.now)
 
 
 def apart(number: int, collection: str | None = None) -> AskOptions:
@@ -106,6 +106,6 @@ def apart(number: int, collection: str | None = None) -> AskOptions:
     return AskOptions(Scope(until=NOW + timedelta(days=3650 + number), collection=collection))
 
 
-def anew(session: Session, text: str, manner: AskOptions, now: datetime = NOW) -> AskResult:
+def anew(session: Session, text: str, options: AskOptions, now: datetime = NOW) -> AskResult:
     """Ask as --no-cache does."""
-    return asker(session).ask(text, replace(manner, read_bank=False, write_bank=False), now)
+    return asker(session).ask(text, replace(options, read_bank=False, write_bank=False), now)

@@ -62,20 +62,20 @@ class Life:
         if dies_after:
             self.reopen()
 
-    def ask(self, text: str, manner: AskOptions, dies_after: int = 0) -> None:
+    def ask(self, text: str, options: AskOptions, dies_after: int = 0) -> None:
         """Ask; what is served must be what would be made now."""
         with suppress(Killed), stepping(Fuse(dies_after).tick):
-            self._hold(self._asker().ask(text, manner, self.now), manner)
+            self._hold(self._asker().ask(text, options, self.now), options)
         if dies_after:
             self.reopen()
-            self._forgive(text, manner)
+            self._forgive(text, options)
 
-    def ready(self, text: str, manner: AskOptions, *, decode: bool) -> None:
+    def ready(self, text: str, options: AskOptions, *, decode: bool) -> None:
         """Have a question answered, or only read for, before anybody asks it."""
-        parts = (self.session.ledger, self.session.means, self._room, text, manner, self.now)
+        parts = (self.session.ledger, self.session.backend, self._room, text, options, self.now)
         self.doubted.discard(prepare(*parts, decode=decode).key)
 
-    def doubt(self) -> None:
+    def reject(self) -> None:
         """Say that the last answer is wrong: it must not be served again as it is."""
         last = reject_answer(self.session.ledger, self.now)
         if last and last.key:
@@ -108,41 +108,41 @@ class Life:
         return BankBudget(self.bytes, 5)
 
     def _asker(self) -> Asker:
-        return Asker(self.session.ledger, self.session.means, self._room, lambda: RULES)
+        return Asker(self.session.ledger, self.session.backend, self._room, lambda: RULES)
 
-    def _hold(self, answered: AskResult, manner: AskOptions) -> None:
+    def _hold(self, answered: AskResult, options: AskOptions) -> None:
         reply = answered.reply
         self.served.append(reply.tier)
-        assert reply.answer == anew(self.session, reply.question, manner, self.now).reply.answer
-        own = self._key(reply.question, manner)
+        assert reply.answer == anew(self.session, reply.question, options, self.now).reply.answer
+        own = self._key(reply.question, options)
         if reply.tier in ("exact", "semantic"):
             assert own not in self.doubted
-            self._hold_kept(reply.matched_question or reply.question, reply, manner)
+            self._hold_kept(reply.matched_question or reply.question, reply, options)
         self.doubted.discard(own)
 
-    def _forgive(self, text: str, manner: AskOptions) -> None:
+    def _forgive(self, text: str, options: AskOptions) -> None:
         """Let a question off that was killed when its new answer was kept and not yet shown."""
-        kept = AnswerBank(self.session.ledger).find(own := self._key(text, manner))
+        kept = AnswerBank(self.session.ledger).find(own := self._key(text, options))
         if kept and kept.state == "answered":
             self.doubted.discard(own)
 
-    def _hold_kept(self, question: str, reply: Answer, manner: AskOptions) -> None:
+    def _hold_kept(self, question: str, reply: Answer, options: AskOptions) -> None:
         """Find what was served in the bank, made of the very evidence that is retrieved now."""
-        found = self._key(question, manner)
+        found = self._key(question, options)
         kept = AnswerBank(self.session.ledger).find(found)
         if kept is None:
             assert self.bytes < ROOM
             return
-        ask = begin(self.session.means, self.session.ledger, question, manner, self.now)
+        ask = begin(self.session.backend, self.session.ledger, question, options, self.now)
         assert (kept.state, answer_of(kept.reply)) == ("answered", reply.answer)
-        assert kept.evidence == gather_context(self.session.means, ask).evidence.chunks
+        assert kept.evidence == gather_context(self.session.backend, ask).evidence.chunks
         assert kept.day in (None, self.now.date().isoformat())
         if reply.tier == "semantic":
             assert reply.answer is not None
             assert (RejectedAnswers(self.session.ledger).find(found) or [None])[0] != reply.answer
 
-    def _key(self, question: str, manner: AskOptions) -> bytes:
-        return key_of(self.session.means, question, manner, self.now).digest
+    def _key(self, question: str, options: AskOptions) -> bytes:
+        return key_of(self.session.backend, question, options, self.now).digest
 
 
 class BankLife(RuleBasedStateMachine):
@@ -161,26 +161,26 @@ class BankLife(RuleBasedStateMachine):
     def die_of_a_change(self, name: str, text: str | None, step: int) -> None:
         self.life.change(name, text, step)
 
-    @rule(asked=questions, manner=manners)
-    def ask(self, asked: str, manner: AskOptions) -> None:
-        self.life.ask(asked, manner)
+    @rule(asked=questions, options=manners)
+    def ask(self, asked: str, options: AskOptions) -> None:
+        self.life.ask(asked, options)
 
-    @rule(thing=st.sampled_from(THINGS), manner=manners)
-    def ask_in_every_form(self, thing: str, manner: AskOptions) -> None:
+    @rule(thing=st.sampled_from(THINGS), options=manners)
+    def ask_in_every_form(self, thing: str, options: AskOptions) -> None:
         for form in FORMS:
-            self.life.ask(form.format(thing), manner)
+            self.life.ask(form.format(thing), options)
 
-    @rule(asked=questions, manner=manners, step=st.integers(1, 12))
-    def die_of_a_question(self, asked: str, manner: AskOptions, step: int) -> None:
-        self.life.ask(asked, manner, step)
+    @rule(asked=questions, options=manners, step=st.integers(1, 12))
+    def die_of_a_question(self, asked: str, options: AskOptions, step: int) -> None:
+        self.life.ask(asked, options, step)
 
-    @rule(asked=questions, manner=manners, decode=st.booleans())
-    def ready(self, asked: str, manner: AskOptions, decode: bool) -> None:
-        self.life.ready(asked, manner, decode=decode)
+    @rule(asked=questions, options=manners, decode=st.booleans())
+    def ready(self, asked: str, options: AskOptions, decode: bool) -> None:
+        self.life.ready(asked, options, decode=decode)
 
     @rule()
-    def doubt(self) -> None:
-        self.life.doubt()
+    def reject(self) -> None:
+        self.life.reject()
 
     @rule()
     def sleep(self) -> None:

@@ -29,7 +29,7 @@ def session(tmp_path: Path) -> Session:
 def ready(
     session: Session, text: str = QUESTION, *, decode: bool = True, origin: Origin = "predicted", source: str = ""
 ) -> Prepared:
-    parts = (session.ledger, session.means, session.room, text, AskOptions(), NOW)
+    parts = (session.ledger, session.backend, session.room, text, AskOptions(), NOW)
     return prepare(*parts, decode=decode, origin=origin, source=source)
 
 
@@ -105,9 +105,9 @@ def test_it_is_readied_in_the_manner_in_which_it_will_be_asked(session: Session)
 
 @pytest.mark.parametrize("decode", [True, False])
 def test_what_a_writer_read_is_kept_and_only_read_where_no_answer_is_wanted(session: Session, decode: bool) -> None:
-    done, write = list[str](), session.means.write
+    done, write = list[str](), session.backend.write
     watched = replace(
-        session.means,
+        session.backend,
         write=lambda *parts: replace(write(*parts), keep=lambda: done.append("kept")),
         read=lambda *parts: done.append("read"),
     )

@@ -99,7 +99,7 @@ class Pairing:
     begun: int
     held: int
     gone_on: int
-    manner: AskOptions
+    options: AskOptions
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -124,13 +124,13 @@ def hold(tmp_path: Path, name: str, way: Way) -> None:
     pairings = Random(name).sample(every, round(way.share * len(every)))
     for one in pairings:
         if way.kept:
-            ask(plain, way.kept, one.manner)
-    held, tiers = race(pairings, lambda one: run(asking, way.text, one.manner), lambda: change.happen(home, ingesting))
+            ask(plain, way.kept, one.options)
+    held, tiers = race(pairings, lambda one: run(asking, way.text, one.options), lambda: change.happen(home, ingesting))
     assert held > len(pairings) / 4
     assert way.tier in tiers or change.late  # what has no vector is lent to nobody
     for text in {way.text, way.kept or way.text}:
-        wanted = seen(anew(plain, text, pairings[0].manner))
-        found = {seen(ask(plain, text, one.manner)) for one in pairings}
+        wanted = seen(anew(plain, text, pairings[0].options))
+        found = {seen(ask(plain, text, one.options)) for one in pairings}
         assert found == {wanted}
 
 
@@ -176,32 +176,32 @@ def race(pairings: Sequence[Pairing], asks: Callable[[Pairing], AskResult], inge
     return held, tiers
 
 
-def run(session: Session, text: str, manner: AskOptions) -> AskResult:
+def run(session: Session, text: str, options: AskOptions) -> AskResult:
     """Ask with pauses."""
-    return asker(session, pausing(session.means)).ask(text, manner, session.now)
+    return asker(session, pausing(session.backend)).ask(text, options, session.now)
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_killed_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str) -> None:
     change, made = CHANGES[name], SmallHome(tmp_path / "made")
     change.prepare(made)
-    manner = apart(0, change.collection)
-    ask(made.open(), QUESTION, manner)
+    options = apart(0, change.collection)
+    ask(made.open(), QUESTION, options)
     _, steps = lengths(tmp_path / "rehearsal", change, WAYS["new"])
     for step in range(1, steps + 1):
         home = SmallHome(shutil.copytree(made.folder, tmp_path / f"killed {step}"), made.mail)
         with pytest.raises(Killed), stepping(Fuse(step).tick):
             change.happen(home, slow(home))
-        assert_current(home, manner)
+        assert_current(home, options)
         change.undo(home)
         ingest(home.open(), home.mail)
-        assert_current(home, manner)
+        assert_current(home, options)
 
 
-def assert_current(home: SmallHome, manner: AskOptions) -> None:
+def assert_current(home: SmallHome, options: AskOptions) -> None:
     """Ask the question as usual, and hold that against the answer that is made without the bank."""
     session = home.open()
-    assert seen(ask(session, QUESTION, manner)) == seen(anew(session, QUESTION, manner))
+    assert seen(ask(session, QUESTION, options)) == seen(anew(session, QUESTION, options))
 
 
 def test_an_answer_that_another_process_replaced_is_not_stamped_in_place_of_the_one_that_was_looked_at(

@@ -37,11 +37,11 @@ class KeepingParrot(Parrot):
 
     restored: int = 0
 
-    def cut(self, cache: list[list[int]], start: int, stop: int, fleeting: object = None) -> list[Tensor]:
+    def cut(self, cache: list[list[int]], start: int, stop: int, transient: object = None) -> list[Tensor]:
         """Return tensors of no meaning."""
         return tensors(64, tuple(range(start, stop)))
 
-    def restore(self, paths: Sequence[Path], lent: int | None = None) -> list[list[int]]:
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> list[list[int]]:
         """Have heard what the files hold."""
         self.restored += len(paths)
         return self.begin()
@@ -143,7 +143,7 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def folder(tmp_path: Path) -> Shelf:
     home = SmallHome(tmp_path)
     for name, text in {"a": "The tandem of the museum is green.", "b": "The canoe of the museum is red."}.items():
         home.write(name, text)
@@ -167,36 +167,36 @@ NONE = replace(RULES, guard=False, evidence=False, verify=False, check=False)
         (replace(NONE, guard=True), ""),
     ],
 )
-def test_each_part_alone_stands_against_a_twin(shelf: Shelf, rules: SemanticRules, reason: str) -> None:
-    shelf.ask(TANDEM)
-    found = shelf.ask(CANOE, 0, rules)
-    assert (found.reply.tier, reason in shelf.reasons(found)[0]) == ("full", True)
+def test_each_part_alone_stands_against_a_twin(folder: Shelf, rules: SemanticRules, reason: str) -> None:
+    folder.ask(TANDEM)
+    found = folder.ask(CANOE, 0, rules)
+    assert (found.reply.tier, reason in folder.reasons(found)[0]) == ("full", True)
 
 
-def test_with_no_part_on_the_nearest_answer_is_lent(shelf: Shelf) -> None:
-    shelf.ask(TANDEM)
-    found = shelf.ask(CANOE, 0, NONE)
+def test_with_no_part_on_the_nearest_answer_is_lent(folder: Shelf) -> None:
+    folder.ask(TANDEM)
+    found = folder.ask(CANOE, 0, NONE)
     assert (found.reply.tier, found.reply.matched_question) == ("semantic", TANDEM)
 
 
-def test_at_most_two_answers_are_looked_at_closely(shelf: Shelf) -> None:
+def test_at_most_two_answers_are_looked_at_closely(folder: Shelf) -> None:
     polite = "Please tell me which colour the tandem of the museum has."
     for text in (TANDEM, LIKE_TANDEM, polite):
-        ask(shelf.session, text, apart(0), None)
-    found = shelf.ask(CANOE, 0, replace(RULES, guard=False, tau=0.0))
-    assert (found.reply.tier, len(shelf.reasons(found))) == ("full", 2)
+        ask(folder.session, text, apart(0), None)
+    found = folder.ask(CANOE, 0, replace(RULES, guard=False, tau=0.0))
+    assert (found.reply.tier, len(folder.reasons(found))) == ("full", 2)
 
 
-def test_an_answer_is_not_lent_across_scopes_and_numbers_of_sources(shelf: Shelf) -> None:
-    ask(shelf.session, TANDEM, AskOptions(k=5), RULES)
+def test_an_answer_is_not_lent_across_scopes_and_numbers_of_sources(folder: Shelf) -> None:
+    ask(folder.session, TANDEM, AskOptions(k=5), RULES)
     tiers = [
-        ask(shelf.session, LIKE_TANDEM, manner, RULES).reply.tier
-        for manner in (apart(1), AskOptions(k=4), AskOptions())
+        ask(folder.session, LIKE_TANDEM, options, RULES).reply.tier
+        for options in (apart(1), AskOptions(k=4), AskOptions())
     ]
     assert tiers == ["full", "full", "semantic"]
 
 
-def test_a_lender_of_a_scope_is_looked_at_again_within_that_scope(shelf: Shelf) -> None:
-    shelf.ask(TANDEM, 3)
-    shelf.session.ledger.raise_generation()
-    assert shelf.ask(LIKE_TANDEM, 3).reply.tier == "semantic"
+def test_a_lender_of_a_scope_is_looked_at_again_within_that_scope(folder: Shelf) -> None:
+    folder.ask(TANDEM, 3)
+    folder.session.ledger.raise_generation()
+    assert folder.ask(LIKE_TANDEM, 3).reply.tier == "semantic"

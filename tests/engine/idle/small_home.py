@@ -40,23 +40,23 @@ class Home:
         self.texts[name] = text
         self.ledger.raise_generation()
 
-    def asking(self) -> Reasker:
+    def reasker(self) -> Reasker:
         """Return what asks questions here."""
-        means = Backend(
+        backend = Backend(
             embed=lambda text, trace: None,
             gather=self._gather,
             write=self._write,
             read=lambda question, evidence, trace: self.read.append(question.text),
-            bears=lambda *_: True,
+            entails=lambda *_: True,
             questions=lambda: None,
             writer=WRITER,
         )
-        return Reasker(self.ledger, means, BankBudget(1_000_000, 5), NOW)
+        return Reasker(self.ledger, backend, BankBudget(1_000_000, 5), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
         """Have a question asked, and so often again; returns its key."""
-        asking = self.asking()
-        parts = (self.ledger, asking.means, asking.room, question, AskOptions(), NOW)
+        reasker = self.reasker()
+        parts = (self.ledger, reasker.backend, reasker.room, question, AskOptions(), NOW)
         made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
         for _ in range(uses):
             self.bank.used(made.key, made.kept.generation, NOW.timestamp())
@@ -74,7 +74,7 @@ class Home:
         """Return the bank."""
         return AnswerBank(self.ledger)
 
-    def _gather(self, question: Question, vector: object, manner: AskOptions, trace: Trace) -> Evidence:
+    def _gather(self, question: Question, vector: object, options: AskOptions, trace: Trace) -> Evidence:
         words = set(question.text.lower().strip("?").split())
         names = [name for name, text in self.texts.items() if words & set(text.lower().split())][::-1]
         reads = tuple(self._read(name) for name in names)
@@ -96,7 +96,7 @@ def home(folder: Path) -> Home:
     return Home(open_ledger(folder / "ledger.db", create=True))
 
 
-def night(
+def runner(
     ledger: Ledger,
     *,
     limits: RunLimits = PLENTY,
@@ -113,7 +113,7 @@ def night(
 
 def do(home: Home, units: list[IdleJob]) -> list[JobResult]:
     """Do the units of one kind."""
-    return list(night(home.ledger).work({units[0].kind: lambda: units})) if units else []
+    return list(runner(home.ledger).work({units[0].kind: lambda: units})) if units else []
 
 
 def states(done: list[JobResult]) -> list[str]:

@@ -21,7 +21,7 @@ from engine.models.types import Meter, flops
 from store.jobs import JobCost
 from store.kv_index import CountTotal, KvCounts
 from tests.demo import NANO
-from tests.engine.idle.small_home import Home, night, states
+from tests.engine.idle.small_home import Home, runner, states
 from tests.engine.models.traced import traced
 from tests.store.kv_kit import PLENTY, ROOT
 from tests.store.kv_kit import Kept as Box
@@ -63,9 +63,9 @@ SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5
 
 
 def ahead(model: Mlx, box: Box) -> PrefetchContext:
-    asking = Home(box.ledger).asking()
+    reasker = Home(box.ledger).reasker()
     reading = PromptReader(model, KvBinding(box.store, ROOT, model))
-    return PrefetchContext(reading, asking, in_document_order, 16, 5, 120, nullcontext, lambda: False)
+    return PrefetchContext(reading, reasker, in_document_order, 16, 5, 120, nullcontext, lambda: False)
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
     measure: Callable[[], JobCost] = JobCost,
 ) -> list[JobResult]:
     units = as_units(ahead(model, box), segments)
-    return list(night(box.ledger, measure=measure).work({"first": lambda: units}))
+    return list(runner(box.ledger, measure=measure).work({"first": lambda: units}))
 
 
 def test_segments_are_kept_and_found_there_the_next_time(model: Mlx, box: Box) -> None:
@@ -123,7 +123,7 @@ def test_what_the_bank_no_longer_holds_is_not_read(model: Mlx, box: Box) -> None
 
 def test_what_was_read_ahead_and_never_used_goes_for_what_is_read_in_its_place(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
-    (old,) = [one for one in box.store.peek.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
+    (old,) = [one for one in box.store.queries.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
     box.store.shrink(box.store.budget - box.store.free())
     long, new = (
         replace(segment(SYSTEM, ids, size=size), instead=(old,))
@@ -133,12 +133,12 @@ def test_what_was_read_ahead_and_never_used_goes_for_what_is_read_in_its_place(m
     assert is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, A))
     assert states(run(model, box, [new])) == ["done"]
     assert [is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [False, True, True]
-    assert len(box.store.peek.unused("first")) == 2
+    assert len(box.store.queries.unused("first")) == 2
 
 
 def test_where_something_that_goes_was_used_meanwhile_it_stays_and_nothing_is_kept_for_it(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
-    (old,) = [one for one in box.store.peek.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
+    (old,) = [one for one in box.store.queries.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
     with box.store.match(ROOT, (SYSTEM, A)) as match:
         box.store.used(match, 1.0)
     box.store.shrink(box.store.budget - box.store.free())
@@ -160,7 +160,7 @@ def test_where_there_is_no_room_after_all_what_is_kept_stays(model: Mlx, box: Bo
 def test_a_segment_that_is_broken_off_leaves_those_before_it_and_nothing_of_its_own(model: Mlx, box: Box) -> None:
     broken = Broken(**{one.name: getattr(model, one.name) for one in fields(model)})
     units = as_units(ahead(broken, box), SEGMENTS)
-    steps = night(box.ledger).work({"first": lambda: units})
+    steps = runner(box.ledger).work({"first": lambda: units})
     assert next(steps).state == "done"
     with pytest.raises(SystemExit):
         next(steps)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.keys import key, scope_of
-from engine.idle.refresh import manner_of, worth
+from engine.idle.refresh import options_of, worth
 from engine.types import AskOptions
 from store.answers import CachedAnswer
 from store.types import Scope
@@ -27,13 +27,13 @@ def test_the_key_of_an_answer_gives_its_scope_back(scope: Scope) -> None:
 def test_an_entry_gives_back_the_manner_it_was_asked_in(scope: Scope, k: int) -> None:
     made = key("when?", scope, f"model-1/some print/{k}", NOW, calendar=False)
     kept = CachedAnswer("when?", made.scope, made.writer, None, "{}", (), 1, "full", 0.0, 0.0)
-    assert manner_of(kept) == AskOptions(scope, k)
+    assert options_of(kept) == AskOptions(scope, k)
 
 
 def test_what_a_person_asked_is_worth_more_than_what_was_foreseen_until_that_is_used(tmp_path: Path) -> None:
     choir = home(tmp_path)
     choir.add("first", "the choir sings")
-    asked, foreseen = choir.ask("choir?"), choir.ask("the choir?", predicted=True)
-    assert worth(choir.found(asked)) > worth(choir.found(foreseen))
+    asked, predicted_counts = choir.ask("choir?"), choir.ask("the choir?", predicted=True)
+    assert worth(choir.found(asked)) > worth(choir.found(predicted_counts))
     used = choir.ask("our choir?", predicted=True, uses=2)
     assert worth(choir.found(used)) > worth(choir.found(asked))

@@ -27,16 +27,16 @@ def view(seen: str, predict: Callable[[int], Sequence[Prediction]] = numbered) -
     return View("history", "", seen, ["history/model"], predict)
 
 
-def foreseen(home: Home, *views: View) -> list[str]:
-    return states(do(home, plan_predictions(home.asking(), views, 5)))
+def predicted_counts(home: Home, *views: View) -> list[str]:
+    return states(do(home, plan_predictions(home.reasker(), views, 5)))
 
 
 def test_a_view_is_asked_once_for_what_it_sees_and_again_when_that_is_new(choir: Home) -> None:
-    assert [foreseen(choir, view(seen)) for seen in ("1", "1", "2", "")] == [["done"], [], ["done"], []]
+    assert [predicted_counts(choir, view(seen)) for seen in ("1", "1", "2", "")] == [["done"], [], ["done"], []]
 
 
 def test_what_was_foreseen_waits_to_be_readied_and_is_counted_for_its_source(choir: Home) -> None:
-    foreseen(choir, view("1"))
+    predicted_counts(choir, view("1"))
     assert sorted(job.subject for job in Jobs(choir.ledger).waiting("populate")) == [
         f"Question {number}?" for number in range(5)
     ]
@@ -46,8 +46,8 @@ def test_what_was_foreseen_waits_to_be_readied_and_is_counted_for_its_source(cho
 
 def test_what_is_known_or_waits_already_is_not_foreseen_once_more(choir: Home) -> None:
     choir.ask("question 0")
-    foreseen(choir, view("1"))
-    foreseen(choir, view("2"))
+    predicted_counts(choir, view("1"))
+    predicted_counts(choir, view("2"))
     (counted,) = PredictionLog(choir.ledger).all()
     assert (counted.predicted, Jobs(choir.ledger).counts()) == (4, {"populate": 4})
 
@@ -59,14 +59,14 @@ def test_who_foresaw_what_was_asked_is_asked_for_more(choir: Home) -> None:
     PredictionLog(choir.ledger).predicted({"history/model": 40, "history/form": 40}, 1.0)
     with choir.ledger.transaction():
         choir.ledger.rows.execute("UPDATE foreseen SET paid = 30, last_paid = 2 WHERE source = 'history/form'")
-    foreseen(choir, View("history", "", "1", ["history/model", "history/form"], two))
+    predicted_counts(choir, View("history", "", "1", ["history/model", "history/form"], two))
     counts = {one.source: one.predicted - 40 for one in PredictionLog(choir.ledger).all()}
     assert counts == {"history/form": 4, "history/model": 1}
 
 
 def test_what_the_bank_knows_one_like_leaves_its_place_to_another(choir: Home) -> None:
     units = plan_predictions(
-        choir.asking(), [view("1", lambda count: numbered(9))], 5, lambda text: text in "Question 1? Question 3?"
+        choir.reasker(), [view("1", lambda count: numbered(9))], 5, lambda text: text in "Question 1? Question 3?"
     )
     do(choir, units)
     assert [job.subject[-2] for job in Jobs(choir.ledger).waiting("populate")] == ["0", "2", "4", "5", "6"]
@@ -76,5 +76,5 @@ def test_a_view_that_had_no_time_looks_again(choir: Home) -> None:
     def late(count: int) -> Sequence[Prediction]:
         raise OutOfTime
 
-    assert foreseen(choir, view("1", late)) == ["time"]
-    assert foreseen(choir, view("1")) == ["done"]
+    assert predicted_counts(choir, view("1", late)) == ["time"]
+    assert predicted_counts(choir, view("1")) == ["done"]

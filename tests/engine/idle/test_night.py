@@ -14,7 +14,7 @@ from engine.idle.types import DONE, IdleJob, Kind, Outcome, OutOfTime
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
 from store.jobs import MOST_ATTEMPTS, JobAccount, JobCost, Jobs
-from tests.engine.idle.small_home import NOW, PLENTY, night, states
+from tests.engine.idle.small_home import NOW, PLENTY, runner, states
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def unit(
 
 
 def run(ledger: Ledger, *units: IdleJob, limits: RunLimits = PLENTY, clock: Clock | None = None) -> list[str]:
-    return states(list(night(ledger, limits=limits, clock=clock or Clock()).work({"populate": lambda: units})))
+    return states(list(runner(ledger, limits=limits, clock=clock or Clock()).work({"populate": lambda: units})))
 
 
 def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
@@ -86,7 +86,7 @@ def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
         found.append("refreshed")
         return DONE
 
-    done = night(ledger).work(
+    done = runner(ledger).work(
         {
             "refresh": lambda: [unit("a", first, kind="refresh")],
             "owed": lambda: [unit(name, kind="owed") for name in found],
@@ -124,7 +124,7 @@ def test_before_each_unit_it_is_asked_whether_work_may_go_on(ledger: Ledger) -> 
         "populate": lambda: [unit("a"), unit("b")],
         "upkeep": lambda: [unit("c", kind="upkeep")],
     }
-    done = list(night(ledger, may_go_on=lambda: next(reasons)).work(plans))
+    done = list(runner(ledger, may_go_on=lambda: next(reasons)).work(plans))
     assert [(one.unit.what, one.state, one.reason) for one in done] == [
         ("a", "done", ""),
         ("b", "stopped", "on battery"),
@@ -142,7 +142,7 @@ def test_where_mail_comes_in_all_is_planned_again(ledger: Ledger) -> None:
         planned.append(generations[-1])
         return [unit("a", ingest), unit("b")] if generations[-1] == 1 else [unit("b")]
 
-    done = night(ledger, generation=lambda: generations[-1]).work({"populate": plan})
+    done = runner(ledger, generation=lambda: generations[-1]).work({"populate": plan})
     assert states(list(done)) == ["done", "changed", "done"]
     assert planned == [1, 2]
 
@@ -158,7 +158,7 @@ def test_after_a_week_what_was_given_up_is_tried_again(ledger: Ledger) -> None:
     for _ in range(MOST_ATTEMPTS):
         with pytest.raises(Killed):
             run(ledger, unit("a", die))
-    later = night(ledger, now=NOW + timedelta(days=8))
+    later = runner(ledger, now=NOW + timedelta(days=8))
     assert states(list(later.work({"populate": lambda: [unit("a")]}))) == ["done"]
 
 
@@ -171,7 +171,7 @@ def test_a_unit_that_is_told_to_stop_has_not_been_tried(ledger: Ledger) -> None:
 
 
 def test_a_unit_that_fails_says_why_and_the_rest_goes_on(ledger: Ledger) -> None:
-    done = list(night(ledger).work({"populate": lambda: [unit("a", fail), unit("b")]}))
+    done = list(runner(ledger).work({"populate": lambda: [unit("a", fail), unit("b")]}))
     assert [(one.state, one.reason) for one in done] == [("failed", "the model holds too little"), ("done", "")]
     assert [job.attempts for job in Jobs(ledger).waiting("populate")] == [1]
 
@@ -190,7 +190,7 @@ def test_once_the_time_is_up_nothing_more_is_planned(ledger: Ledger) -> None:
         return []
 
     plans: dict[Kind, Plan] = {"refresh": lambda: [unit("a", clock.works(11), kind="refresh")], "owed": second}
-    done = list(night(ledger, limits=RunLimits(10, 9), clock=clock).work(plans))
+    done = list(runner(ledger, limits=RunLimits(10, 9), clock=clock).work(plans))
     assert (states(done), planned) == (["done"], [])
 
 
@@ -202,7 +202,7 @@ def test_a_plan_that_finds_no_time_is_counted(ledger: Ledger) -> None:
         raise OutOfTime
 
     with pytest.raises(OutOfTime):
-        list(night(ledger, clock=clock).work({"first": plan}))
+        list(runner(ledger, clock=clock).work({"first": plan}))
     assert JobAccount(ledger).by_kind()["first"].seconds == 3.0
 
 
@@ -226,7 +226,7 @@ def test_the_seconds_of_all_kinds_are_those_that_went_by(ledger: Ledger) -> None
         "populate": slow_plan,
         "upkeep": lambda: [unit("c", clock.works(5), kind="upkeep")],
     }
-    here = night(ledger, clock=clock)
+    here = runner(ledger, clock=clock)
     list(here.work(plans))
     assert {kind: (spent.units, spent.seconds) for kind, spent in here.spent.items()} == {
         "start": (0, 0.0),
@@ -247,7 +247,7 @@ def test_what_the_model_did_is_counted_for_the_unit_it_did_it_for(ledger: Ledger
         did += JobCost(read=100, written=20, flops=1e6, bytes=4096)
         return DONE
 
-    here = night(ledger, measure=lambda: did)
+    here = runner(ledger, measure=lambda: did)
     done = list(here.work({"populate": lambda: [unit("a", read), unit("b")]}))
     assert [(one.spent.read, one.spent.bytes) for one in done] == [(100, 4096), (0, 0)]
     assert here.spent["populate"] == JobCost(2, 0.0, 100, 20, 1e6, 4096)

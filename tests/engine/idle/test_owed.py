@@ -24,15 +24,15 @@ def choir(tmp_path: Path) -> Home:
 
 def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
     """Return a question another one's answer; returns both keys."""
-    asking, matched = home.asking(), home.ask("choir?")
-    ask = begin(asking.means, home.ledger, question, AskOptions(), NOW)
-    home.bank.keep(ask.key.digest, pending_entry(ask, gather_context(asking.means, ask)), asking.room.bytes)
+    reasker, matched = home.reasker(), home.ask("choir?")
+    ask = begin(reasker.backend, home.ledger, question, AskOptions(), NOW)
+    home.bank.keep(ask.key.digest, pending_entry(ask, gather_context(reasker.backend, ask)), reasker.room.bytes)
     assert Verifications(home.ledger).add(PendingVerification(ask.key.digest, matched, ALIKE, served, 1.0))
     return ask.key.digest, matched
 
 
 def settle(home: Home) -> list[str]:
-    return states(do(home, plan_verifications(home.asking(), TAU_SET, MAX_ERROR)))
+    return states(do(home, plan_verifications(home.reasker(), TAU_SET, MAX_ERROR)))
 
 
 def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home) -> None:

@@ -12,7 +12,7 @@ from engine.idle.types import IdleJob
 from engine.types import AskOptions
 from store.jobs import MOST_ATTEMPTS, JobAccount, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
-from tests.engine.idle.small_home import Home, do, home, night, states
+from tests.engine.idle.small_home import Home, do, home, runner, states
 
 ANSWERED, READ = Strategy(AskOptions(), True, 0.85), Strategy(AskOptions(), False, 0.85)
 LIKE = ("Where, of the choir, is the concert?", "When is the concert of the choir?")
@@ -27,12 +27,12 @@ def choir(tmp_path: Path) -> Home:
     """Return a home with one chunk, and two questions foreseen."""
     found = home(tmp_path)
     found.add("first", "the choir gives a concert")
-    offer(found.asking(), FORESEEN)
+    offer(found.reasker(), FORESEEN)
     return found
 
 
 def units(home: Home, strategy: Strategy = ANSWERED, most: int = 99) -> list[IdleJob]:
-    return predict.plan_population(home.asking(), strategy, quota(most))
+    return predict.plan_population(home.reasker(), strategy, quota(most))
 
 
 def test_the_likeliest_question_comes_first_and_says_who_foresaw_it(choir: Home) -> None:
@@ -66,12 +66,12 @@ def test_above_the_cutoff_questions_are_read_and_not_answered_and_below_it_answe
 def test_what_was_only_read_is_answered_once_answers_are_wanted_and_keeps_its_source(choir: Home) -> None:
     do(choir, units(choir, READ))
     assert (choir.written, len(choir.read)) == ([], 2)
-    assert refresh.plan_conversions(choir.asking(), decode=False) == []
-    assert states(do(choir, refresh.plan_conversions(choir.asking(), decode=True))) == ["done", "done"]
+    assert refresh.plan_conversions(choir.reasker(), decode=False) == []
+    assert states(do(choir, refresh.plan_conversions(choir.reasker(), decode=True))) == ["done", "done"]
     assert sorted(choir.written) == ["Which concert?", "Whose choir?"]
     sources = choir.ledger.rows.execute("SELECT state, origin, source FROM answers ORDER BY question").fetchall()
     assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "abstracts/model")]
-    assert refresh.plan_conversions(choir.asking(), decode=True) == []
+    assert refresh.plan_conversions(choir.reasker(), decode=True) == []
 
 
 def test_a_question_that_the_bank_knows_is_not_readied_and_not_kept_waiting(choir: Home) -> None:
@@ -94,7 +94,7 @@ def test_so_many_questions_are_readied_and_the_rest_waits(choir: Home) -> None:
 
 def test_no_more_questions_wait_than_may(choir: Home) -> None:
     many = [Prediction(f"Question {number}?", "history", "model", 0.5) for number in range(1200)]
-    assert offer(choir.asking(), many) == predict.MOST_WAITING
+    assert offer(choir.reasker(), many) == predict.MOST_WAITING
     assert Jobs(choir.ledger).counts() == {"populate": predict.MOST_WAITING}
     assert Jobs(choir.ledger).waiting("populate")[0].subject == "Whose choir?"
 
@@ -104,7 +104,7 @@ def test_a_question_that_was_given_up_stays_so_though_it_is_foreseen_again(choir
         Jobs(choir.ledger).begin("populate", "Whose choir?")
     for expected in (["given up", "done"], ["given up"]):
         assert sorted(states(do(choir, units(choir))), reverse=True) == expected
-        offer(choir.asking(), FORESEEN[1:])
+        offer(choir.reasker(), FORESEEN[1:])
     assert choir.written == ["Which concert?"]
 
 
@@ -130,9 +130,9 @@ def test_a_foreseen_question_that_the_bank_has_in_other_words_is_not_readied_and
     with closing((session := small.open()).ledger):
         ingest(session, small.mail)
         ask(session, "Where is the concert of the choir?")
-        asking = Reasker(session.ledger, session.means, session.room, session.now)
-        offer(asking, [Prediction(one, "history", "form", 0.5) for one in LIKE])
+        reasker = Reasker(session.ledger, session.backend, session.room, session.now)
+        offer(reasker, [Prediction(one, "history", "form", 0.5) for one in LIKE])
         done = list(
-            night(session.ledger).work({"populate": lambda: predict.plan_population(asking, ANSWERED, quota(9))})
+            runner(session.ledger).work({"populate": lambda: predict.plan_population(reasker, ANSWERED, quota(9))})
         )
         assert {one.unit.what: one.state for one in done} == dict(zip(LIKE, ("there", "done"), strict=True))

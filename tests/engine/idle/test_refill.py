@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Kept:
 
 
 def units(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[PrefillJob]:
-    return plan_restores([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.peek)
+    return plan_restores([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.queries)
 
 
 def test_the_segments_that_went_are_wanted_for_what_they_took_and_as_often_as_they_were_asked_for(store: Kept) -> None:
@@ -42,7 +42,7 @@ def test_what_never_was_kept_is_not_wanted_nor_what_would_stand_behind_it(store:
 
 def test_where_some_was_refused_what_never_was_kept_is_wanted_too_at_its_cost_a_token(store: Kept) -> None:
     asked = [("what?", 9.0, prefixes((A, C)))]
-    (found,) = plan_restores(asked, ROOT, store.store.peek, Costs(0.5, 100.0))
+    (found,) = plan_restores(asked, ROOT, store.store.queries, Costs(0.5, 100.0))
     assert (found.path, found.why) == ((A, C), "not stored for lack of space")
     assert (found.seconds, found.bytes) == (0.5 * len(C), 100 * len(C))
 

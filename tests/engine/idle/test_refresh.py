@@ -21,13 +21,13 @@ def concert(tmp_path: Path) -> Home:
 
 def test_where_nothing_came_nothing_is_looked_at(concert: Home) -> None:
     concert.ask("concert?")
-    assert plan_refreshes(concert.asking()) == []
+    assert plan_refreshes(concert.reasker()) == []
 
 
 def test_an_answer_with_the_same_evidence_only_gets_the_new_generation(concert: Home) -> None:
     key = concert.ask("concert?", uses=2)
     concert.add("other", "nothing of interest")
-    assert states(do(concert, plan_refreshes(concert.asking()))) == ["done"]
+    assert states(do(concert, plan_refreshes(concert.reasker()))) == ["done"]
     assert concert.written == []
     assert (concert.found(key).generation, concert.found(key).uses) == (concert.ledger.generation, 2)
     assert Notices(concert.ledger).count() == 0
@@ -37,14 +37,14 @@ def test_a_source_that_was_moved_is_named_where_it_stands_now(concert: Home) -> 
     key = concert.ask("concert?")
     concert.folder = "/elsewhere"
     concert.ledger.raise_generation()
-    do(concert, plan_refreshes(concert.asking()))
+    do(concert, plan_refreshes(concert.reasker()))
     assert json.loads(concert.found(key).reply)["sources"][0]["path"] == "/elsewhere/first"
 
 
 def test_an_answer_that_changed_is_made_anew_and_the_next_one_who_asks_is_told_by_which_message(concert: Home) -> None:
     key = concert.ask("concert?")
     concert.add("second", "the concert is on Saturday")
-    assert states(do(concert, plan_refreshes(concert.asking()))) == ["done"]
+    assert states(do(concert, plan_refreshes(concert.reasker()))) == ["done"]
     assert concert.found(key).evidence == ("second", "first")
     told = Notices(concert.ledger).take(key)
     assert told
@@ -59,7 +59,7 @@ def test_an_answer_that_changed_is_made_anew_and_the_next_one_who_asks_is_told_b
 def test_of_an_answer_that_nobody_has_seen_nobody_is_told(concert: Home) -> None:
     unseen, seen = concert.ask("concert?", predicted=True), concert.ask("the concert?", predicted=True, uses=1)
     concert.add("second", "the concert is on Saturday")
-    do(concert, plan_refreshes(concert.asking()))
+    do(concert, plan_refreshes(concert.reasker()))
     assert Notices(concert.ledger).take(unseen) is None
     assert Notices(concert.ledger).take(seen)
     assert (concert.found(unseen).origin, concert.found(unseen).uses) == ("predicted", 0)
@@ -68,7 +68,7 @@ def test_of_an_answer_that_nobody_has_seen_nobody_is_told(concert: Home) -> None
 def test_the_same_words_from_another_message_are_no_change(concert: Home) -> None:
     key = concert.ask("concert?")
     concert.add("copy", "The concert is on Friday.")
-    do(concert, plan_refreshes(concert.asking()))
+    do(concert, plan_refreshes(concert.reasker()))
     assert concert.found(key).evidence == ("copy", "first")
     assert Notices(concert.ledger).count() == 0
 
@@ -77,16 +77,16 @@ def test_questions_that_new_mail_came_near_to_come_first_and_then_the_most_used(
     seldom, often, near = (concert.ask(f"{word} concert?", uses=uses) for word, uses in (("a", 0), ("b", 3), ("c", 0)))
     concert.add("second", "the concert is on Saturday")
     RefreshCandidates(concert.ledger).add([near], "second", 1.0)
-    assert [bytes.fromhex(unit.subject) for unit in plan_refreshes(concert.asking())] == [near, often, seldom]
-    do(concert, plan_refreshes(concert.asking()))
+    assert [bytes.fromhex(unit.subject) for unit in plan_refreshes(concert.reasker())] == [near, often, seldom]
+    do(concert, plan_refreshes(concert.reasker()))
     assert RefreshCandidates(concert.ledger).count() == 0
-    assert plan_refreshes(concert.asking()) == []
+    assert plan_refreshes(concert.reasker()) == []
 
 
 def test_what_was_read_ahead_is_read_ahead_again_and_not_answered(concert: Home) -> None:
     key = concert.ask("concert?", decode=False, predicted=True)
     concert.add("second", "the concert is on Saturday")
-    do(concert, plan_refreshes(concert.asking()))
+    do(concert, plan_refreshes(concert.reasker()))
     assert (concert.found(key).state, concert.found(key).evidence) == ("undecoded", ("second", "first"))
     assert concert.written == []
 
@@ -98,4 +98,4 @@ def test_a_question_of_another_day_or_another_writer_is_left_alone(concert: Home
         concert.ledger.rows.execute("UPDATE answers SET day = '2020-01-01' WHERE day NOT NULL")
         concert.ledger.rows.execute("UPDATE answers SET writer = 'writer-2/5' WHERE day IS NULL")
     concert.add("second", "the concert is on Saturday")
-    assert plan_refreshes(concert.asking()) == []
+    assert plan_refreshes(concert.reasker()) == []

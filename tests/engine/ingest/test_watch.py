@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
 from engine.ingest.scan import look, reached
 
-QUICK = Intervals(quiet=0.2, patience=3, rescan=600, poll=0.2, beat=0.1)
+QUICK = Intervals(quiet=0.2, max_wait=3, rescan=600, poll=0.2, beat=0.1)
 NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="these limits and mounts are Linux's")
 
@@ -88,7 +88,7 @@ def test_unfinished_deliveries_are_not_read_whatever_they_are_named(mail: Path) 
 
 
 def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=4, patience=60, beat=0.1)) as follow, (mail / "big").open("w") as file:
+    with following(mail, pace=Intervals(quiet=4, max_wait=60, beat=0.1)) as follow, (mail / "big").open("w") as file:
         for _ in range(20):
             file.write("x" * 100)
             file.flush()
@@ -98,7 +98,7 @@ def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) 
 
 
 def test_a_root_that_never_rests_is_due_all_the_same(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=30, patience=0.5, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=30, max_wait=0.5, beat=0.1)) as follow:
         (mail / "big").write_text("x")
         folders(follow, mail)
 
@@ -170,7 +170,7 @@ def test_reading_makes_nothing_due(mail: Path) -> None:
 
 
 def test_a_burst_is_one_thing_that_is_due(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=1.5, patience=60, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=1.5, max_wait=60, beat=0.1)) as follow:
         for number in range(2000):
             (mail / "box" / "new" / f"{number}").write_text("x")
         assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail / "box" / "new"))]
@@ -181,7 +181,7 @@ def test_changes_are_still_told_of_when_the_system_has_dropped_many(
     mail: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Make more changes than the system keeps, faster than they are taken up, and a folder in the midst of them."""
-    with following(mail, pace=Intervals(quiet=2, patience=120, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=2, max_wait=120, beat=0.1)) as follow:
         _flood(mail / "box" / "new")
         (mail / "deep" / "down").mkdir(parents=True)
         wait_for(follow, bool)

@@ -155,7 +155,7 @@ def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(mod
     told = one_by_one(model, read(model, parts[:-1]), parts[-1], 40)[0]
     torn = [*told[:9], 0, *told[10:20], 0, *told[20:]]
     for texts in ([torn], [told], [long(model, 100), told[20:] + told[:20]]):
-        counted = replace(model, breathe=lambda: steps.append(1))
+        counted = replace(model, yield_point=lambda: steps.append(1))
         steps.clear()
         drafts = Drafter(partial(list, texts), 8)
         cache = read(model, parts[:-1])
@@ -165,7 +165,7 @@ def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(mod
             drafts.learn()
         assert first + "".join(pieces) == plain
         assert len(steps) == 1 + 39 - drafts.right  # one for the last segment
-        if kv_cache.sliceable(cache):
+        if kv_cache.is_sliceable(cache):
             assert drafts.right > 10
             exact = read(model, [*parts, told[:-1]])
             assert np.array_equal(keys(cache, 0), keys(exact, 0))

@@ -35,7 +35,7 @@ def address(array: Any) -> int:
     return int(np.array(array.view(mx.uint16), copy=False).ctypes.data)
 
 
-def joined(paths: Sequence[Path], lent: int | None) -> dict[str, Any]:
+def joined(paths: Sequence[Path], shared: int | None) -> dict[str, Any]:
     """Load files and join what they hold."""
     import mlx.core as mx
 
@@ -43,7 +43,7 @@ def joined(paths: Sequence[Path], lent: int | None) -> dict[str, Any]:
     last = len(loaded) - 1
     return {
         name: mx.concatenate(
-            [one[name][..., : lent if at == last else None, :] for at, one in enumerate(loaded)], axis=2
+            [one[name][..., : shared if at == last else None, :] for at, one in enumerate(loaded)], axis=2
         )
         for name in NAMES
     }
@@ -56,15 +56,15 @@ def joined(paths: Sequence[Path], lent: int | None) -> dict[str, Any]:
     st.sampled_from(["float32", "float16", "bfloat16"]),
 )
 def test_what_is_read_is_what_the_files_hold(
-    tmp_path_factory: pytest.TempPathFactory, counts: list[int], lent: int | None, dtype: str
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], shared: int | None, dtype: str
 ) -> None:
     import mlx.core as mx
 
     folder = tmp_path_factory.mktemp("files")
     paths = [kept(folder / f"{at}.safetensors", count, dtype, seed=at) for at, count in enumerate(counts)]
-    found, count = read(paths, lent)
-    wanted = joined(paths, lent)
-    assert count == sum(counts[:-1]) + min(counts[-1], lent or counts[-1])
+    found, count = read(paths, shared)
+    wanted = joined(paths, shared)
+    assert count == sum(counts[:-1]) + min(counts[-1], shared or counts[-1])
     for name in NAMES:
         assert found[name].dtype == wanted[name].dtype
         assert mx.array_equal(found[name][..., :count, :], wanted[name])

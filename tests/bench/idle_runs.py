@@ -46,8 +46,8 @@ class Asked:
 class Stream:
     """One user: the chunks that come each night, and the questions of each day."""
 
-    def __init__(self, nights: Sequence[Sequence[Hit]], days: Sequence[Sequence[str]], embedder: Embedder) -> None:
-        self._nights, self.days, self._embedder = nights, days, embedder
+    def __init__(self, idle_runs: Sequence[Sequence[Hit]], days: Sequence[Sequence[str]], embedder: Embedder) -> None:
+        self._nights, self.days, self._embedder = idle_runs, days, embedder
         self._bank, self._texts = MemoryBank([]), dict[str, Vectors]()
         self._seen = dict[tuple[int, str], tuple[str, ...]]()
         self._number = 0
@@ -55,11 +55,11 @@ class Stream:
     def live(self, number: int) -> None:
         """Let the documents of a night come."""
         self._number = number
-        self._bank = MemoryBank([hit for night in self._nights[: number + 1] for hit in night])
+        self._bank = MemoryBank([hit for runner in self._nights[: number + 1] for hit in runner])
 
     def hits(self) -> list[Hit]:
         """Return the chunks that have come, newest first."""
-        return [hit for night in reversed(self._nights[: self._number + 1]) for hit in night]
+        return [hit for runner in reversed(self._nights[: self._number + 1]) for hit in runner]
 
     def vector(self, text: str) -> Vectors:
         """Embed a question, once."""
@@ -149,12 +149,12 @@ def stream(file: Path, embedder: Embedder, vectors: Path | None) -> Stream:
     found = hits_of(items)
     found = embedded(found, kept([hit.chunk for hit in found], embedder, vectors))
     order = {item.document.id: place for place, item in enumerate(items)}
-    nights = min(len(items), MOST_NIGHTS)
-    night_of = {name: place * nights // len(items) for name, place in order.items()}
-    groups: list[list[Hit]] = [[] for _ in range(nights)]
+    idle_runs = min(len(items), MOST_NIGHTS)
+    night_of = {name: place * idle_runs // len(items) for name, place in order.items()}
+    groups: list[list[Hit]] = [[] for _ in range(idle_runs)]
     for hit in found:
         groups[night_of[hit.chunk.document]].append(hit)
-    days: list[list[str]] = [[] for _ in range(nights)]
+    days: list[list[str]] = [[] for _ in range(idle_runs)]
     for row in rows(file):
         come = [night_of[paths[name]] for name in row["doc_ids"] if name in paths]
         if come and row["question"] not in days[max(come)]:

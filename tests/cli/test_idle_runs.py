@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.cli.nights import Killed
+from tests.cli.idle_runs import Killed
 from tests.cli.test_watch import process
 
 _KILLS = 4

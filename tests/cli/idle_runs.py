@@ -97,8 +97,8 @@ class Killed:
         assert {unit["state"] for unit in row["units"]} <= {"done", "there"}
         assert self._rows("SELECT * FROM jobs") == []
         assert self.run("check", "--read-data")["sound"]
-        foreseen = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
-        assert self.run("ask", self.chance.choice(sorted(foreseen))[0])["tier"] == "exact"
+        predicted_counts = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
+        assert self.run("ask", self.chance.choice(sorted(predicted_counts))[0])["tier"] == "exact"
         return float(row["seconds"])
 
     def kill(self, longest_s: float) -> bool:
