@@ -140,7 +140,7 @@ def test_mail_that_comes_while_an_answer_is_written_makes_the_next_ask_look_agai
     assert state.tier() == "full"
 
 
-@pytest.mark.parametrize("manner", [AskOptions(read_bank=False), AskOptions(read_bank=False, write_bank=False)])
+@pytest.mark.parametrize("options", [AskOptions(read_bank=False), AskOptions(read_bank=False, write_bank=False)])
 def test_without_reading_the_bank_every_answer_is_made(state: Desk, options: AskOptions) -> None:
     state.ask()
     assert (state.tier(options=options), state.called) == ("full", ["embed", "gather", "write"])
@@ -162,7 +162,7 @@ def test_without_writing_the_bank_a_hit_is_not_counted(state: Desk) -> None:
     assert kept.uses == 0
 
 
-@pytest.mark.parametrize("manner", [AskOptions(k=4), AskOptions(Scope(sender="ann")), AskOptions(Scope(until=NOW))])
+@pytest.mark.parametrize("options", [AskOptions(k=4), AskOptions(Scope(sender="ann")), AskOptions(Scope(until=NOW))])
 def test_another_manner_is_another_question(state: Desk, options: AskOptions) -> None:
     state.ask()
     assert (state.tier(options=options), state.tier(options=options), state.tier()) == ("full", "exact", "exact")
