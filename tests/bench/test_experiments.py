@@ -70,6 +70,7 @@ def test_only_what_was_named_waits_and_nothing_that_is_done(tmp_path: Path) -> N
     assert [job.name for job in experiments.jobs(found)[0]] == ["peers"]
 
 
+@pytest.mark.slow
 def test_policies_take_turns_and_stop_together_when_it_is_late(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,6 +93,7 @@ def test_policies_take_turns_and_stop_together_when_it_is_late(
     assert [len(unit_file(one, tmp_path).read_text("utf-8").splitlines()) for one in works] == [3, 3]
 
 
+@pytest.mark.slow
 def test_where_it_is_late_from_the_beginning_there_is_no_unit(tmp_path: Path) -> None:
     strides = next(one for one in WHOLE if one.name == "strides")
     one, found = replace(strides, policies=[POLICIES["naive"]], questions=5), options(tmp_path)

@@ -88,6 +88,7 @@ def tiers(lines: list[dict[str, Any]]) -> list[str]:
     return [line["tier"] for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_each_line_has_the_keys_of_the_contract_in_their_order(replayed: Lines, name: str) -> None:
     for number, line in enumerate(replayed[name], 1):
@@ -98,6 +99,7 @@ def test_each_line_has_the_keys_of_the_contract_in_their_order(replayed: Lines, 
         assert (line["corpus"], line["user"], line["policy"], line["writer"]) == ("made-up", "ann", name, "small")
 
 
+@pytest.mark.slow
 def test_naive_never_hits_and_reads_all(replayed: Lines) -> None:
     lines = replayed["naive"]
     assert tiers(lines) == ["full"] * 5
@@ -105,6 +107,7 @@ def test_naive_never_hits_and_reads_all(replayed: Lines) -> None:
     assert all(line["written"] == 0 and line["night"] is None and line["right"] is None for line in lines)
 
 
+@pytest.mark.slow
 def test_ragcache_reuses_the_context_of_a_question_asked_again_and_nothing_of_its_answer(replayed: Lines) -> None:
     first, *_ = lines = replayed["ragcache"]
     assert tiers(lines) == ["full", *["prefix"] * 4]
@@ -116,6 +119,7 @@ def test_ragcache_reuses_the_context_of_a_question_asked_again_and_nothing_of_it
     assert all(line["kept"]["bank_bytes"] == 0 for line in lines)
 
 
+@pytest.mark.slow
 def test_meancache_lends_answers_and_reuses_no_context(replayed: Lines) -> None:
     lines = replayed["meancache"]
     assert tiers(lines)[:4] == ["full", "semantic", "exact", "full"]
@@ -126,6 +130,7 @@ def test_meancache_lends_answers_and_reuses_no_context(replayed: Lines) -> None:
     assert all(line["kept"]["kv_bytes"] == 0 for line in lines)
 
 
+@pytest.mark.slow
 def test_sleep_time_answers_what_was_foreseen_and_keeps_nothing_else(replayed: Lines) -> None:
     lines = replayed["sleeptime"]
     assert tiers(lines)[0] == tiers(lines)[2] == "full"
@@ -135,6 +140,7 @@ def test_sleep_time_answers_what_was_foreseen_and_keeps_nothing_else(replayed: L
     assert all(line["kept"]["kv_bytes"] == 0 for line in lines)
 
 
+@pytest.mark.slow
 def test_both_together_do_what_each_does(replayed: Lines) -> None:
     assert tiers(replayed["ragcache-meancache"])[:4] == ["full", "semantic", "exact", "prefix"]
     lines = replayed["ragcache-sleeptime"]
@@ -142,6 +148,7 @@ def test_both_together_do_what_each_does(replayed: Lines) -> None:
     assert lines[3]["foreseen"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "first"), [("percache", "full"), ("pkb", "prefix")])  # pkb reads new chunks ahead
 def test_percache_and_pkb_have_every_tier(replayed: Lines, name: str, first: str) -> None:
     lines = replayed[name]
@@ -150,6 +157,7 @@ def test_percache_and_pkb_have_every_tier(replayed: Lines, name: str, first: str
     assert [line["right"] for line in lines[:4]] == [None, True, True, True]
 
 
+@pytest.mark.slow
 def test_only_percache_tells_what_its_own_engine_would_have_taken(replayed: Lines) -> None:
     for name, lines in replayed.items():
         assert [line["printed"] is not None for line in lines] == [name == "percache"] * 5
@@ -159,12 +167,14 @@ def test_only_percache_tells_what_its_own_engine_would_have_taken(replayed: Line
     assert reused["printed"]["kv_bytes"] == 2 * reused["kept"]["kv_bytes"]  # 4 heads share 2 keys
 
 
+@pytest.mark.slow
 def test_percache_reads_two_chunks_and_the_others_up_to_five(replayed: Lines) -> None:
     naive, percache, pkb = (replayed[name][0]["slots"]["chunks"] for name in ("naive", "percache", "pkb"))
     assert (percache, pkb) == (2, naive)
     assert 2 < naive <= 5
 
 
+@pytest.mark.slow
 def test_what_is_reused_and_what_is_computed_make_the_same_answers(replayed: Lines) -> None:
     for name in ("ragcache", "ragcache-meancache", "pkb"):
         assert [line["answer"] for line in replayed[name][:3]] == [RIGHT] * 3
@@ -195,11 +205,13 @@ def test_an_answer_with_half_of_the_words_of_the_gold_one_bears_it() -> None:
     assert not entails("Monday", "")
 
 
+@pytest.mark.slow
 def test_a_question_without_an_answer_is_declined(replayed: Lines) -> None:
     assert {lines[4]["answer"] for lines in replayed.values()} == {None}
     assert {lines[4]["gold"] for lines in replayed.values()} == {""}
 
 
+@pytest.mark.slow
 def test_homes_are_gone_and_what_was_made_is_kept(folder: Path, replayed: Lines) -> None:
     assert len(replayed) == len(POLICIES)
     assert list((folder / "homes").iterdir()) == []

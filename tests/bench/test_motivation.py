@@ -100,6 +100,7 @@ def test_what_is_written_has_numbers_for_every_corpus(tmp_path: Path) -> None:
     assert read["titles"]["overlap"]["x"] == "tenths of the questions asked"
 
 
+@pytest.mark.slow
 def test_real_questions_retrieve_the_same_chunks_again(tmp_path: Path) -> None:
     text = "When is the summer concert?"
     queries = tuple(Query(text, "", frozenset()) for _ in range(2))

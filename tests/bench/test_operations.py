@@ -17,6 +17,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     }
 
 
+@pytest.mark.slow
 def test_every_operation_has_a_time_between_its_quartiles(rows: dict[str, Row]) -> None:
     timed = [row for row in rows.values() if row.bytes is None]
     assert len(timed) == 14
@@ -27,16 +28,19 @@ def test_every_operation_has_a_time_between_its_quartiles(rows: dict[str, Row]) 
         assert 0 < row.low_ms <= row.median_ms <= row.high_ms
 
 
+@pytest.mark.slow
 def test_a_bank_is_looked_into_at_each_size(rows: dict[str, Row]) -> None:
     assert [name for name in rows if "nearest" in name] == [f"look in the bank, nearest of {n}" for n in (5, 20)]
 
 
+@pytest.mark.slow
 def test_every_item_has_a_weight(rows: dict[str, Row]) -> None:
     weights = [row.bytes for row in rows.values() if row.median_ms is None]
     assert len(weights) == 7
     assert all(weight is not None and weight > 0 for weight in weights)
 
 
+@pytest.mark.slow
 def test_the_tensors_of_a_chunk_weigh_what_their_numbers_do(rows: dict[str, Row]) -> None:
     kept, with_queries = (rows[f"a chunk's tensors, {which}"].bytes for which in ("K and V", "Q, K and V"))
     assert kept is not None

@@ -17,11 +17,13 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     return by_mlx_lm(tmp_path_factory.mktemp("peers"), "nano", 1)
 
 
+@pytest.mark.slow
 def test_every_peer_is_compared_where_it_has_something_kept(rows: list[Row]) -> None:
     assert [row.peer for row in rows if row.unit == "ms"] == [FILE, ANEW, MEMORY, FILE, ANEW, MEMORY, ANEW]
     assert all(row.pkb and row.peer_value for row in rows)
 
 
+@pytest.mark.slow
 def test_two_prompts_of_one_beginning_weigh_less_than_two_prompts(rows: list[Row]) -> None:
     one, _, two = (row for row in rows if row.unit == "bytes")
     assert one.pkb < two.pkb < 2 * one.pkb

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bench import harness
 from tests.bench.lines import Work
 from tests.bench.policies import POLICIES
@@ -54,6 +56,7 @@ def run(name: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_repeats_no_unit_that_is_done_and_begins_the_other_anew(tmp_path: Path) -> None:
     first = run("killed", tmp_path)
     assert first.returncode == -signal.SIGKILL, first.stderr
@@ -71,6 +74,7 @@ def test_one_that_is_killed_repeats_no_unit_that_is_done_and_begins_the_other_an
     assert list((tmp_path / "homes").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_units_that_take_turns_are_killed_together_and_begin_anew_together(tmp_path: Path) -> None:
     assert run("killed_group", tmp_path).returncode == -signal.SIGKILL
     files = [tmp_path / "lines" / f"made-up.ann.{name}.quote.jsonl" for name in ("naive", "meancache")]

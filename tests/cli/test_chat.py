@@ -233,7 +233,7 @@ def test_at_a_terminal_there_is_a_prompt_and_the_end_of_input_ends_it(pkb: Pkb) 
     assert [path.name for path in pkb.folder.rglob("*history*")] == []
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_an_interrupt_ends_the_answer_and_not_the_conversation(pkb: Pkb, tmp_path: Path) -> None:
     long = make(tmp_path / "long", SMALL | {"model_type": "llama", "max_position_embeddings": 100_000})
     with terminal(pkb.folder, "--model", str(long), "--max-tokens", "90000", "-k", "1", "--explain") as person:

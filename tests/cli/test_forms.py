@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.conftest import Pkb
 from tests.demo import NANO
+from tests.effort import slow_only
 from tests.engine.models.shapes import OTHERS, SMALL, make
 
 QUESTION = "Who has the spare key to the workshop?"
@@ -38,7 +39,7 @@ def test_answers_from_eight_bits_are_their_own_and_the_same_whatever_is_kept(pkb
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["gemma3", "mamba"])
+@pytest.mark.parametrize("name", ["gemma3", *slow_only("mamba")])
 def test_what_a_windowed_or_a_recurrent_model_has_read_is_used_again(name: str, pkb: Pkb, tmp_path: Path) -> None:
     folder = make(tmp_path / name, OTHERS[name] | {"max_position_embeddings": 4096})
     pkb("config", "set", "model.name", str(folder))

@@ -23,7 +23,8 @@ from store.database import open_ledger
 from store.jobs import Job, Jobs
 from store.locks import Locks
 from tests.cli.conftest import Pkb
-from tests.demo import NANO, environment
+from tests.demo import DATA, NANO, environment
+from tests.effort import slow_only
 
 ASKED = ("When is the concert?", "Where is the concert?", "When is the summer concert?")
 NEW = "How much is a ticket for the summer concert?"
@@ -92,13 +93,20 @@ def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_ques
     assert tokens(runner, ASKED[0])["reused"] > row["units"][0]["tokens"]
 
 
-def test_each_night_reads_new_chunks_further_back_than_the_one_before(pkb: Pkb) -> None:
-    pkb("config", "set", "model.name", str(NANO))
-    pkb("config", "set", "idle.when", "always")
-    pkb("config", "set", "idle.ahead", "3")
-    assert read_ahead(pkb) == ["shared by every question", *3 * ["new, not retrieved yet"]]
-    assert read_ahead(pkb) == 3 * ["new, not retrieved yet"]
-    assert rows(pkb, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
+@pytest.fixture
+def few(fresh: Pkb) -> Pkb:
+    """Return pkb that has read a few meetings, and a model that may read ahead at any time."""
+    fresh("ingest", str(DATA / "transcripts"), "--vectors", "later")
+    fresh("config", "set", "model.name", str(NANO))
+    fresh("config", "set", "idle.when", "always")
+    return fresh
+
+
+def test_each_night_reads_new_chunks_further_back_than_the_one_before(few: Pkb) -> None:
+    few("config", "set", "idle.ahead", "3")
+    assert read_ahead(few) == ["shared by every question", *3 * ["new, not retrieved yet"]]
+    assert read_ahead(few) == 3 * ["new, not retrieved yet"]
+    assert rows(few, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
 
 
 def test_new_mail_takes_the_place_of_older_mail_that_was_read_ahead_and_never_asked_about(
@@ -130,7 +138,7 @@ def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_abou
     assert tokens(pkb, "Who has the spare key to the workshop?")["reused"] == system
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(runner: Pkb) -> None:
     without = runner("ask", NEW, "--json", "--no-cache").row
     runner("idle", "--force", "--max-predictions", "0")
@@ -139,11 +147,12 @@ def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(runner: Pkb)
     assert found["tokens"]["reused"] > 0 == without["tokens"]["reused"]
 
 
-def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb) -> None:
+@pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])  # by force chunks are summed up, too
+def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb, flags: list[str]) -> None:
     before = runner("stats", "--json").row
     history = rows(runner, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked")
     answers = rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key")
-    assert runner("idle", "--force", "--max-predictions", "0", "--json").row["done"]
+    assert runner("idle", *flags, "--max-predictions", "0", "--json").row["done"]
     after = runner("stats", "--json").row
     assert rows(runner, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
     assert rows(runner, "SELECT * FROM kv_counts") == []
@@ -228,7 +237,7 @@ def test_nothing_that_is_kept_goes_for_what_is_read_ahead(runner: Pkb) -> None:
     assert runner("idle").out == ""
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(runner: Pkb) -> None:
     for question in ASKED:
         runner("ask", question)
@@ -244,7 +253,7 @@ def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(runner: Pkb
     assert {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED} == full
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_in_blocks_the_hottest_chunks_are_there_for_any_place(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "blocks")
     row = runner("idle", "--force", "--json").row
@@ -389,7 +398,7 @@ def test_where_somebody_asked_just_now_the_machine_is_left_to_them(runner: Pkb) 
     assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_where_it_was(runner: Pkb) -> None:
     """Kill it wherever it happens to be; at most the unit that it was about is done once more."""
     foresee(runner, NEW)

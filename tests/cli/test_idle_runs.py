@@ -12,7 +12,7 @@ from tests.cli.test_watch import process
 _KILLS = 4
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_mail_comes_questions_are_asked_and_nights_are_killed_and_nothing_is_lost(fresh: Pkb) -> None:
     home = Killed(fresh.folder, random.Random(2024))
     home.deliver(6)

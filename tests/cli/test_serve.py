@@ -82,7 +82,7 @@ def test_what_is_kept_is_shown_without_asking_or_starting_it(home: Served, up: S
     assert not home.is_there
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
@@ -102,7 +102,7 @@ def test_what_is_printed_does_not_depend_on_who_answers(lasting: Served, flags: 
     assert timeless(there.stderr) == timeless(here.stderr)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [["--model", os.path.relpath(NANO)], ["-k", "2"], ["--from", "nobody at all"]])
 def test_all_that_can_be_asked_is_asked_of_it(lasting: Served, flags: list[str]) -> None:
     before = lasting.status()["answered"]
@@ -110,7 +110,7 @@ def test_all_that_can_be_asked_is_asked_of_it(lasting: Served, flags: list[str])
     assert lasting.status()["answered"] == before + 1
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_day_of_a_question_is_the_day_of_who_asks(up: Served) -> None:
     question = "What is on tomorrow?"
     first = up.run("ask", question, "--json")
@@ -149,7 +149,7 @@ def test_a_long_home_has_its_socket_in_a_short_private_folder(home: Served, made
         assert other.status()["answered"] == 1
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_two_homes_have_a_process_each(up: Served, made: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(made, tmp_path / "other"))
     with served(folder, environment(folder)) as other:
@@ -212,7 +212,7 @@ def test_a_second_one_is_not_started(lasting: Served) -> None:
     assert lasting.pid == pid
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what processes were started with")
 def test_many_who_ask_at_once_start_one(home: Served) -> None:
     running = [home.start("ask", f"{KEY} {number}") for number in range(4)]
@@ -231,7 +231,7 @@ def _readable(path: Path) -> bool:
         return False
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_where_the_settings_have_changed_another_one_answers(up: Served) -> None:
     before = up.pid
     up.run("config", "set", "ask.k", "2")
@@ -241,7 +241,7 @@ def test_where_the_settings_have_changed_another_one_answers(up: Served) -> None
     assert row(up, "serve", "--status")["current"]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["flag", "variable", "setting"])
 def test_where_none_is_wanted_none_is_started(home: Served, way: str) -> None:
     if way == "setting":
@@ -265,6 +265,7 @@ def test_after_a_kill_the_next_question_is_answered_and_the_one_after_by_a_new_o
     assert up.status()["answered"] == 1
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended_and_the_question_answered(up: Served) -> None:
     before = up.pid
     os.kill(before, signal.SIGSTOP)
@@ -295,7 +296,7 @@ class Liar(Thread):
         self._lease.free()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [
@@ -339,7 +340,7 @@ def test_bytes_that_are_no_frames_end_their_own_connection_alone(lasting: Served
     assert lasting.pid == pid
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_question_that_is_given_up_leaves_no_answer(up: Served) -> None:
     up.run("config", "set", "model.name", str(NANO))
     up.run("serve", "--stop")
@@ -357,7 +358,7 @@ def _is_served(home: Served) -> bool:
     return home.run("ask", KEY).returncode == 0 and home.status()["answered"] == 1
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_an_interrupt_breaks_off_what_is_done_for_it(up: Served) -> None:
     process = up.start("ask", TICKET, "--model", str(NANO))
     wait(lambda: up.status()["jobs"] == 1 or process.poll() is not None)
@@ -367,7 +368,7 @@ def test_an_interrupt_breaks_off_what_is_done_for_it(up: Served) -> None:
     wait(lambda: up.status()["jobs"] == 0)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_all_who_ask_at_once_get_their_own_answers(lasting: Served) -> None:
     questions = [f"{word} key to the workshop?" for word in ("Who has the", "Where is the", "Was there a", "Is a")]
     links = [lasting.link() for _ in questions]
@@ -392,7 +393,7 @@ def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_
     assert up.status()["answered"] == 2
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> None:
     home = up.home
     before = row(up, "ask", KEY, "--no-cache")
@@ -413,7 +414,7 @@ def _open_files(pid: int, folder: Path) -> set[str]:
     return opened - {str(folder / "locks" / "serve.lock")}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_it_leaves_when_nobody_asks(home: Served) -> None:
     home.run("config", "set", "serve.idle_minutes", "0.01")
     home.run("ask", KEY)
@@ -421,7 +422,7 @@ def test_it_leaves_when_nobody_asks(home: Served) -> None:
     assert announced(record_of(home.home)) is None
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_it_leaves_when_it_takes_too_much_memory(home: Served) -> None:
     home.run("config", "set", "serve.memory_share", "0.0")
     home.run("serve")
@@ -429,7 +430,7 @@ def test_it_leaves_when_it_takes_too_much_memory(home: Served) -> None:
     wait(lambda: not home.is_there)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_it_leaves_when_its_home_is_removed(up: Served) -> None:
     pid = up.pid
     shutil.rmtree(up.home.data)
@@ -446,7 +447,7 @@ def test_a_signal_ends_it_cleanly(up: Served, number: signal.Signals) -> None:
     assert not record_of(up.home).exists()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_in_the_foreground_it_serves_until_interrupted(home: Served) -> None:
     process = home.start("serve", "--foreground")
     with closing(home.link()) as link:

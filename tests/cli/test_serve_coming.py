@@ -82,6 +82,7 @@ def test_one_that_does_not_come_up_is_given_up_after_a_few_tries(home: Served, f
     assert len(failing.read_text()) == TRIES
 
 
+@pytest.mark.slow
 def test_a_question_that_waits_for_the_model_does_not_start_one_for_ever(home: Served, failing: Path) -> None:
     home.run("config", "set", "model.name", str(NANO))
     elsewhere = Lease(home.home.locks / "model.lock")

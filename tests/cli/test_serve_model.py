@@ -102,7 +102,7 @@ def test_a_model_breathes_before_each_step_and_token(nano: Mlx, tmp_path: Path) 
     assert len(breaths) in (3 + written, 4 + written)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_it_waits_to_load_the_model_until_no_other_process_has_one(home: Served) -> None:
     session = home.session()
     assert session.models.claim()
@@ -116,7 +116,7 @@ def test_it_waits_to_load_the_model_until_no_other_process_has_one(home: Served)
     assert home.status()["model"] == str(NANO)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_it_loads_the_model_by_itself_and_lets_it_go_for_who_must_have_it(home: Served) -> None:
     home.run("serve")
     wait(lambda: home.status()["model"])
@@ -127,7 +127,7 @@ def test_it_loads_the_model_by_itself_and_lets_it_go_for_who_must_have_it(home: 
     wait(lambda: home.status()["model"])
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_another_model_takes_the_place_of_its_own(home: Served, tmp_path: Path) -> None:
     twin = Path(shutil.copytree(NANO, tmp_path / "twin"))
     (twin / "generation_config.json").write_text('{"eos_token_id": [0]}')
@@ -139,7 +139,7 @@ def test_another_model_takes_the_place_of_its_own(home: Served, tmp_path: Path) 
     assert (home.status()["model"], home.status()["answered"]) == (str(NANO), 2)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> None:
     for question in WORDS[:3]:
         home.run("ask", question)
@@ -154,7 +154,7 @@ def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> No
 
 
 def test_a_question_is_answered_while_idle_work_is_done_and_idle_work_goes_on(home: Served) -> None:
-    for question in WORDS:
+    for question in WORDS[:2]:
         home.run("ask", question)
     home.run("serve")
     wait(lambda: home.status()["model"])
@@ -169,6 +169,7 @@ def test_a_question_is_answered_while_idle_work_is_done_and_idle_work_goes_on(ho
     assert json.loads(home.run("check", "--read-data", "--json").stdout)["sound"]
 
 
+@pytest.mark.slow
 def test_idle_work_in_it_ends_for_a_question_that_needs_the_model_elsewhere(home: Served) -> None:
     home.run("ask", WORDS[0])
     home.run("serve")
@@ -180,7 +181,7 @@ def test_idle_work_in_it_ends_for_a_question_that_needs_the_model_elsewhere(home
     assert json.loads(home.run("idle", "--force", "--max", "1", "--json").stdout)["done"] == 1
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_idle_work_ends_with_the_command_that_asked_for_it(home: Served) -> None:
     for question in WORDS:
         home.run("ask", question)
@@ -195,6 +196,6 @@ def test_idle_work_ends_with_the_command_that_asked_for_it(home: Served) -> None
     assert home.run("idle", "--force").returncode == 0
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_questions_are_answered_whenever_it_is_killed(home: Served) -> None:
     assert ask_through_kills(home, 3, random.Random(2026)).total() == 3

@@ -154,7 +154,9 @@ def _documents(ledger: Path) -> int:
             rows.close()
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_ingest_with_its_code_and_loses_nothing(
     fresh: Pkb, tmp_path: Path, sent: signal.Signals, code: int
 ) -> None:
@@ -189,7 +191,9 @@ main()
 """
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_says_nothing_of_what_the_tables_had_begun(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     command = [sys.executable, "-c", _BETWEEN, "ingest", str(DATA / "mail" / "mh"), str(int(sent))]
     done = subprocess.run(

@@ -126,7 +126,7 @@ def test_what_is_delivered_is_found_what_is_renamed_is_kept_and_what_is_deleted_
     assert fresh("check", "--read-data", "--json").row["sound"]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_without_a_path_it_follows_what_was_read_before_and_catches_up_after_a_kill(fresh: Pkb, box: Path) -> None:
     fresh("ingest", str(box), "--in", "post", "--vectors", "later")
     with process(fresh, "watch", "--quiet", "1s") as watch:
@@ -140,7 +140,7 @@ def test_without_a_path_it_follows_what_was_read_before_and_catches_up_after_a_k
     assert fresh("stats", "--json").row["collections"] == {"post": 2}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_ingest_goes_on_as_a_watch_and_gives_what_comes_the_same_kind_and_collection(fresh: Pkb, box: Path) -> None:
     words = ("ingest", str(box), "--in", "post", "--watch", "--vectors", "later")
     with process(fresh, *words) as watch:
@@ -152,7 +152,7 @@ def test_ingest_goes_on_as_a_watch_and_gives_what_comes_the_same_kind_and_collec
     assert "embedded" not in {event["event"] for event in watch.events}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_other_commands_go_on_while_it_watches(fresh: Pkb, box: Path, tmp_path: Path) -> None:
     write(tmp_path / "other" / "a", "zeppelin")
     with process(fresh, "watch", str(box), "--quiet", "1s") as watch:
@@ -165,7 +165,7 @@ def test_other_commands_go_on_while_it_watches(fresh: Pkb, box: Path, tmp_path: 
     assert finds(fresh, "zeppelin")
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fresh: Pkb, box: Path) -> None:
     command = [sys.executable, "-m", "cli.app", "watch", str(box), "--quiet", "1s", "--poll", "1s"]
     env = environment(fresh.folder)
@@ -182,7 +182,7 @@ def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fres
     ]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_folder_that_holds_its_own_home_comes_to_rest(fresh: Pkb, box: Path, tmp_path: Path) -> None:
     with process(fresh, "watch", str(tmp_path), "--quiet", "1s") as watch:
         watch.until("embedded")

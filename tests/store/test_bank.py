@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from store.answers import (
@@ -22,6 +22,7 @@ from store.answers import (
     Verifications,
 )
 from store.database import Ledger, open_ledger
+from tests.effort import examples
 
 
 def kept(reply: str = "Friday", generation: int = 1, created: float = 1.0) -> CachedAnswer:
@@ -223,7 +224,7 @@ def test_two_connections_together_stay_within_the_budget(tmp_path: Path) -> None
 _STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 300), st.booleans()), max_size=30)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(_STEPS, st.integers(150, 900))
 def test_any_use_stays_within_the_budget_and_keeps_what_lfu_keeps(
     tmp_path_factory: Any, steps: list[tuple[int, int, bool]], budget: int

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from store.answers import AnswerBank, PendingVerification, RefreshCandidates, State, Verifications
 from store.database import open_ledger
 from store.question_index import QuestionVectors
+from tests.effort import examples
 from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
 
 KEYS = ("a", "b", "c", "d", "e")
@@ -81,7 +82,7 @@ _STEP = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(st.lists(_STEP, max_size=40))
 def test_any_order_of_changes_leaves_what_the_model_has(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]

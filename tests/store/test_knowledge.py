@@ -6,11 +6,12 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from store.tables import among
 from store.types import IndexedDocument
+from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in
 
@@ -162,7 +163,7 @@ _KEPT = st.dictionaries(st.sampled_from("abc"), st.lists(_TEXT, max_size=3), max
 _CHANGES = st.lists(st.tuples(_KEPT, st.sets(st.sampled_from("abc"), max_size=1), st.integers(0, 12)), max_size=6)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(12, suppress_health_check=list(HealthCheck))
 @given(_CHANGES)
 def test_any_history_of_commits_and_deaths_counts_like_a_naive_model(tmp_path_factory: Any, changes: Any) -> None:
     home, model = home_in(tmp_path_factory.mktemp("home")), dict[str, list[str]]()

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.effort import slow_only
 from tests.store.kv_kit import PROJECT
 
 FACTS = ("within budget", "usable", "tidy", "parents", "again")
 Death = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["keep", "forget", "lose", "let_go"])
+@pytest.fixture(scope="module", params=["keep", *slow_only("forget", "lose", "let_go")])
 def deaths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Death]:
     """Die before every step of a change; returns what was found after each death."""
     command = [sys.executable, "-m", "tests.store.kv_kills", request.param, str(tmp_path_factory.mktemp("deaths"))]

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from store.jobs import JobAccount
@@ -14,6 +14,7 @@ from store.kv_budget import size_on_disk
 from store.kv_folder import ProcessOwner
 from store.kv_index import KvIndex, UnusedNode
 from store.kv_tree import Node
+from tests.effort import examples
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
@@ -322,7 +323,7 @@ STEPS = st.tuples(
 
 
 @given(st.lists(STEPS, max_size=25))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_no_interleaving_of_two_stores_exceeds_the_budget_or_parts_a_child_from_its_parent(
     steps: list[tuple[int, str, list[int]]],
 ) -> None:

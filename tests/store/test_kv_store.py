@@ -4,11 +4,12 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from store.kv_index import CountTotal
 from store.kv_tree import root_of, shared
+from tests.effort import examples
 from tests.store.kv_kit import PARTS, ROOT, SUB_STEP, A, B, C, Kept, tensors
 
 
@@ -123,7 +124,7 @@ PROMPTS = st.lists(SEGMENTS, min_size=1, max_size=4)
 
 
 @given(st.lists(PROMPTS, max_size=6), PROMPTS, st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_match_is_the_longest_path_that_a_naive_search_finds(
     prompts: list[list[tuple[int, ...]]], asked: list[tuple[int, ...]], data: st.DataObject
 ) -> None:

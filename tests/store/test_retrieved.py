@@ -6,11 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from store.database import Ledger, open_ledger
 from store.history import KEPT, History, HistoryEntry, RetrievalLog
+from tests.effort import examples
 
 ASKED = HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0)
 
@@ -45,7 +46,7 @@ def test_a_question_that_retrieved_nothing_has_no_list(ledger: Ledger) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=5, unique=True), max_size=12))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_frequencies_are_what_counting_the_lists_gives(
     tmp_path_factory: pytest.TempPathFactory, asked: list[list[str]]
 ) -> None:

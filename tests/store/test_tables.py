@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from engine.text.words import words
 from store.hits import Hit
 from store.types import Scope
+from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Opened, entry, home_in
 
@@ -90,7 +91,7 @@ _VALUES = st.text(max_size=12) | st.sampled_from(_ODD)
 _SENDERS = ["Ann O'Lee <ann@x.org>", "100% Bob", "a_b", 'C "x"', "new\nline", "back\\slash", "Straße", "會議", "", "İZ"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(_VALUES)
 @example("ß")
 @example("'")
@@ -100,21 +101,21 @@ def test_any_sender_filters_as_a_naive_search_does(people: Opened, value: str) -
     assert found(people, "word", sender=value) == (naive if value else {f"p{n}/0" for n in range(len(_SENDERS))})
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress_health_check=list(HealthCheck))
 @given(_VALUES)
 def test_any_recipient_filters_as_a_naive_search_does(people: Opened, value: str) -> None:
     naive = {f"p{n}/0" for n in range(len(_SENDERS)) if value.lower() in "\n".join(_recipients(n)).lower()}
     assert found(people, "word", recipient=value) == naive
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress_health_check=list(HealthCheck))
 @given(_VALUES)
 def test_any_collection_filters_by_its_whole_name(people: Opened, value: str) -> None:
     naive = {f"p{n}/0" for n, name in enumerate(_SENDERS) if value in (name, "all", "")}
     assert found(people, "word", collection=value) == naive
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress_health_check=list(HealthCheck))
 @given(st.integers(-3, 15), st.integers(-3, 15), st.integers(-14, 14))
 def test_any_span_of_time_is_inclusive_at_its_start_only(people: Opened, since: int, until: int, zone: int) -> None:
     there = timedelta(hours=zone)

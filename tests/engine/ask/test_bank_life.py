@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -21,6 +21,7 @@ from engine.types import Answer, AskOptions, AskResult, answer_of
 from store.answers import AnswerBank, RejectedAnswers
 from store.errors import UsageError
 from store.types import Scope
+from tests.effort import examples
 from tests.engine.ask.pausing import slow, stepping
 from tests.engine.ask.small_home import RULES, SmallHome, anew, ingest
 from tests.store.kit import Fuse, Killed
@@ -200,9 +201,7 @@ class BankLife(RuleBasedStateMachine):
 
 
 TestBankLife = BankLife.TestCase
-TestBankLife.settings = settings(
-    max_examples=8, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestBankLife.settings = examples(15, stateful_step_count=14, suppress_health_check=list(HealthCheck))
 
 
 def test_lives_are_no_longer_here_than_they_are_said_to_be() -> None:

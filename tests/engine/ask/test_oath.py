@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.llm.prefill import KvBinding, PromptReader, prefill
@@ -19,6 +19,7 @@ from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.demo import NANO
+from tests.effort import examples
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, make
 
@@ -74,7 +75,7 @@ def test_a_segment_that_begins_alike_lends_whole_sub_steps(box: Box, common: int
     assert np.array_equal(found, cold(model, [alike, last]))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
 def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts over few segments, some alike at the beginning; between them anything may happen to the store.

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.llm.prefill import KvBinding, PromptReader, prefill
@@ -21,13 +21,18 @@ from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
+from tests.effort import examples, slow_only
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, OTHERS, make
 
 LENGTHS = (1, 2, 31, 64, 100, 130)  # tokens of a segment: one takes another way through a window
 
 
-@pytest.fixture(scope="module", params=[*((name, 0) for name in OTHERS), ("qwen3", 8), ("gemma3", 8), ("falcon_h1", 8)])
+QUICK = [("gemma3", 0), ("mamba", 0), ("qwen3", 8)]  # a window, a running state, eight bits
+FORMS = [*((name, 0) for name in OTHERS), ("qwen3", 8), ("gemma3", 8), ("falcon_h1", 8)]
+
+
+@pytest.fixture(scope="module", params=[*QUICK, *slow_only(*(form for form in FORMS if form not in QUICK))])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Return a random model of an architecture, and the bits that what it has read is kept in."""
     cache, (name, bits) = tmp_path_factory.mktemp("cache"), request.param
@@ -69,7 +74,7 @@ def test_a_segment_that_only_begins_alike_lends_nothing(box: Box) -> None:
     assert np.array_equal(found, cold(model, [alike, last]))
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
 def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts over few segments; between them anything may happen to the store."""

@@ -6,13 +6,14 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
 from engine.text.question import understand
 from tests.bench.quoting import ask, best_sentence, judged, load
+from tests.effort import examples
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 TALK = SourceText("Meeting: talk, Mon 2023-05-08, Ann, Ben", "", datetime(2023, 5, 8, 13, 56, tzinfo=UTC), "", 1.0, 0)
@@ -176,27 +177,27 @@ questions = st.one_of(
 
 
 @given(questions, st.lists(reads, max_size=4))
-@settings(max_examples=150)
+@examples(150)
 def test_every_quote_is_part_of_its_source(question: str, given_reads: list[SourceText]) -> None:
     found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
     assert all(part in read.text for part, read in zip(found.quotes, given_reads, strict=True))
 
 
 @given(questions, st.lists(reads, max_size=4))
-@settings(max_examples=150)
+@examples(150)
 def test_a_highlight_lies_within_the_answer(question: str, given_reads: list[SourceText]) -> None:
     found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
     assert found.highlight is None or 0 <= found.highlight[0] < found.highlight[1] <= len(found.answer or "")
 
 
 @given(questions, st.lists(reads, max_size=3))
-@settings(max_examples=50)
+@examples(50)
 def test_the_same_question_and_sources_give_the_same_quote(question: str, given_reads: list[SourceText]) -> None:
     assert quote(understand(question, NOW), given_reads) == quote(understand(question, NOW), given_reads)
 
 
 @given(questions, st.lists(reads, max_size=3))
-@settings(max_examples=50)
+@examples(50)
 def test_support_is_a_share(question: str, given_reads: list[SourceText]) -> None:
     assert 0.0 <= quote(understand(question, NOW), given_reads).support <= 1.0
 

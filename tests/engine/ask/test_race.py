@@ -1,7 +1,7 @@
 """An ask and an ingest in interleavings of their steps: afterwards no answer stands that would not be made now.
 
 Each is paused where another process could see what it did: around means and transactions, behind each write to a table.
-A part of all interleavings, drawn for each kind of change, is tried here, and every one of them by `make soak`.
+A part of all interleavings, drawn for each kind of change, is tried by `make test`, and every one by `make test-slow`.
 """
 
 import shutil
@@ -18,6 +18,7 @@ import pytest
 
 from engine.session import Session
 from engine.types import AskOptions, AskResult
+from tests.effort import slow_only
 from tests.engine.ask.pausing import Hook, Paused, pausing, slow, stepping
 from tests.engine.ask.small_home import SmallHome, anew, apart, ask, asker, ingest
 from tests.store.kit import Fuse, Killed
@@ -86,9 +87,9 @@ class Way:
 
 
 WAYS = {
-    "new": Way(None, QUESTION, "full", 0.5),
-    "again": Way(QUESTION, QUESTION, "exact", 0.3),
-    "alike": Way(QUESTION, LIKE, "semantic", 0.2),
+    "new": Way(None, QUESTION, "full", 0.15),
+    "again": Way(QUESTION, QUESTION, "exact", 0.1),
+    "alike": Way(QUESTION, LIKE, "semantic", 0.1),
 }
 
 
@@ -108,7 +109,7 @@ def test_no_pause_in_ask_or_ingest_lets_a_stale_answer_stand(tmp_path: Path, nam
     hold(tmp_path, name, way)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_no_pause_at_all_lets_a_stale_answer_stand(tmp_path: Path, name: str, way: Way) -> None:
@@ -181,14 +182,15 @@ def run(session: Session, text: str, options: AskOptions) -> AskResult:
     return asker(session, pausing(session.backend)).ask(text, options, session.now)
 
 
+@pytest.mark.parametrize("every", [4, *slow_only(1)])  # of the steps at which the ingest may die
 @pytest.mark.parametrize("name", CHANGES)
-def test_no_killed_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str) -> None:
+def test_no_killed_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str, every: int) -> None:
     change, made = CHANGES[name], SmallHome(tmp_path / "made")
     change.prepare(made)
     options = apart(0, change.collection)
     ask(made.open(), QUESTION, options)
     _, steps = lengths(tmp_path / "rehearsal", change, WAYS["new"])
-    for step in range(1, steps + 1):
+    for step in range(1, steps + 1, every):
         home = SmallHome(shutil.copytree(made.folder, tmp_path / f"killed {step}"), made.mail)
         with pytest.raises(Killed), stepping(Fuse(step).tick):
             change.happen(home, slow(home))

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.chunking import MOST, TARGET, chunk, embedded_text, weigh
 from store.types import Chunk, Document, DocumentPassage, Role
+from tests.effort import examples
 
 
 def mail(
@@ -65,7 +66,7 @@ def passage_lists(draw: st.DrawFn) -> list[DocumentPassage]:
 
 
 @given(passage_lists())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_letters_of_the_chunks_are_those_of_the_passages_in_order(passages: list[DocumentPassage]) -> None:
     bare = [DocumentPassage(passage.text, passage.first, passage.last, passage.role) for passage in passages]
     chunks = chunk(mail(bare, title=""), bare)
@@ -73,7 +74,7 @@ def test_the_letters_of_the_chunks_are_those_of_the_passages_in_order(passages: 
 
 
 @given(passage_lists())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_chunks_stand_on_lines_of_their_passages_and_go_forward(passages: list[DocumentPassage]) -> None:
     chunks = chunk(mail(passages, title=""), passages)
     lines = {line for passage in passages for line in range(passage.first, passage.last + 1)}
@@ -84,7 +85,7 @@ def test_chunks_stand_on_lines_of_their_passages_and_go_forward(passages: list[D
 
 
 @given(passage_lists())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_no_chunk_is_much_over_the_most_and_none_is_blank(passages: list[DocumentPassage]) -> None:
     for piece in chunk(mail(passages, title=""), passages):
         assert weigh(piece.text) <= MOST + 1
@@ -93,7 +94,7 @@ def test_no_chunk_is_much_over_the_most_and_none_is_blank(passages: list[Documen
 
 
 @given(passage_lists())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_chunking_is_a_function_of_its_input(passages: list[DocumentPassage]) -> None:
     first, again = chunk(mail(passages), passages), chunk(mail(passages), list(passages))
     assert first == again

@@ -5,12 +5,13 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.charsets import ParseLimits, UnreadableItem
 from engine.ingest.transcripts import read_transcript, sniff
 from store.types import Document, DocumentPassage
+from tests.effort import examples
 
 
 def document(name: str, text: str) -> Document:
@@ -147,7 +148,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.sampled_from(["txt", "md", "vtt", "srt", "sbv", "json"]))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_any_lines_give_passages_on_their_lines_in_order(lines: list[str], suffix: str) -> None:
     try:
         found = document(f"a.{suffix}", "\n".join(lines))
@@ -162,7 +163,7 @@ def test_any_lines_give_passages_on_their_lines_in_order(lines: list[str], suffi
 
 
 @given(LINES)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_plain_text_loses_no_word_but_time_codes_date_and_title(lines: list[str]) -> None:
     text = "\n".join(["Ann: one", "Bob: two", *lines])
     if "-->" in text or "\t" in text:

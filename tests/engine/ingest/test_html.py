@@ -1,10 +1,11 @@
 """HTML reads as its reader sees it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.html import MOST_TAGS, html_text
+from tests.effort import examples
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_hostile_pages_end(piece: str) -> None:
 TAGS = ["<p>", "</p>", "<td>", "<tr>", "<table>", "<li>", "<ol>", "</ol>", "<pre>", "</pre>", "<a>", "<br>"]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.sampled_from([*TAGS, "<blockquote>", "</blockquote>", "x", "&lt;", "\n"])))
 def test_any_tags_in_any_order_give_lines_without_their_markup(pieces: list[str]) -> None:
     text = html_text("".join(pieces))

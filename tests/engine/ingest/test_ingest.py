@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.ingest.charsets import ParseLimits
@@ -14,6 +14,7 @@ from engine.ingest.pipeline import Guard, Ingest
 from store.catalog import SourceRoot
 from store.documents import members
 from store.types import Scope
+from tests.effort import examples, slow_only
 from tests.engine.ingest.box import Box, mail, naive
 from tests.store.kit import Killed
 
@@ -58,7 +59,7 @@ def test_a_quoted_passage_is_searched_in_the_quote_when_the_quoted_message_goes(
     assert (_holding(box, "Thursday"), summary.removed, box.opened.wrong()) == (1, 1, [])
 
 
-@pytest.mark.parametrize("step", range(5, 17))
+@pytest.mark.parametrize("step", [5, 9, 13, *slow_only(6, 7, 8, 10, 11, 12, 14, 15, 16)])
 def test_a_quoted_message_that_goes_in_a_run_that_dies_is_searched_in_its_quote(box: Box, step: int) -> None:
     _correspond(box)
     (box.mail / "a").unlink()
@@ -187,7 +188,7 @@ def _agrees(box: Box) -> None:
     assert box.missing_words() == set()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(15, suppress_health_check=list(HealthCheck))
 @given(_STEPS)
 def test_any_history_of_files_and_deaths_ends_as_the_files_are(tmp_path_factory: Any, steps: Any) -> None:
     box = Box(tmp_path_factory.mktemp("box"))

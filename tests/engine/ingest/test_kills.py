@@ -18,6 +18,7 @@ _STEPS = {
     "documents were deleted": 17,
     "vectors were deleted": 19,
 }
+_QUICK = ("documents were written", "documents were deleted")
 
 
 def _fill(box: Box) -> None:
@@ -32,7 +33,10 @@ def _fill(box: Box) -> None:
     (box.mail / "m4").rename(box.mail / "moved")
 
 
-@pytest.mark.parametrize("step", _STEPS.values(), ids=_STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, id=name, marks=() if name in _QUICK else pytest.mark.slow) for name, step in _STEPS.items()],
+)
 def test_after_a_kill_the_next_ingest_makes_it_as_the_files_are(box: Box, tmp_path: Path, step: int) -> None:
     _fill(box)
     words = [sys.executable, "-m", "tests.engine.ingest.killed", str(tmp_path), str(step)]

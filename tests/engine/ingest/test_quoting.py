@@ -2,10 +2,11 @@
 
 import pytest
 import quotequail
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.quotes import ANSWERED, NEW, PASSED_ON, Quotes, passages_of
+from tests.effort import examples
 
 LETTERS = {"body": "b", "quote": "q", "forward": "f", "signature": "s"}
 
@@ -163,7 +164,7 @@ LINES = [
 ]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=20))), st.sampled_from([ANSWERED, NEW, PASSED_ON]))
 def test_every_line_is_in_one_passage_that_holds_its_text(lines: list[str], quotes: Quotes) -> None:
     text = "\n".join(lines)

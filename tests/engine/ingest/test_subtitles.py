@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pysubs2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles, seconds
+from tests.effort import examples
 
 VTT = """WEBVTT - Weekly sync
 X-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:900000
@@ -133,7 +134,7 @@ def clock(value: int, mark: str) -> str:
 
 
 @given(st.lists(SAID, min_size=1, max_size=8), st.booleans(), st.sampled_from(["", "7\n", "name\n", "NOTE a b\n\n9\n"]))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_webvtt_says_what_was_written_into_it(said: list[Said], gap: bool, before: str) -> None:
     blocks = []
     for cue in said:
@@ -148,7 +149,7 @@ def test_webvtt_says_what_was_written_into_it(said: list[Said], gap: bool, befor
 @given(
     st.lists(SAID, min_size=1, max_size=8), st.booleans(), st.sampled_from([",", "."]), st.sampled_from(["\n", "\n\n"])
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_subrip_says_what_was_written_into_it(said: list[Said], numbered: bool, mark: str, gap: str) -> None:
     text = ""
     for number, cue in enumerate(said, 1):
@@ -161,7 +162,7 @@ def test_subrip_says_what_was_written_into_it(said: list[Said], numbered: bool, 
 
 
 @given(st.text(st.sampled_from("<>v/c. \n-:0123456789,&;abWEBVTNO{}\\"), max_size=300))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_text_gives_cues_on_its_own_lines(text: str) -> None:
     for head in ("", "WEBVTT\n\n", "00:00:01,000 --> 00:00:02,000\n"):
         lines = (head + text).split("\n")

@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.charsets import ParseLimits, UnreadableItem
 from engine.ingest.transcripts import read_transcript, sniff
 from store.types import Document, ParsedItem
+from tests.effort import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TURNS = [("Ann Lee", "Shall we begin?"), ("Bob", "Yes: at 10:30."), ("Ann Lee", "Good."), ("Ann Lee", "Next.")]
@@ -160,7 +161,7 @@ def test_files_are_taken_for_transcripts_by_name_and_beginning(name: str, head: 
 @given(
     st.binary(max_size=400) | st.text(max_size=300).map(str.encode), st.sampled_from(["txt", "vtt", "srt", "json", ""])
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_bytes_are_read_or_unreadable(raw: bytes, suffix: str) -> None:
     try:
         found = document(f"a.{suffix}", raw)

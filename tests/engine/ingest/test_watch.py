@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
 from engine.ingest.scan import look, reached
+from tests.effort import examples
 
 QUICK = Intervals(quiet=0.2, max_wait=3, rescan=600, poll=0.2, beat=0.1)
 NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
@@ -356,7 +357,7 @@ def test_the_empty_folder_that_an_unmounted_disk_leaves_is_a_missing_root(tmp_pa
     assert (done.stdout.splitlines(), done.stderr) == (["events 1", "missing 0 0", "events", "1"], "")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.lists(NAMES, min_size=1, max_size=4), max_size=8), st.lists(NAMES, max_size=5))
 def test_a_folder_is_reached_exactly_where_a_walk_comes_to_it(
     tmp_path_factory: pytest.TempPathFactory, made: list[list[str]], asked: list[str]

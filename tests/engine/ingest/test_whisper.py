@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.charsets import UnreadableItem
 from engine.ingest.subtitles import Cue
 from engine.ingest.transcripts import is_whisper, whisper_cues
+from tests.effort import examples
 
 SEGMENTS = [
     {"id": 0, "start": 0.0, "end": 1.5, "text": " Hello there.", "speaker": "SPEAKER_00"},
@@ -81,7 +82,7 @@ JSON = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(("text", "segments", "transcription", "words"), JSON)))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_json_gives_cues_with_words_and_real_times_or_is_unreadable(data: dict[str, object]) -> None:
     try:
         found = whisper_cues(json.dumps(data))

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.llm import blocks
@@ -18,11 +18,14 @@ from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
+from tests.effort import examples, slow_only
 from tests.engine.ask.oath_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
 from tests.engine.kv.kit import MOVABLE, loaded, through, without
 
+QUICK = ["llama", "partial", "llama3", "qwen3 in 8 bits"]
 
-@pytest.fixture(scope="module", params=[*MOVABLE, "nano", "qwen3 in 8 bits"])
+
+@pytest.fixture(scope="module", params=[*QUICK, *slow_only("nano", *(name for name in MOVABLE if name not in QUICK))])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Return a model: random ones with ropes of all sorts, and one that was trained."""
     cache = tmp_path_factory.mktemp("cache")
@@ -60,7 +63,7 @@ def test_64_steps_behind_loaded_blocks_are_those_behind_computed_ones(box: Box) 
         assert len(set(tokens)) > 20  # else equal tokens would say little
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
 def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts over few blocks in any order; between them anything may happen to the store."""

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models import cpu
 from engine.models.load import load
 from engine.models.runtime import device
+from tests.effort import examples
 from tests.engine.models.shapes import KINDS, make
 
 MASKS = ("none", "causal", "bool", "added", "by head")
@@ -21,7 +22,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     groups=st.integers(1, 4),
     repeats=st.integers(1, 3),

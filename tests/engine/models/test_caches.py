@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models import kv_cache
@@ -15,6 +15,7 @@ from engine.models.load import form, load
 from engine.models.mlx import Mlx
 from engine.models.types import UnreadableCache
 from store.kv_files import Header, verify, write
+from tests.effort import examples
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
 from tests.engine.models.shapes import write as write_json
 from tests.engine.models.test_straight import address
@@ -219,7 +220,7 @@ def test_a_file_of_a_model_of_another_form_is_unreadable(name: str, tmp_path: Pa
 shapes = st.tuples(st.sampled_from([1, 2, 3, 4]), st.integers(1, 9), st.sampled_from([8, 16, 24, 64, 128]))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(shapes, st.integers(0, 2**16), st.sampled_from(["float32", "bfloat16"]), st.sampled_from([0.0, 1e-9, 1.0, 1e9]))
 def test_eight_bits_are_half_a_step_off_at_most(
     shape: tuple[int, int, int], seed: int, dtype: str, scale: float

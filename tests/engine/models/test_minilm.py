@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.batches import pack
 from engine.models.minilm import BATCH, LONGEST, MiniLM, find_weights
 from engine.models.types import Embedder
 from store.errors import NoModel
+from tests.effort import examples
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden_embeddings.json"
 SENTENCES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))["sentences"]
@@ -83,7 +84,7 @@ def test_the_names_of_special_tokens_in_a_text_are_letters(minilm: MiniLM) -> No
 
 
 @given(st.lists(st.text(max_size=40), max_size=12))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_every_text_is_in_exactly_one_batch(texts: list[str]) -> None:
     minilm = MiniLM(find_weights_or_skip())
     indices = [i for batch, _ in minilm.embed_batches(texts) for i in batch]

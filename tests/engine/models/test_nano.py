@@ -124,6 +124,7 @@ def test_the_model_holds_what_the_generator_makes() -> None:
     assert settings["max_position_embeddings"] == CONTEXT
 
 
+@pytest.mark.slow
 def test_the_model_answers_most_questions_about_what_it_has_never_seen(tokenizer: Any) -> None:
     pairs = list(_answered(tokenizer, questions=16))
     right = sum(said == wanted for said, wanted in pairs)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.kv_cache import read, tensor
 from engine.models.types import UnreadableCache
 from store.kv_files import Header, write
+from tests.effort import examples
 
 KEY = b"0" * 16
 NAMES = ("0.k", "0.v", "1.k", "1.v")
@@ -49,7 +50,7 @@ def joined(paths: Sequence[Path], shared: int | None) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.integers(1, 300), min_size=1, max_size=4),
     st.none() | st.integers(1, 300),
@@ -71,7 +72,7 @@ def test_what_is_read_is_what_the_files_hold(
         assert found[name].shape[2] > count  # room for a question
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 300), st.integers(1, 300), st.sampled_from(["float32", "float16", "bfloat16"]))
 def test_spare_memory_is_read_into_where_it_is_large_enough(
     tmp_path_factory: pytest.TempPathFactory, spare: int, count: int, dtype: str
@@ -103,7 +104,7 @@ def test_files_of_other_tensors_are_not_joined(tmp_path: Path, other: dict[str, 
         read(paths)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_a_damaged_file_is_unreadable_or_read_but_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

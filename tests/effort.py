@@ -1,0 +1,17 @@
+"""How much a test tries: a part of it in `make test`, all of it in `make test-slow`."""
+
+from typing import Any
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+from hypothesis import settings
+
+
+def slow_only(*values: Any) -> list[ParameterSet]:
+    """Return parameters that only `make test-slow` tries."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def examples(count: int, **more: Any) -> settings:
+    """Return settings for so many examples under the thorough profile, and a fifth of them under the quick one."""
+    return settings(max_examples=max(1, round(count * settings().max_examples / 100)), **more)
