@@ -12,7 +12,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench bench-quick screenshots nano soak clean
+.PHONY: help setup demo test test-slow check fix bench bench-quick screenshots nano soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -27,9 +27,14 @@ $(READY): pyproject.toml Makefile
 demo: $(READY)  ## Ingest the bundled mail and meetings, ask, ask again, show the time saved
 	@$(QUIET) $(BIN)/python -m tests.demo
 
-test: $(READY)  ## Run the tests (under ten minutes on two cores)
+test: $(READY)  ## Run the tests (under five minutes on two cores)
 	@echo "pkb: running the tests"
-	@$(QUIET) $(BIN)/python -m pytest -m "not soak" -n 2
+	@$(QUIET) $(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist worksteal
+
+# The property tests run again, with five times as many examples.
+test-slow: $(READY)  ## Run the slow tests (under thirty minutes on two cores)
+	@echo "pkb: running the slow tests"
+	@$(QUIET) $(BIN)/python -m pytest -m "(slow or hypothesis) and not soak" --hypothesis-profile=thorough -n 2 --dist worksteal
 
 check: $(READY)  ## Format, lint, types and tests: must pass
 	@$(BIN)/ruff format --check .
