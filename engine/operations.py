@@ -1,4 +1,4 @@
-"""`pkb ingest`: reads folders, shows how far it is, and sums up."""
+"""What can be done with an open session: ingest, embed, search, show, check; one function each."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -196,3 +196,13 @@ def root_at(path: str, before: "dict[str, SourceRoot]", kind: str | None, collec
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
     usual = SourceRoot(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
     return SourceRoot(path, collection or usual.collection, kind or usual.kind)
+
+
+def refuse_missing(summary: "Summary", missing: "Sequence[SourceRoot]") -> None:
+    """Raise PkbError where so much has disappeared that a disk may be missing."""
+    if summary.refused:
+        message = f"{summary.refused:,} documents disappeared at once and were kept: a disk may be missing"
+        raise PkbError(message, "pkb ingest --prune, to remove them")
+    if missing:
+        where = line(missing[0].path)
+        raise PkbError(f"{where} is missing; its documents were kept: a disk may be missing", "pkb ingest --prune")

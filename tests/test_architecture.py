@@ -28,6 +28,7 @@ LAYERS = (
     ("engine.ask",),
     ("engine.session",),
     ("engine.inventory",),
+    ("engine.filters",),
     ("engine.operations",),
     ("engine.idle",),
     ("engine.stats",),

@@ -10,11 +10,11 @@ from contextlib import closing
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from engine.ask.followup import Turn
 from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
 
 if TYPE_CHECKING:
+    from engine.ask.followup import Turn
     from engine.idle.plan import IdleReport, IdleRequest
     from engine.idle.scheduler import JobResult
     from engine.serve.process import ServerLink
@@ -143,7 +143,7 @@ def _follow(link: "ServerLink", opened: Session, text: str, options: "AskOptions
         raise ConnectionLost from None
 
 
-def complete(opened: "Session", text: str, requests: Sequence[Turn]) -> str:
+def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
     """Have the resident process complete a question; empty where it does not."""
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import request
@@ -164,7 +164,7 @@ def complete(opened: "Session", text: str, requests: Sequence[Turn]) -> str:
 
 def completed(opened: "Session", text: str, requests: Any) -> str:
     """Complete a question in the resident process; Broken where the turns are none, empty where pkb quotes."""
-    from engine.ask.followup import with_model
+    from engine.ask.followup import Turn, with_model
 
     before, load = unpack(list[Turn], requests), opened.writer.load
     return with_model(load)(text, before) if load else ""

@@ -42,3 +42,8 @@ def size(used: float) -> str:
             return f"{used:.0f} {unit}" if unit == "B" else f"{used:.1f} {unit}"
         used /= 1000
     return f"{used:.1f} TB"
+
+
+def valid_text(words: str) -> str:
+    """Return what was typed as valid text: a question is stored, so bytes that are not UTF-8 are replaced."""
+    return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -215,7 +215,12 @@ def watcher(*paths: Path, queued: list[int] | None = None, fails: list[PkbError]
 
     with Follow(QUICK) as follow:
         made = Watcher(
-            follow, QUICK, WatchPrinter(as_json=True), embeds=False, queue=note if queued is not None else None
+            follow,
+            QUICK,
+            WatchPrinter(as_json=True),
+            os.environ,
+            embeds=False,
+            queue=note if queued is not None else None,
         )
         for root in (*roots, *missing):
             made.add(root)

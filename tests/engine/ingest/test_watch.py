@@ -271,8 +271,8 @@ logging.getLogger("watchdog").addHandler(logging.NullHandler())  # as `pkb watch
 from pathlib import Path
 Path("/proc/sys/user/{limit}").write_text(sys.argv[2])
 from engine.ingest.follow import Follow
-from engine.ingest.follow import Pace
-with Follow(Pace(quiet=0.1, poll=0.1, beat=0.1)) as follow:
+from engine.ingest.follow import Intervals
+with Follow(Intervals(quiet=0.1, poll=0.1, beat=0.1)) as follow:
     print(follow.add(sys.argv[1]))
     follow.due()
     Path(sys.argv[1], "a", "new").write_text("x")
@@ -328,11 +328,11 @@ MOUNTED = """
 import subprocess, sys
 from pathlib import Path
 from engine.ingest.follow import Follow
-from engine.ingest.follow import Pace
+from engine.ingest.follow import Intervals
 root = sys.argv[1]
 subprocess.run(["mount", "-t", "tmpfs", "none", root], check=True)
 Path(root, "a").write_text("x")
-with Follow(Pace(quiet=0.1, beat=0.1)) as follow:
+with Follow(Intervals(quiet=0.1, beat=0.1)) as follow:
     print(follow.add(root).how, len(follow.due()))
     subprocess.run(["umount", root], check=True)
     print(*(one.how for one in follow.beat()), len(follow.beat()), len(follow.due()))
