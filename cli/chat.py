@@ -68,7 +68,7 @@ def chat(
         return opened
 
     with session() as opened:
-        from engine.filters import scope_of
+        from engine.scope import scope_of
 
         scope = scope_of(configure(opened), sender, recipient, since, until, collection)
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)

@@ -198,7 +198,7 @@ class Pkb:
         collection: str | None = None,
     ) -> "Scope":
         """Return what a question is limited to; UsageError where a day or a collection is none."""
-        from engine.filters import scope_of
+        from engine.scope import scope_of
 
         return scope_of(self.session, sender, recipient, since, until, collection)
 

@@ -61,7 +61,7 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
 def nobody(opened: Session, scope: "Scope") -> str | None:
     """Return which of --from and --to fits nobody at all, where one does; it opens the tables."""
-    from store.tables import within
+    from store.filters import within
     from store.types import Scope
 
     wanted = (

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from store.database import UNTIDY, Ledger
+from store.filters import among
 
 if TYPE_CHECKING:
     from store.hits import Vectors
@@ -62,8 +63,6 @@ class VectorStore:
 
     def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
-        from store.tables import among  # and with it LanceDB, which an exact hit does without
-
         sql = "SELECT chunk FROM pending ORDER BY date DESC, chunk LIMIT ?"
         ids = [row[0] for row in self._ledger.rows.execute(sql, (limit,))]
         if not ids:
@@ -72,8 +71,6 @@ class VectorStore:
 
     def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
         """Store unit vectors, one row an id; ids whose chunk has gone meanwhile are left out."""
-        from store.tables import among
-
         columns = ["id", "document", "date", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]

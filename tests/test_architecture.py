@@ -28,7 +28,7 @@ LAYERS = (
     ("engine.ask",),
     ("engine.session",),
     ("engine.inventory",),
-    ("engine.filters",),
+    ("engine.scope",),
     ("engine.operations",),
     ("engine.idle",),
     ("engine.stats",),

@@ -5,8 +5,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from charset_normalizer import from_bytes
-
 SAMPLE = 4096  # bytes of unlabelled text that the guess is made from
 _SUPERSETS = {
     "iso8859-1": "cp1252",
@@ -80,6 +78,8 @@ def _guess(data: bytes) -> str:
     sample = b"\n".join(lines)[:SAMPLE]
     if 2 * sum(map(len, _RUN.findall(sample))) < sum(byte > 127 for byte in sample):
         return "cp1252"
+    from charset_normalizer import from_bytes  # slow to import, and seldom needed
+
     best = from_bytes(sample).best()
     return best.encoding if best else "cp1252"
 
