@@ -40,7 +40,8 @@ class Pkb:
     """A knowledge base: index mail and meetings, ask questions, work ahead.
 
     `Pkb()` is the home that the commands use. `Pkb(folder)` keeps everything, caches and settings too, in one folder.
-    Use it as a context manager, or call `close`. Methods raise PkbError, whose message says what to do.
+    Use it as a context manager, or call `close`; while it is open, files that the process writes are its user's alone.
+    Methods raise PkbError, whose message says what to do.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Pkb:
         if not server:
             environ["PKB_DAEMON"] = "off"
         self._stack = ExitStack()
+        # Whatever is written while a home is open is its owner's alone, by LanceDB's threads, too.
+        self._stack.callback(os.umask, os.umask(0o077))
         self.session: Session = self._stack.enter_context(session(environ))
 
     def __enter__(self) -> Self:
