@@ -111,6 +111,6 @@ def _show(answered: "AskResult", *, streamed: bool, as_json: bool, explain: bool
         row = answered.reply.to_json()
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        from cli.render import show_answer  # and with it rich
+        from cli.render import show_answer
 
         show_answer(answered, streamed=streamed, explain=explain)

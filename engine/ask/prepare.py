@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import Key, key
-from engine.text.question import moves
+from engine.text.time_sensitive import moves
 from engine.types import Answer, AskOptions, Backend, Trace, freeze
 from store.answers import AnswerBank, CachedAnswer, Origin, State
 from store.database import Ledger

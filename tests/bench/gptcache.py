@@ -27,7 +27,8 @@ from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
-from engine.text.question import moves, understand
+from engine.text.question import understand
+from engine.text.time_sensitive import moves
 from engine.types import Answer, AskOptions, Backend, Evidence, Passage, Trace
 from store.answers import AnswerBank
 from store.database import open_ledger

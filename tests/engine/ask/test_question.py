@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text.dates import Days, find
-from engine.text.question import ASKING_WORDS, AnswerType, moves, understand
+from engine.text.question import ASKING_WORDS, AnswerType, understand
+from engine.text.time_sensitive import moves
 from engine.text.words import FUNCTION_WORDS, words
 
 NOW = datetime(2024, 5, 15, 12)  # a Wednesday

@@ -15,7 +15,8 @@ from engine.llm.generate import generate
 from engine.llm.prefill import KvBinding as KeptTensors
 from engine.llm.prefill import PromptReader
 from engine.session import Session
-from engine.text.question import moves, understand
+from engine.text.question import understand
+from engine.text.time_sensitive import moves
 from engine.types import AskOptions, AskResult, Evidence, Passage, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
