@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.semantic import SemanticRules, entails
-from engine.llm.generate import generate
+from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import KvBinding as KeptTensors
 from engine.llm.prefill import PromptReader
 from engine.session import Session
@@ -70,7 +70,7 @@ def says(model: Parrot, reading: PromptReader) -> tuple[bool, str]:
 def having_read(model: KeepingParrot, kept: Kept) -> PromptReader:
     """Have a model answer the first question, and keep what it has read."""
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
-    generate("parrot", lambda: reading, QUESTION, EVIDENCE, Trace(), NOW, MOST, None).keep()
+    generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("parrot", NOW, MOST)).keep()
     return reading
 
 
