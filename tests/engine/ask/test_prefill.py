@@ -1,4 +1,4 @@
-"""What a segment took, as it is remembered; that what is loaded is what was computed is tested as the oath."""
+"""What a segment took, as it is remembered; that loaded and computed prefill are bit-identical is in test_cache_equivalence.py."""
 
 import pytest
 from hypothesis import given

@@ -18,7 +18,9 @@ from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
 SUB_STEP = 64
 BUDGET = 420_000  # bytes: a prompt or two, so that something goes at almost every one
 ROOT = root_of({"model": "random", "adapter": ""})
-_CODE = "import sys; from tests.engine.ask import oath_process as o; getattr(o, sys.argv[1])(o.Path(sys.argv[2]))"
+_CODE = (
+    "import sys; from tests.engine.ask import equivalence_process as o; getattr(o, sys.argv[1])(o.Path(sys.argv[2]))"
+)
 
 
 def home_in(folder: Path) -> Home:
