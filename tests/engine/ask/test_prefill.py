@@ -1,4 +1,4 @@
-"""What a segment took, as it is remembered; that loaded and computed prefill are bit-identical is in test_cache_equivalence.py."""
+"""The seconds of a segment, as they are stored. test_cache_equivalence.py holds loaded against computed prefill."""
 
 import pytest
 from hypothesis import given
