@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 
-from engine.text.label import label, one_line
+from engine.text.label import chunk_header
+from engine.text.terminal import shorten
 from store.types import Chunk, Document, DocumentPassage
 
 TARGET, MOST = 100, 150  # words
@@ -40,11 +41,11 @@ def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk
     chunks = list[Chunk]()
     for role, run in groupby(passages, key=lambda passage: passage.role):
         for pieces in _pack([piece for passage in run for piece in _pieces(passage)]):
-            chunks.append(_chunk(document, len(chunks), label(document, role), pieces))
-    title = one_line(document.title, 1000)
+            chunks.append(_chunk(document, len(chunks), chunk_header(document, role), pieces))
+    title = shorten(document.title, 1000)
     if not chunks and title:
         piece = Piece(title, weigh(title), 1, 1)
-        return [_chunk(document, 0, label(document, "body"), [piece])]
+        return [_chunk(document, 0, chunk_header(document, "body"), [piece])]
     return chunks
 
 
@@ -90,7 +91,7 @@ def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def _pieces(passage: DocumentPassage) -> Iterator[Piece]:
-    text, speaker = passage.text, one_line(passage.speaker or "", 80)
+    text, speaker = passage.text, shorten(passage.speaker or "", 80)
     name, lines = f"{speaker}: " if speaker else "", text.count("\n")
     mapped = lines == passage.last - passage.first  # else the text was joined, and any part may stand on any line
     line, seen = passage.first, 0

@@ -22,7 +22,7 @@ from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import ignorable
-from engine.text.label import searched
+from engine.text.label import index_words
 from store import documents
 from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
@@ -373,7 +373,9 @@ def _entry(
     for digest in split.owned:
         owners.setdefault(digest, document.id)
     chunks = tuple(chunk(document, split.passages))
-    tokens = tuple(" ".join(searched(piece, document.sender, document.recipients, document.date)) for piece in chunks)
+    tokens = tuple(
+        " ".join(index_words(piece, document.sender, document.recipients, document.date)) for piece in chunks
+    )
     return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted)
 
 
