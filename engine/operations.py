@@ -156,8 +156,8 @@ def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
 
 def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
-    from engine.ingest.charsets import ParseLimits
     from engine.ingest.pipeline import Guard, Ingest
+    from engine.ingest.types import ParseLimits
 
     chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
     limits = ParseLimits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)

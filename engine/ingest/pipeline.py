@@ -18,10 +18,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from engine.ingest import scan
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import ignorable
+from engine.ingest.types import ParseLimits
 from engine.text.label import index_words
 from store import documents
 from store.catalog import Catalog, Problem, SourceRoot

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import accumulate, groupby
 from pathlib import PurePosixPath
 
-from engine.ingest.charsets import ParseLimits, UnreadableItem, decode_text, tidy
+from engine.ingest.charsets import decode_text, tidy
 from engine.ingest.dialogue import (
     Lines,
     chat_cues,
@@ -26,6 +26,7 @@ from engine.ingest.dialogue import (
 )
 from engine.ingest.headers import clean
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
+from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, DocumentPassage, ParsedItem
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

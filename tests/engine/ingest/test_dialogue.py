@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits, UnreadableItem
 from engine.ingest.transcripts import read_transcript, sniff
+from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, DocumentPassage
 from tests.effort import examples
 
