@@ -143,7 +143,7 @@ def ingest(
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]
         for root in lost:
-            run.let_go(root)
+            run.drop_root(root)
         for root in roots:
             for progress in run.run(root):
                 on_progress(progress.step, progress.done, progress.total)

@@ -10,6 +10,8 @@ from engine.ingest.charsets import tidy
 from engine.ingest.headers import clean
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 
+# Times and time zones.
+
 WEEKDAYS = {"MO": 0, "TU": 1, "WE": 2, "TH": 3, "FR": 4, "SA": 5, "SU": 6}
 _TIME = re.compile(r"\s*(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?\s*$")
 _OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
@@ -123,6 +125,8 @@ def _half_year(half: dict[str, str]) -> Rule | None:
     return Rule(-span if offset[1] == "-" else span, int(month), int(nth[1]), WEEKDAYS[nth[2]])
 
 
+# Recurrence rules in words.
+
 _UNITS = {
     "DAILY": "day",
     "WEEKLY": "week",
@@ -171,6 +175,8 @@ def _month(number: str) -> str:
 def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
+
+# Events.
 
 MOST_EVENTS = 100
 MOST_PEOPLE = 100

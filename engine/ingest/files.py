@@ -12,7 +12,7 @@ from engine.ingest.charsets import decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.mailbox import split_mbox, unwrap_emlx
 from engine.ingest.scan import HEAD, detect
-from engine.ingest.transcripts import read_transcript, sniff
+from engine.ingest.transcripts import may_be_transcript, read_transcript
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import ParsedItem
 
@@ -49,7 +49,7 @@ def _read_open(
     kind = raw_kind or detect(name, head)
     if raw_kind == "mail" and name.lower().endswith(".emlx"):
         kind = "emlx"
-    if kind is None and sniff(name, decode_text(head)):
+    if kind is None and may_be_transcript(name, decode_text(head)):
         kind = "transcript"
     if not head:
         yield _unreadable("empty")

@@ -95,6 +95,8 @@ def _word_bytes(encoding: str, text: str) -> bytes:
     return binascii.a2b_qp(data, header=True)
 
 
+# Address lists.
+
 MOST_ADDRESSES = 1000  # of one field
 LONGEST = 256_000  # characters of one field
 _TOKEN = re.compile(

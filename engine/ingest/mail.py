@@ -24,6 +24,8 @@ from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, 
 from engine.ingest.types import ParseLimits
 from store.types import Document, DocumentPassage, ParsedItem, Role
 
+# The envelope: who, when, subject and thread.
+
 MOST_LINKS = 50
 YEARS = range(1970, 2101)
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
@@ -135,6 +137,8 @@ def _ids(value: str) -> list[str]:
     return [clean(found) for found in _MESSAGE_ID.findall(value)]
 
 
+# Sections: the body, attachments, events and attached messages.
+
 ATTACHMENT_CHARS = 100_000  # of one attachment's text
 _BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"))
 
@@ -218,6 +222,8 @@ def _header_lines(headers: Headers) -> list[str]:
     }
     return [f"{name}: {value}" for name, value in fields.items() if value]
 
+
+# The document.
 
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
 _UNENCODED = frozenset(("", "7bit", "8bit", "binary"))

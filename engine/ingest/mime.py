@@ -14,6 +14,8 @@ from engine.ingest.headers import Headers, clean, decode_words, loose_base64, sp
 from engine.ingest.html import html_text
 from engine.ingest.types import ParseLimits
 
+# One part: type, file name, transfer encoding.
+
 _PARAMETERS = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
 _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")
@@ -118,6 +120,8 @@ def _uudecoded(body: bytes) -> bytes:
             continue
     return b"".join(out)
 
+
+# The tree of parts.
 
 _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")

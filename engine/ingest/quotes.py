@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 from store.types import DocumentPassage, Role
 
+# Marks: lines at which a quote, a forwarded message or a signature starts.
+
 _RULE = r"[\s=*]*+[-_]{2,}+[-_=*\s]*+"
 
 ORIGINAL = re.compile(
@@ -185,6 +187,9 @@ def next_is_quoted(lines: Sequence[str], at: int) -> bool:
     """Return whether the first non-blank line of the next three starts with `>`."""
     behind = next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")
     return behind.startswith(">")
+
+
+# Passages and their roles.
 
 
 @dataclass(frozen=True, slots=True)
