@@ -143,7 +143,7 @@ def ingest(
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]
         for root in lost:
-            run.let_go(root)
+            run.drop_root(root)
         for root in roots:
             for progress in run.run(root):
                 on_progress(progress.step, progress.done, progress.total)
@@ -156,8 +156,8 @@ def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
 
 def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
-    from engine.ingest.charsets import ParseLimits
     from engine.ingest.pipeline import Guard, Ingest
+    from engine.ingest.types import ParseLimits
 
     chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
     limits = ParseLimits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)

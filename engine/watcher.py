@@ -101,8 +101,8 @@ class Watcher:
         self._listener.followed(self._follow.add(root.path))
 
     def turn(self) -> None:
-        """Do the next thing there is to do, or wait for one, a beat at most."""
-        for followed in self._follow.beat():
+        """Do the next thing there is to do, or wait for it, up to one check interval."""
+        for followed in self._follow.check_roots():
             self._listener.followed(followed)
         if due := self._follow.due():
             for one in due:
@@ -130,7 +130,7 @@ class Watcher:
         if summary.waiting:
             self._follow.touch(due.root, due.folder)
         if where == due.root:
-            self._follow.looked(due.root, seconds)
+            self._follow.scanned(due.root, seconds)
         self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
         self._unembedded |= self._embeds
         if self._queue and (summary.kept or summary.removed):

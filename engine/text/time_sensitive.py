@@ -30,6 +30,6 @@ _CALENDAR = re.compile(
 )
 
 
-def moves(question: str) -> bool:
+def is_time_sensitive(question: str) -> bool:
     """Return whether the answer to a question expires with the day it is given on."""
     return _CALENDAR.search(" ".join(question.split())) is not None

@@ -26,7 +26,7 @@ from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import environment
 
-QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
+QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, check=0.1, rest=0.3)
 KEYS = [
     *("schema", "event", "at", "path", "how", "files", "documents", "skipped", "embedded", "without_vector"),
     *("seconds", "message"),

@@ -16,7 +16,7 @@ from engine.llm.prefill import KvBinding as KeptTensors
 from engine.llm.prefill import PromptReader
 from engine.session import Session
 from engine.text.question import understand
-from engine.text.time_sensitive import moves
+from engine.text.time_sensitive import is_time_sensitive
 from engine.types import AskOptions, AskResult, Evidence, Passage, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
@@ -125,7 +125,7 @@ def test_a_question_that_names_another_day_tomorrow_expires_with_its_day(when: s
     text = f"Who came to rehearsal {when}?".replace(" ", space)
     then = understand(text, NOW + timedelta(days=later)).dates
     if [one for one in understand(text, NOW).dates if not one.yearly] != [one for one in then if not one.yearly]:
-        assert moves(text)
+        assert is_time_sensitive(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import files as module
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.embed import embed
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest
+from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
 from store.types import ParsedItem
 from tests.engine.ingest.box import Box, mail, whisper
@@ -53,7 +53,7 @@ _LOOK = """
 import sys
 from pathlib import Path
 from engine.ingest.pipeline import Guard, Ingest
-from engine.ingest.charsets import ParseLimits
+from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
 from store.documents import Knowledge
 from store.database import open_ledger
