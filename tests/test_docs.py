@@ -15,7 +15,8 @@ from cli.app import app
 from tests.cli.conftest import commands
 from tests.demo import DATA as DEMO
 from tests.demo import environment
-from tests.reference import DATA, MANUAL, PAGE, leaves, manual, page, rows_of, sections
+from tests.reference import DATA, MANUAL, PAGE, leaves, manual, rows_of, sections
+from tests.reference import page as reference
 
 PROJECT = Path(__file__).parents[1]
 GUIDE = PROJECT / "docs" / "guide.md"
@@ -61,7 +62,7 @@ def test_a_command_that_does_not_parse_would_be_noticed() -> None:
 
 
 def test_the_committed_reference_is_what_make_docs_writes() -> None:
-    assert PAGE.read_text("utf-8") == page()
+    assert PAGE.read_text("utf-8") == reference()
 
 
 def test_the_committed_manual_page_is_what_make_docs_writes() -> None:
