@@ -166,6 +166,14 @@ def test_the_glossary_is_in_alphabetical_order() -> None:
     assert terms == sorted(terms)
 
 
+def test_the_classes_that_the_glossary_names_are_in_the_code() -> None:
+    named = re.findall(r"Code: `(\w+)`", (PROJECT / "docs" / "glossary.md").read_text("utf-8"))
+    code = [path for package in ("cli", "engine", "store") for path in (PROJECT / package).rglob("*.py")]
+    classes = {name for path in code for name in re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE)}
+    assert named
+    assert set(named) - classes == set()
+
+
 def test_every_decision_is_in_the_index() -> None:
     folder = PROJECT / "docs" / "decisions"
     index = (folder / "README.md").read_text("utf-8")
