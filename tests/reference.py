@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from cli.app import app
 from engine.settings import Settings, keys
+from engine.types import SCHEMA
 
 PROJECT = Path(__file__).parents[1]
 PAGE, MANUAL = PROJECT / "docs" / "reference.md", PROJECT / "docs" / "pkb.1"
@@ -116,14 +117,17 @@ def sections() -> list[str]:
 def rows_of(section: str) -> Rows:
     """Return the described keys of an object, neither shapes nor the object it is like expanded; optional ones last."""
     about = DATA["json"][section]
-    return [(key, *row) for table in ("keys", "optional") for key, row in about.get(table, {}).items()]
+    first = [] if "like" in about else [("schema", "integer", str(SCHEMA))]
+    return first + [(key, *row) for table in ("keys", "optional") for key, row in about.get(table, {}).items()]
 
 
 def order(section: str) -> list[str]:
     """Return the keys of an object in their order."""
     about = DATA["json"][section]
     like = DATA["json"][about["like"]] if "like" in about else {"keys": {}}
-    return list(dict.fromkeys([*like["keys"], *about["keys"], *like.get("optional", {}), *about.get("optional", {})]))
+    return list(
+        dict.fromkeys(["schema", *like["keys"], *about["keys"], *like.get("optional", {}), *about.get("optional", {})])
+    )
 
 
 def expanded(section: str) -> dict[str, set[str]]:
