@@ -1,4 +1,4 @@
-"""Plain text of every form gives its turns, speakers and times, and loses no word."""
+"""Plain-text transcripts of every form: turns, speakers and times, without losing a word."""
 
 import re
 from collections import Counter

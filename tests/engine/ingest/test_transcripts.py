@@ -1,4 +1,4 @@
-"""Every form of transcript gives its turns, speakers, times, title and date, and loses no word."""
+"""Every form of transcript gives its turns, speakers, times, title and date, without losing a word."""
 
 import json
 from datetime import UTC, datetime, timedelta
