@@ -15,7 +15,7 @@ from tests.effort import examples
 
 
 def document(name: str, text: str) -> Document:
-    found = read_transcript(name, text.encode(), datetime(2026, 1, 1, tzinfo=UTC), ParseLimits()).document
+    found = read_transcript(name, text.encode(), ParseLimits()).document
     assert found
     return found
 
