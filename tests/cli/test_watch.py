@@ -173,7 +173,7 @@ def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fres
         ran.send_signal(signal.SIGINT)
         assert (ran.wait(timeout=60), ran.stderr.read()) == (130, "")
     assert lines == [
-        f"polling {box} (as asked)\n",
+        f"polling {box} (requested)\n",
         f"{box}: 1 new, 1 added\n",
         "1 chunk embedded\n",
     ]
