@@ -52,7 +52,7 @@ class ResidentModel:
 
     def claim(self) -> bool:
         """Take the right to load a model, where no other process has it; a home that is not there needs none."""
-        return not self._locks.is_dir() or self._lease.take()
+        return not self._locks.is_dir() or self._lease.acquire()
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> "Mlx":
         """Return model of this key, loaded in place of another one; Locked where a process keeps it for too long."""
@@ -96,19 +96,19 @@ class ResidentModel:
 
     def free(self) -> None:
         """Let go of the right to have a model, which must be forgotten, or end with the process."""
-        self._lease.free()
+        self._lease.release()
 
     def _wait(self) -> None:
         until = time.monotonic() + TIMEOUT_S
         try:
             while not self.claim():
-                self._wanted.take()
+                self._wanted.acquire()
                 self.yield_point()
                 if time.monotonic() > until:
                     raise Locked("another pkb has the language model in memory", "try again when it is done")
                 time.sleep(_POLL_S)
         finally:
-            self._wanted.free()
+            self._wanted.release()
 
     def _yield_point(self) -> None:
         self.yield_point()  # which may be another one by then

@@ -118,8 +118,8 @@ class WorkerState:
 
     def roll_back(self) -> None:
         """End a transaction that was broken off."""
-        if "ledger" in self._base.__dict__ and self._base.ledger.rows.in_transaction:
-            self._base.ledger.rows.execute("ROLLBACK")
+        if "ledger" in self._base.__dict__:
+            self._base.ledger.roll_back()
 
     def yield_model(self) -> bool:
         """Let another process have its model in memory, where one waits for that."""

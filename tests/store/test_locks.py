@@ -65,12 +65,12 @@ def test_a_writer_goes_on_beside_readers(tmp_path: Path) -> None:
 
 
 def test_alone_is_not_beside_a_reader(tmp_path: Path) -> None:
-    with held(tmp_path, "reader"), pytest.raises(Locked, match="is reading"), Locks(tmp_path).alone(0.05):
+    with held(tmp_path, "reader"), pytest.raises(Locked, match="is reading"), Locks(tmp_path).exclusive(0.05):
         pass
 
 
 def test_alone_is_not_beside_a_writer(tmp_path: Path) -> None:
-    with held(tmp_path, "writer"), pytest.raises(Locked, match="is writing"), Locks(tmp_path).alone(0.05):
+    with held(tmp_path, "writer"), pytest.raises(Locked, match="is writing"), Locks(tmp_path).exclusive(0.05):
         pass
 
 
@@ -79,7 +79,7 @@ def test_alone_goes_on_when_the_last_reader_is_done(tmp_path: Path) -> None:
         assert process.stdin
         process.stdin.write("\n")
         process.stdin.flush()
-        with Locks(tmp_path).alone(30):
+        with Locks(tmp_path).exclusive(30):
             pass
 
 
@@ -87,7 +87,7 @@ def test_a_new_reader_does_not_get_ahead_of_one_who_waits_to_be_alone(tmp_path: 
     order: list[str] = []
 
     def alone() -> None:
-        with Locks(tmp_path).alone(30):
+        with Locks(tmp_path).exclusive(30):
             order.append("alone")
 
     def read() -> None:
@@ -127,7 +127,7 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path, kind: str) -> None:
     with held(tmp_path, kind) as process:
         process.kill()
         process.wait()
-        with Locks(tmp_path).alone(1), Locks(tmp_path).embedder() as writer_key:
+        with Locks(tmp_path).exclusive(1), Locks(tmp_path).embedder() as writer_key:
             assert writer_key
 
 
