@@ -20,7 +20,8 @@ def row(**changes: Any) -> dict[str, Any]:
     """Make the figures of a home where a model read ten prompts."""
     usual = {
         "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "other_bytes": 25 * MB,
-        "written_today": MB, "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB}, "hits": 0, "partial": 0, "saved_s": 0.0,
+        "written_today": MB, "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB},
+        "hits": 0, "partial": 0, "saved_s": 0.0,
         "removed": {}, "refused": {}, "more_would_save_s": 0.0,
     }  # fmt: skip
     return {

@@ -183,7 +183,7 @@ def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
 
 
 def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_index, "GHOSTS", 2)
+    monkeypatch.setattr(kv_index, "MAX_GHOSTS", 2)
     for n in range(4):
         counts.record_eviction([replace(node(n))], float(n))
     for n in range(4):
@@ -210,8 +210,8 @@ def test_two_holders_in_one_process_are_two(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) -> None:
     code = """if True:
         import sys, pathlib
-        from store.kv_folder import Owner
-        print(Owner(pathlib.Path(sys.argv[1])).name, flush=True)
+        from store.kv_folder import ProcessOwner
+        print(ProcessOwner(pathlib.Path(sys.argv[1])).name, flush=True)
         sys.stdin.read()"""
     with run_python(code, str(tmp_path)) as process:
         assert process.stdout is not None

@@ -123,7 +123,7 @@ mail(box.mail / "a", "red")
 with box.opened.locks.writer():
     box.ingest()
 list(embed(box.opened.vectors, HashEmbedder(), box.opened.locks))
-with box.opened.locks.alone():
+with box.opened.locks.exclusive():
     box.opened.knowledge.compact()
 for folder, _, names in os.walk(box.opened.home.data):
     for path in (folder, *(os.path.join(folder, name) for name in names)):
