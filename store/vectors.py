@@ -5,10 +5,14 @@ Each embedder has its own table, so that a change of embedder creates a table an
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from store.database import UNCOMPACTED, Ledger
-from store.hits import Vectors
-from store.tables import Row, Tables, among
+from store.filters import among
+
+if TYPE_CHECKING:
+    from store.hits import Vectors
+    from store.tables import Row, Tables
 
 
 def count_missing(ledger: Ledger) -> int:
@@ -24,7 +28,7 @@ def table_of(fingerprint: str) -> str:
 class VectorStore:
     """Filled by one process at a time (the embedder lock); each `put` needs the writer lock."""
 
-    def __init__(self, ledger: Ledger, tables: Tables) -> None:
+    def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
 
     def use(self, fingerprint: str) -> bool:
@@ -57,7 +61,7 @@ class VectorStore:
         """Count the chunks that have no vector."""
         return count_missing(self._ledger)
 
-    def wanted(self, limit: int) -> list[Row]:
+    def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
         sql = "SELECT chunk FROM missing_embeddings ORDER BY date DESC, chunk LIMIT ?"
         ids = [row[0] for row in self._ledger.rows.execute(sql, (limit,))]
@@ -65,7 +69,7 @@ class VectorStore:
             return []
         return self._tables.select("chunks", among("id", ids), ["id", "header", "text"])
 
-    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+    def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
         """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out."""
         columns = ["id", "document", "date", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}

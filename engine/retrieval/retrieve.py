@@ -203,10 +203,12 @@ def _ranked(
 
 def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: RetrievalLimits) -> list[Scored]:
     """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
-    from engine.text.relative_dates import comes  # patterns that few questions need, and compiling them takes a while
+    from engine.text.relative_dates import (
+        is_upcoming,
+    )  # compiling its patterns takes a while, and few questions need it
 
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
-    named = [comes(one.chunk.text, hits[one.chunk.id].date, today) for one in best]
+    named = [is_upcoming(one.chunk.text, hits[one.chunk.id].date, today) for one in best]
     lifted = [
         replace(one, score=one.score + settings.weights.coming * is_named)
         for one, is_named in zip(best, named, strict=True)
