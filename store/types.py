@@ -24,8 +24,7 @@ class DocumentPassage:
 class Document:
     """One mail message or one transcript; `id` is a digest of its content, so that copies are the same document.
 
-    `text` is what `pkb show` prints; passages point into its lines. `links` are the Message-IDs that tie a mail to its
-    thread (its own first), `topic` is the subject without Re: and Fwd:, `is_reply` whether it had one of them.
+    `text` is what `pkb show` prints; passages point into its lines.
     """
 
     id: str
@@ -35,9 +34,6 @@ class Document:
     recipients: tuple[str, ...]
     date: datetime | None  # aware
     message_id: str | None
-    links: tuple[str, ...]
-    topic: str
-    is_reply: bool
     text: str
     passages: tuple[DocumentPassage, ...]
 
