@@ -261,7 +261,7 @@ class Knowledge:
         set_quoted(self._ledger, document.id, entry.quoted)
 
     def _delete_rows(self, change: Change, gone: set[str]) -> None:
-        """Delete the rows of removed documents; documents that quote those `gone` for good are read again."""
+        """Delete the rows of removed documents; documents that quote those `gone` are read again."""
         removed = [(d,) for d in change.removes]
         for table, column in (("documents", "id"), ("missing_embeddings", "document")):
             self._ledger.rows.executemany(f"DELETE FROM {table} WHERE {column} = ?", removed)

@@ -246,7 +246,7 @@ class Match:
 
     @property
     def found(self) -> list[Node]:
-        """Return all nodes that take part."""
+        """Return all nodes of the match."""
         return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
 
     def __enter__(self) -> Self:

@@ -82,7 +82,7 @@ class QuestionVectors:
                 self._read(0)
 
     def _read(self, after: int) -> bool:
-        """Add the rows behind a number; False where there are none."""
+        """Add the rows after a number; False where there are none."""
         width = self._vectors.shape[1]
         sql = """SELECT number, vector FROM question_vectors
                  WHERE embedder = ? AND number > ? AND length(vector) = ? ORDER BY number"""
