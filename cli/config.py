@@ -86,7 +86,7 @@ def _keep_within(opened: Session) -> None:
     from engine.settings import KvSettings
     from engine.text.terminal import size
 
-    if opened.settings.kv.bytes <= (others := opened.home.beside_tensors()):
+    if opened.settings.kv.bytes <= (others := opened.home.other_cache_bytes()):
         output.say(
             f"pkb: other cache files already take {size(others)}, so no KV cache can be stored;"
             f" try: pkb config set kv.bytes {KvSettings().bytes}"

@@ -134,7 +134,7 @@ def _here(opened: Session) -> NoReturn:
     from store.locks import Lease
 
     lease = Lease(lock_of(opened.home))
-    if not lease.take():
+    if not lease.acquire():
         raise Locked("the background server is already running", "pkb serve --stop")
     _serve(opened, lease)
 
@@ -159,7 +159,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
         sound = Server(listener, lease, about, opened.environ).run()
     finally:
         withdraw(record, path)
-        lease.free()
+        lease.release()
     sys.stdout.flush()
     os._exit(0 if sound else 1)  # at a usual exit MLX aborts, where another thread than the main one has used it
 

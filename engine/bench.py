@@ -5,9 +5,8 @@ Knows an asker and, where a language model writes, its KV store; both must be on
 
 import os
 import platform
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -104,16 +103,15 @@ def copied(home: "Home", ledger: "Ledger", locks: "Locks") -> "Iterator[Home]":
     """
     private, temporary = home.data / FOLDER, os.environ.get("TMPDIR")
     copy = replace(home, data=private / "data", cache=private / "cache")
-    with locks.trying():
+    with locks.bench():
         rmtree(private, ignore_errors=True)
         for folder in (private, copy.data, copy.cache):
             folder.mkdir(mode=0o700)
         try:
-            with closing(sqlite3.connect(copy.ledger)) as rows:
-                ledger.rows.backup(rows)
+            ledger.copy_to(copy.ledger)
             cache = home.cache.iterdir() if home.cache.is_dir() else ()
             _link(copy.data, (home.tables, home.locks))
-            _link(copy.cache, (path for path in cache if path != home.tensors))
+            _link(copy.cache, (path for path in cache if path != home.kv))
             yield copy
         finally:
             os.environ.pop("TMPDIR", None)  # a model points it into the cache in use, which goes now

@@ -160,7 +160,7 @@ def _arithmetic(home: Home, threads: int) -> Check:
 
 def _cache(home: Home, settings: KvSettings) -> Check:
     """See whether anything is left for tensors of the room that the cache may take."""
-    others = home.beside_tensors()
+    others = home.other_cache_bytes()
     said = f"{others / 1e6:.1f} MB besides the KV cache, of {settings.bytes / 1e6:.1f} MB allowed (kv.bytes)"
     if others < settings.bytes:
         return Check("cache", "ok", said)

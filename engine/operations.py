@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def missing_vectors(opened: Session) -> int:
     """Count the chunks without a vector of the embedder in use, which may be another than made those there are."""
-    from store.vectors import count
+    from store.vectors import count_missing
 
     changed = opened.ledger.get("vectors") and opened.question_embedder is None
-    return opened.ledger.count("chunks") if changed else count(opened.ledger)
+    return opened.ledger.count("chunks") if changed else count_missing(opened.ledger)
 
 
 def embed(opened: Session) -> "Iterator[Embedded]":
@@ -44,7 +44,7 @@ def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
     from store.answers import RefreshCandidates
 
     hints = RefreshCandidates(opened.ledger)
-    for key, row in opened.question_vectors.meeting(vectors):
+    for key, row in opened.question_vectors.affected_by(vectors):
         hints.add([key], ids[row], opened.now.timestamp())
 
 
@@ -78,7 +78,7 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> "list[di
     from engine.retrieval.evidence import shown
 
     wanted = (message_id or "").strip("<>")
-    places = [p for p in opened.catalogue.standing_at(str(path)) if not wanted or p.message_id == wanted]
+    places = [p for p in opened.catalogue.places_in(str(path)) if not wanted or p.message_id == wanted]
     with opened.locks.reader():
         return shown(opened.reader, places)
 

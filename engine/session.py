@@ -310,12 +310,12 @@ def open_store(
 
     return KvStore(
         ledger,
-        home.tensors,
+        home.kv,
         limits=KvLimits(settings.bytes, settings.daily_bytes),
         score=scores(EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[score],
         sub_step=sub_step,
         now=time.time,
-        others=home.beside_tensors,
+        others=home.other_cache_bytes,
     )
 
 

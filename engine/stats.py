@@ -1,4 +1,4 @@
-"""The figures of `pkb stats`, gathered from what the home counts. Prints nothing, and loads nothing heavy."""
+"""The figures of `pkb stats`, from the counters of a home. Loads nothing heavy, and prints nothing."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from store.kv_index import CountTotal
 
 
-def so_far(paid: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
-    """Return what each kind of work took in all nights, and what it brought, as plain values."""
+def so_far(benefits: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
+    """Return cost and benefit of each kind of idle job in all runs, as plain values."""
     return [
         {
             "job": kind,
@@ -22,12 +22,12 @@ def so_far(paid: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
             "hits": one.hits,
             "saved_s": round(one.saved_s, 3),
         }
-        for kind, one in paid.items()
+        for kind, one in benefits.items()
     ]
 
 
 def gather(opened: Session) -> dict[str, Any]:
-    """Return all figures, as the JSON page describes them."""
+    """Return all figures, as the reference of `--json` describes them."""
     from store.history import History
 
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
@@ -36,13 +36,13 @@ def gather(opened: Session) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
-        "kept": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
+        "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
-        "bank": _bank(opened),
-        "tensors": _tensors(opened),
+        "answers": _answers(opened),
+        "kv": _kv(opened),
         "bytes": opened.home.sizes(),
-        "asked": [
-            {"tier": t.tier, "read": t.read, "questions": t.questions, "answered": t.answered,
+        "tiers": [
+            {"tier": t.tier, "by_model": t.by_model, "questions": t.questions, "answered": t.answered,
              "median_ms": round(t.median_ms, 3), "saved_s": round(t.saved_ms / 1000, 3)}
             for t in tiers
         ],
@@ -50,30 +50,31 @@ def gather(opened: Session) -> dict[str, Any]:
         "stale_served": history.stale(),
         "prompts": {"questions": prompts.questions, "with_reuse": prompts.with_reuse, "tokens": prompts.tokens,
                     "reused": prompts.reused},
-        "night": _idle_counts(opened),
+        "idle": _idle_counts(opened),
     }  # fmt: skip
 
 
-def _bank(opened: Session) -> dict[str, Any]:
-    """Return what is kept of answers, and what is known of those that other questions were given."""
+def _answers(opened: Session) -> dict[str, Any]:
+    """Return the size of the answer cache, and the results of verifying semantic hits."""
     from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 
-    bank, (judged, wrong), rules = AnswerBank(opened.ledger), Verifications(opened.ledger).rate(), opened.rules()
+    bank, rules = AnswerBank(opened.ledger), opened.rules()
+    verified, wrong = Verifications(opened.ledger).result_counts()
     return {
-        **bank.census(),
+        **bank.counts(),
         "bytes": bank.size()[1],
         "budget": opened.settings.bank.bytes,
         "tau": rules.tau if rules else None,
-        "judged": judged,
-        "judged_wrong": wrong,
-        "false_hits": round(wrong / judged, 4) if judged else None,
-        "said_wrong": RejectedAnswers(opened.ledger).count(),
-        "untold": Notices(opened.ledger).count(),
+        "verified": verified,
+        "wrong": wrong,
+        "false_hit_rate": round(wrong / verified, 4) if verified else None,
+        "rejected": RejectedAnswers(opened.ledger).count(),
+        "notices": Notices(opened.ledger).count(),
     }
 
 
-def _tensors(opened: Session) -> dict[str, Any]:
-    """Return what is kept of what a model has read, and what that did."""
+def _kv(opened: Session) -> dict[str, Any]:
+    """Return size, writes and hits of the KV cache."""
     from engine.session import open_store
     from store.kv_index import KvCounts
 
@@ -81,13 +82,13 @@ def _tensors(opened: Session) -> dict[str, Any]:
     store = open_store(opened.home, opened.ledger, settings)
     found = store.stats()
     store.close()
-    days, others = KvCounts(opened.ledger).written_by_day(), opened.home.beside_tensors()
+    days, others = KvCounts(opened.ledger).written_by_day(), opened.home.other_cache_bytes()
     return {
         "reuse": settings.reuse,
         "nodes": found.nodes,
         "bytes": found.bytes,
         "budget": settings.bytes,
-        "others": others,
+        "other_bytes": others,
         "written_today": found.written_today,
         "daily_budget": settings.daily_bytes,
         "written_by_day": {day.isoformat(): size for day, size in days.items()},
@@ -104,19 +105,19 @@ def _tensors(opened: Session) -> dict[str, Any]:
 
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
-    """Return what idle work waits, what it took and brought so far, and which predictors rest."""
+    """Return the pending idle jobs, cost and benefit so far, and which predictors are paused."""
     from engine.idle.predict import WEEKS, paused_predictors
     from store.jobs import JobAccount, Jobs, PredictionLog
 
     now, account = opened.now.timestamp(), JobAccount(opened.ledger)
-    account.gather(now)
-    yields = PredictionLog(opened.ledger).all()
+    account.update(now)
+    predictors = PredictionLog(opened.ledger).all()
     return {
-        "waiting": Jobs(opened.ledger).counts(),
+        "pending": Jobs(opened.ledger).counts(),
         "so_far": so_far(account.by_kind()),
-        "predicted": sum(one.predicted for one in yields),
-        "asked_later": round(float(sum(one.paid for one in yields)), 3),
-        "resting": paused_predictors(yields, now, WEEKS),
+        "predicted": sum(one.predicted for one in predictors),
+        "asked_later": round(float(sum(one.credited for one in predictors)), 3),
+        "paused": paused_predictors(predictors, now, WEEKS),
     }
 
 

@@ -1,1 +1,1 @@
-"""Keeps: LanceDB for what is searched, SQLite for what is counted and looked up by key. Imports nothing of ours."""
+"""Storage: LanceDB for search, SQLite for lookups by key, files for the KV cache. Imports no other package."""

@@ -1,4 +1,4 @@
-"""What was read from where: roots, files, places of documents, problems. Knows paths and ids, no text."""
+"""The catalogue of sources: roots, files, places of documents, problems. Knows paths and ids, no text."""
 
 import json
 import os
@@ -12,38 +12,38 @@ _COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE d
 
 
 @dataclass(frozen=True, slots=True)
-class Relocations:
-    """A document, the collections that the tables give it, and those it has by its places (none: it stands nowhere)."""
+class Relocation:
+    """A moved document, its collections in the tables, and those of its places now (none: it is in no file)."""
 
     document: str
-    told: tuple[str, ...]
-    now: tuple[str, ...]
+    indexed: tuple[str, ...]
+    current: tuple[str, ...]
 
 
-def mark(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Say that the places of these documents are about to change; those that have none yet are left out."""
-    sql = f"""INSERT OR IGNORE INTO moved SELECT ?1, ({_COLLECTIONS})
+def mark_moved(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Mark documents whose places are about to change; those without a place yet are left out."""
+    sql = f"""INSERT OR IGNORE INTO relocations SELECT ?1, ({_COLLECTIONS})
               WHERE EXISTS (SELECT 1 FROM places WHERE document = ?1)"""
     ledger.rows.executemany(sql, [(document,) for document in documents])
 
 
-def marked(ledger: Ledger) -> list[Relocations]:
-    """Return the marked documents."""
-    rows = ledger.rows.execute("SELECT document, collections FROM moved ORDER BY document").fetchall()
-    return [Relocations(document, _tuple(told), _now(ledger, document)) for document, told in rows]
+def relocations(ledger: Ledger) -> list[Relocation]:
+    """Return the moved documents."""
+    rows = ledger.rows.execute("SELECT document, collections FROM relocations ORDER BY document").fetchall()
+    return [Relocation(document, _tuple(names), _current(ledger, document)) for document, names in rows]
 
 
-def reject(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Say that the tables are being told now, and from here on may give these documents either set of collections."""
-    ledger.rows.executemany("UPDATE moved SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
+def mark_updating(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Mark moved documents as being updated in the tables, which may now hold either set of collections."""
+    ledger.rows.executemany("UPDATE relocations SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
 
 
-def settle(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Take the marks off, inside the caller's transaction."""
-    ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])
+def clear_moved(ledger: Ledger, documents: Iterable[str]) -> None:
+    """Remove the marks of moved documents, inside the caller's transaction."""
+    ledger.rows.executemany("DELETE FROM relocations WHERE document = ?", [(document,) for document in documents])
 
 
-def _now(ledger: Ledger, document: str) -> tuple[str, ...]:
+def _current(ledger: Ledger, document: str) -> tuple[str, ...]:
     return _tuple(ledger.rows.execute(_COLLECTIONS, (document,)).fetchone()[0])
 
 
@@ -53,7 +53,7 @@ def _tuple(names: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SourceRoot:
-    """A folder or file that was named to `pkb ingest`, the collection it feeds, and the kind it was said to be."""
+    """A folder or file named to `pkb ingest`, its collection, and the kind given for it, if any."""
 
     path: str
     collection: str
@@ -62,7 +62,7 @@ class SourceRoot:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An item of a file that could not be read, or not wholly, and why, in words that name no content."""
+    """An item of a file that could not be read completely, and why, in words that quote no content."""
 
     path: str
     item: int
@@ -71,7 +71,7 @@ class Problem:
 
 _BELOW = "(path = ? OR (path > ? AND path < ?))"
 _Row = tuple[bytes, int, str, str | None, int | None, str]  # of a place
-_CHANGED = -1  # the mtime of a file that the next look finds changed
+_CHANGED = -1  # the mtime of a file to read again
 
 
 def _below(root: str) -> tuple[bytes, bytes, bytes]:
@@ -93,11 +93,11 @@ class Catalog:
         return [SourceRoot(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
 
     def put_root(self, root: SourceRoot) -> None:
-        """Keep a root, or its new collection and kind; all that stands in it, and in no root further in, follows."""
+        """Add a root or update its collection and kind, for everything in it except inner roots."""
         key, below = path_key(root.path), _below(root.path)
         row = self._rows.execute("SELECT collection, kind FROM roots WHERE path = ?", (key,)).fetchone()
         collection, kind = row or (root.collection, root.kind)
-        if collection != root.collection:  # a root further in that is in the same collection goes with this one
+        if collection != root.collection:  # inner roots of the same collection change with this one
             sql = f"UPDATE roots SET collection = ? WHERE {_BELOW} AND collection = ?"
             self._rows.execute(sql, (root.collection, *below, collection))
         if kind != root.kind:
@@ -109,7 +109,7 @@ class Catalog:
                 self._move(one, [inner for inner in roots if inner != one and _inside(inner, one)])
 
     def drop_root(self, root: str) -> None:
-        """Forget a root and those further in."""
+        """Remove a root and its inner roots."""
         self._rows.execute(f"DELETE FROM roots WHERE {_BELOW}", _below(root))
 
     def files(self, root: str) -> dict[bytes, FileState]:
@@ -118,13 +118,13 @@ class Catalog:
         return {path: FileState(*state) for path, *state in self._rows.execute(sql, _below(root))}
 
     def changed(self) -> list[bytes]:
-        """Return the files that are to be read again."""
+        """Return the files to read again."""
         return [path for (path,) in self._rows.execute(f"SELECT path FROM files WHERE mtime_ns = {_CHANGED}")]
 
     def put_file(self, path: str, state: FileState, places: Sequence[Place], problems: Sequence[Problem]) -> None:
-        """Say that a file was read whole: its former problems give way to these.
+        """Record a file that was read completely, with its places and problems in place of the former ones.
 
-        Documents that it no longer holds are not let go yet: `drop` does that, once `leaving` was found to be sound.
+        Documents that it no longer contains are removed later, by `drop`, after `count_removed` was checked.
         """
         key, here = path_key(path), {place.document for place in places}
         former = self._rows.execute("SELECT * FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
@@ -132,7 +132,7 @@ class Catalog:
         rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
         rows = [*reversed(rows), *sorted(map(_row, places))]
         if rows != former:
-            mark(self._ledger, here | {row[2] for row in former})
+            mark_moved(self._ledger, here | {row[2] for row in former})
             self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
             self._insert(rows)
         self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
@@ -141,30 +141,30 @@ class Catalog:
         self._put_state(key, state)
 
     def put_places(self, path: str, places: Sequence[Place]) -> None:
-        """Keep some places of a file that is not read whole yet, so that the next look finds it changed."""
+        """Add places of a file that is not read completely yet, and mark it as changed."""
         key = path_key(path)
-        mark(self._ledger, (place.document for place in places))
+        mark_moved(self._ledger, (place.document for place in places))
         for place in places:
-            self._put_aside(key, place)
+            self._replace(key, place)
         self._insert(map(_row, places))
         self._put_state(key, FileState(0, _CHANGED, 0))
 
     def drop(self, root: str, gone: Iterable[bytes]) -> None:
-        """Let go of vanished files, and of the documents that changed ones at or below the root held before."""
+        """Remove missing files, and the former places in changed files at or below the root."""
         keys = [(path,) for path in gone]
         former = f"item < 0 AND {_BELOW}"
-        standing = self._rows.execute(f"SELECT document FROM places WHERE {former}", _below(root)).fetchall()
+        former_documents = self._rows.execute(f"SELECT document FROM places WHERE {former}", _below(root)).fetchall()
         for key in keys:
-            standing += self._rows.execute("SELECT document FROM places WHERE path = ?", key).fetchall()
-        mark(self._ledger, (document for (document,) in standing))
-        if standing:
-            self._ledger.raise_generation()  # what stands nowhere is not read any more
+            former_documents += self._rows.execute("SELECT document FROM places WHERE path = ?", key).fetchall()
+        mark_moved(self._ledger, (document for (document,) in former_documents))
+        if former_documents:
+            self._ledger.raise_generation()  # a document without a place is not retrieved any more
         self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
         for table in ("files", "places", "problems"):
             self._rows.executemany(f"DELETE FROM {table} WHERE path = ?", keys)
 
-    def leaving(self, root: str, gone: Iterable[bytes]) -> tuple[int, int]:
-        """Count the documents that `drop` would leave nowhere, and all documents at or below the root."""
+    def count_removed(self, root: str, gone: Iterable[bytes]) -> tuple[int, int]:
+        """Count the documents that `drop` would leave without a place, and all documents at or below the root."""
         self._rows.execute("CREATE TEMP TABLE IF NOT EXISTS gone (path BLOB PRIMARY KEY) WITHOUT ROWID")
         self._rows.execute("DELETE FROM gone")
         self._rows.executemany("INSERT OR IGNORE INTO gone VALUES (?)", [(path,) for path in gone])
@@ -177,23 +177,23 @@ class Catalog:
         lost_count = self._one(lost, *_below(root), *_below(root))
         return lost_count, self._one(every, *_below(root)) if lost_count else 0
 
-    def read_again(self, documents: Iterable[str]) -> None:
-        """Make the next look at the files that hold these documents find them changed."""
+    def mark_changed(self, documents: Iterable[str]) -> None:
+        """Mark the files that contain these documents as changed, to be read again."""
         sql = f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN (SELECT path FROM places WHERE document = ?)"
         self._rows.executemany(sql, [(document,) for document in documents])
 
     def places(self, document: str) -> list[Place]:
-        """Return every place of a document, those whose lines are the file's own first, then by path."""
+        """Return every place of a document, those with line numbers of the file itself first, then by path."""
         sql = "SELECT * FROM places WHERE document = ? ORDER BY item < 0, lines_before IS NULL, path, item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (document,))]
 
-    def standing_at(self, path: str) -> list[Place]:
-        """Return the documents of one file, in their order there."""
+    def places_in(self, path: str) -> list[Place]:
+        """Return the places of one file, in order."""
         sql = "SELECT * FROM places WHERE path = ? AND item >= 0 ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
 
     def problems(self, root: str) -> list[Problem]:
-        """Return all that could not be read at or below a path, in order of path and item."""
+        """Return the problems at or below a path, in order of path and item."""
         sql = f"SELECT path, item, reason FROM problems WHERE {_BELOW} ORDER BY path, item"
         rows = self._rows.execute(sql, _below(root))
         return [Problem(os.fsdecode(path), item, reason) for path, item, reason in rows]
@@ -214,31 +214,36 @@ class Catalog:
             name: self._one(f"SELECT count(*) FROM {name}") for name in ("files", "documents", "places", "problems")
         }
 
+    def counts_by_kind(self) -> tuple[int, int]:
+        """Count the documents that are mails, and the others."""
+        sql = "SELECT count(DISTINCT document) FROM places WHERE message_id IS {} NULL"
+        return self._one(sql.format("NOT")), self._one(sql.format(""))
+
     def _move(self, root: SourceRoot, inner: Sequence[SourceRoot]) -> None:
-        """Put all that stands in a root, and in none of those further in, into its collection."""
+        """Put all places in a root, but not in its inner roots, into its collection."""
         sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)
         values = (root.collection, *(value for one in (root, *inner) for value in _below(one.path)))
         found = self._rows.execute(f"SELECT DISTINCT document FROM places WHERE {sql}", values).fetchall()
-        mark(self._ledger, (document for (document,) in found))
+        mark_moved(self._ledger, (document for (document,) in found))
         self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
 
-    def _put_aside(self, key: bytes, place: Place) -> None:
-        """Make room for a place where another document stood before; that one is let go later, with `drop`."""
+    def _replace(self, key: bytes, place: Place) -> None:
+        """Move another document's place at the same path and item aside; `drop` removes it later."""
         there = self._rows.execute("SELECT document FROM places WHERE path = ? AND item = ?", (key, place.item))
         row = there.fetchone()
         if row and row[0] != place.document:
-            mark(self._ledger, row)
+            mark_moved(self._ledger, row)
             lowest = "SELECT min(min(item), 0) - 1 FROM places WHERE path = ?1"
             sql = f"UPDATE places SET item = ({lowest}), lines_before = NULL WHERE path = ?1 AND item = ?2"
             self._rows.execute(sql, (key, place.item))
 
     def _insert(self, rows: Iterable[_Row]) -> None:
-        self._ledger.raise_generation()  # what stood nowhere, as after a kill, is read again
+        self._ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
         self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _put_state(self, key: bytes, state: FileState) -> None:
-        kept = (key, state.size, state.mtime_ns, state.inode)
-        self._rows.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", kept)
+        row = (key, state.size, state.mtime_ns, state.inode)
+        self._rows.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", row)
 
     def _one(self, sql: str, *values: bytes) -> int:
         return int(self._rows.execute(sql, values).fetchone()[0])
@@ -250,7 +255,7 @@ def _row(place: Place) -> _Row:
 
 
 def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
-    """Return whether a root is another one or lies in it."""
+    """Return whether a root is the outer one or inside it."""
     key, start, _ = _below(outer.path)
     path = path_key(inner.path)
     return path == key or path.startswith(start)

@@ -1,10 +1,13 @@
-"""The ledger's tables, as numbered changes: a change is added at the end and never edited once released."""
+"""The ledger (SQLite): its schema as numbered migrations, its connection and its counters.
+
+A migration is added at the end and never edited once released. Knows nothing of what the rows mean.
+"""
 
 import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +15,7 @@ from store.errors import NoStore, PkbError
 
 _FIRST = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    # What was read: one row a folder or file that was named to `pkb ingest`, one a file, one a document at its place.
+    # Sources: a row for each folder or file named to `pkb ingest`, each file read, each place of a document.
     "CREATE TABLE roots (path BLOB PRIMARY KEY, collection TEXT NOT NULL, kind TEXT) WITHOUT ROWID",
     """CREATE TABLE files (
         path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL)
@@ -22,13 +25,13 @@ _FIRST = (
         path BLOB NOT NULL, item INTEGER NOT NULL, document TEXT NOT NULL, message_id TEXT, lines_before INTEGER,
         collection TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID""",
     "CREATE INDEX places_document ON places (document)",
-    # Where a document stood before its file changed, until it is let go: an item below 0.
+    # The former place of a document whose file changed, until the document is removed: an item below 0.
     "CREATE INDEX places_former ON places (path) WHERE item < 0",
-    # Documents whose places have changed, and the collections (JSON) that LanceDB's tables still give them.
+    # Documents whose places changed, and the collections (JSON) that LanceDB's tables still hold for them.
     "CREATE TABLE moved (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE problems (
         path BLOB NOT NULL, item INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID""",
-    # `again`: to be split into chunks anew, since a message that it quotes has gone.
+    # `again`: to be split into chunks again, because a message that it quotes was removed.
     """CREATE TABLE documents (
         id TEXT PRIMARY KEY, date TEXT, thread TEXT NOT NULL, chunks INTEGER NOT NULL, again INTEGER NOT NULL DEFAULT 0)
         WITHOUT ROWID""",
@@ -36,7 +39,7 @@ _FIRST = (
     # A Message-ID ("id:...") or a subject ("topic:...") and the thread it leads to.
     "CREATE TABLE threads (key TEXT PRIMARY KEY, thread TEXT NOT NULL) WITHOUT ROWID",
     "CREATE INDEX threads_thread ON threads (thread)",
-    # Which document a passage is searched in; and which ones quote it, to be read again when that document goes.
+    # The document that a passage is indexed under, and those that quote it: they are read again when that one goes.
     "CREATE TABLE passages (digest BLOB PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID",
     "CREATE INDEX passages_document ON passages (document)",
     "CREATE TABLE quoting (digest BLOB NOT NULL, document TEXT NOT NULL, PRIMARY KEY (digest, document)) WITHOUT ROWID",
@@ -47,7 +50,7 @@ _FIRST = (
     "CREATE INDEX pending_document ON pending (document)",
     "CREATE INDEX pending_date ON pending (date)",
     "CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL)",
-    # The QA bank and the history of what was asked.
+    # The answer cache and the query history.
     """CREATE TABLE answers (
         key BLOB PRIMARY KEY, question TEXT NOT NULL, scope TEXT NOT NULL, writer TEXT NOT NULL, day TEXT,
         reply TEXT NOT NULL, evidence TEXT NOT NULL, generation INTEGER NOT NULL, tier TEXT NOT NULL,
@@ -60,8 +63,8 @@ _FIRST = (
 )
 
 _KV = (
-    # A node of the tree of KV tensors. `state`: reserved (`owner` is writing its file), whole, or dying (`owner` is
-    # removing it). `first`: the digest of its first sub-step. The last four: its file when it was last read whole.
+    # A node of the KV cache tree. `state`: reserved (`owner` is writing its file), whole, or dying (`owner` is removing
+    # it). `first`: the digest of its first sub-step. The last four: its file when it was last verified.
     """CREATE TABLE kv_nodes (
         key BLOB PRIMARY KEY, root BLOB NOT NULL, parent BLOB NOT NULL, path BLOB NOT NULL, depth INTEGER NOT NULL,
         ids BLOB NOT NULL, first BLOB, bytes INTEGER NOT NULL, seconds REAL NOT NULL, created REAL NOT NULL,
@@ -70,9 +73,9 @@ _KV = (
     "CREATE INDEX kv_nodes_parent ON kv_nodes (parent, first)",
     "CREATE INDEX kv_nodes_path ON kv_nodes (path)",
     "CREATE INDEX kv_nodes_unfinished ON kv_nodes (state) WHERE state != 'whole'",
-    # Nodes that somebody is loading, until they are done or the time has come.
+    # Nodes that a process is loading: not evicted until it is done, or `until`.
     "CREATE TABLE kv_pins (id INTEGER PRIMARY KEY, key BLOB NOT NULL, owner TEXT NOT NULL, until REAL NOT NULL)",
-    # Nodes that went for lack of room; `freed` is what had been evicted in all when one went, in bytes.
+    # The ghost list: evicted nodes.
     """CREATE TABLE kv_ghosts (
         key BLOB PRIMARY KEY, tokens INTEGER NOT NULL, bytes INTEGER NOT NULL, seconds REAL NOT NULL,
         uses INTEGER NOT NULL, evicted REAL NOT NULL, freed INTEGER NOT NULL) WITHOUT ROWID""",
@@ -84,20 +87,20 @@ _KV = (
 )
 
 _RETRIEVED = (
-    # Tokens that a model was to read for a question, NULL where none did; and the ids (JSON) of the chunks retrieved.
+    # Prompt tokens of a question, NULL where no model ran; and the ids (JSON) of the chunks retrieved.
     "ALTER TABLE asked ADD COLUMN prompt_tokens INTEGER",
     "ALTER TABLE asked ADD COLUMN reused_tokens INTEGER",
     "CREATE TABLE retrieved (asked INTEGER PRIMARY KEY REFERENCES asked (id) ON DELETE CASCADE, chunks TEXT NOT NULL)",
 )
 
 _BANK = (
-    # `state`: answered, owed (another question's answer was shown) or undecoded (`reply` is empty for both). `origin`:
-    # user or predicted, by which `source`. `tau`: the similarity that this entry was found to need, NULL for the usual.
+    # `state`: answered, owed (a semantic hit was served) or undecoded (prefilled); `reply` is empty for the last two.
+    # `origin`: user or predicted, by which `source`. `tau`: this entry's own similarity threshold, NULL for the usual.
     "ALTER TABLE answers ADD COLUMN state TEXT NOT NULL DEFAULT 'answered'",
     "ALTER TABLE answers ADD COLUMN origin TEXT NOT NULL DEFAULT 'user'",
     "ALTER TABLE answers ADD COLUMN source TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE answers ADD COLUMN tau REAL",
-    # What all answers take, at any time: to add it up takes longer than to look for a near question.
+    # The running total of all answers: adding it up takes longer than a nearest-question search.
     "CREATE TABLE bank_size (answers INTEGER NOT NULL, bytes INTEGER NOT NULL)",
     "INSERT INTO bank_size SELECT count(*), coalesce(sum(bytes), 0) FROM answers",
     """CREATE TRIGGER bank_grows AFTER INSERT ON answers BEGIN
@@ -106,25 +109,25 @@ _BANK = (
         UPDATE bank_size SET bytes = bytes + new.bytes - old.bytes; END""",
     """CREATE TRIGGER bank_shrinks AFTER DELETE ON answers BEGIN
         UPDATE bank_size SET answers = answers - 1, bytes = bytes - old.bytes; END""",
-    # A question's unit vector (float32); above `floor`, a cosine, a new chunk is among the nearest to it. A number is
-    # never given twice, so that a copy of this table knows what it lacks.
+    # A question's unit vector (float32); above `floor`, a cosine, a new chunk is among the nearest to it. Numbers are
+    # never reused, so that a copy of this table knows which rows it lacks.
     """CREATE TABLE bank_vectors (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         key BLOB NOT NULL UNIQUE REFERENCES answers (key) ON DELETE CASCADE,
         embedder TEXT NOT NULL, vector BLOB NOT NULL, floor REAL)""",
     "CREATE INDEX bank_vectors_embedder ON bank_vectors (embedder, number)",
-    # A question that was served the answer of another (`matched`), and is owed its own.
+    # A question that was served the answer of another (`matched`): to be verified against its own.
     """CREATE TABLE owed (
         key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
         matched BLOB NOT NULL REFERENCES answers (key) ON DELETE CASCADE,
         similarity REAL NOT NULL, served TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX owed_matched ON owed (matched)",
-    # What its own answer said of each answer so served.
+    # Whether each answer so served agreed with the question's own.
     """CREATE TABLE judged (
         id INTEGER PRIMARY KEY, matched BLOB REFERENCES answers (key) ON DELETE SET NULL,
         similarity REAL NOT NULL, "right" INTEGER NOT NULL, at REAL NOT NULL)""",
     "CREATE INDEX judged_matched ON judged (matched)",
-    # What the next who asks is to be told; questions that new chunks may answer otherwise; answers said to be wrong.
+    # Corrections to show when a question is asked next; questions that new chunks may affect; rejected answers.
     """CREATE TABLE notices (
         key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
         kind TEXT NOT NULL, before TEXT NOT NULL, after TEXT, because TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID""",
@@ -132,7 +135,7 @@ _BANK = (
         key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
         chunk TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID""",
     "CREATE TABLE wrong (key BLOB PRIMARY KEY, answer TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID",
-    # The key of what was asked, the key of the entry whose answer was shown in its place, and whether that was stale.
+    # The key of the question, the key of the entry whose answer was served for it, and whether that was stale.
     "ALTER TABLE asked ADD COLUMN key BLOB",
     "ALTER TABLE asked ADD COLUMN matched BLOB",
     "ALTER TABLE asked ADD COLUMN stale INTEGER NOT NULL DEFAULT 0",
@@ -140,34 +143,34 @@ _BANK = (
 )
 
 _IDLE_RUN = (
-    # Work for the nights to come. `subject`: what it is about, within its kind; `source`: who wanted it.
+    # Idle jobs. `subject` is unique within a kind; `source`: what asked for it.
     """CREATE TABLE jobs (
         id INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, cost_s REAL NOT NULL,
         benefit_s REAL NOT NULL, attempts INTEGER NOT NULL, state TEXT NOT NULL, created REAL NOT NULL,
         source TEXT NOT NULL, UNIQUE (kind, subject))""",
-    # What each kind of work took, how often what it made was used later, and the seconds that saved.
+    # The cost of each kind of job, the cache hits on its outputs, and the seconds those saved.
     """CREATE TABLE idle_spent (
         kind TEXT PRIMARY KEY, units INTEGER NOT NULL, seconds REAL NOT NULL, read INTEGER NOT NULL,
         written INTEGER NOT NULL, flops REAL NOT NULL, bytes INTEGER NOT NULL, hits INTEGER NOT NULL,
         saved_s REAL NOT NULL)""",
-    # Answers and nodes that work made, and how often each was used when that was last looked at.
+    # Answers and KV nodes that jobs made, and how often each had been used at the last count.
     "CREATE TABLE idle_made (key BLOB PRIMARY KEY, kind TEXT NOT NULL, uses INTEGER NOT NULL) WITHOUT ROWID",
-    # What each predictor foresaw, how much of it was asked later, and when: first, last, and paid last.
+    # How many questions each predictor predicted, how many of them were asked later, and when.
     """CREATE TABLE foreseen (
         source TEXT PRIMARY KEY, predicted INTEGER NOT NULL, paid REAL NOT NULL, first REAL NOT NULL,
         last REAL NOT NULL, last_paid REAL) WITHOUT ROWID""",
 )
 
-# Percent of the battery that a kind of work took.
+# Percent of the battery that a kind of job used.
 _BATTERY = ("ALTER TABLE idle_spent ADD COLUMN battery REAL NOT NULL DEFAULT 0",)
 
-# Who foresaw what work made, and how much of a question asked later its first use pays them.
+# The predictor behind an output, and how much of a question asked later its first use credits to that predictor.
 _PAYS = (
     "ALTER TABLE idle_made ADD COLUMN source TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE idle_made ADD COLUMN pays REAL NOT NULL DEFAULT 0",
 )
 
-# What each kind of idle job took in all runs, how often what it made was used later, and the seconds that saved.
+# The cost of each kind of idle job in all runs, the cache hits on its outputs, and the seconds those saved.
 _RUNS = (
     """CREATE TABLE idle_runs (
         kind TEXT PRIMARY KEY, units INTEGER NOT NULL, seconds REAL NOT NULL, flops REAL NOT NULL,
@@ -176,12 +179,106 @@ _RUNS = (
     "DROP TABLE idle_spent",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS)
+# Names and values in the field's words; what nothing reads any more is dropped.
+_NAMES = (
+    "ALTER TABLE moved RENAME TO relocations",
+    "DROP INDEX documents_thread",
+    "ALTER TABLE documents DROP COLUMN thread",
+    "ALTER TABLE documents RENAME COLUMN again TO rechunk",
+    "DROP TABLE threads",
+    "ALTER TABLE pending RENAME TO missing_embeddings",
+    "DROP INDEX pending_document",
+    "DROP INDEX pending_date",
+    "CREATE INDEX missing_embeddings_document ON missing_embeddings (document)",
+    "CREATE INDEX missing_embeddings_date ON missing_embeddings (date)",
+    # The query history. `key`: the question's in the answer cache, NULL where it was asked past that.
+    "ALTER TABLE asked RENAME TO history",
+    "ALTER TABLE history DROP COLUMN matched",
+    "DROP INDEX asked_key",
+    "CREATE INDEX history_key ON history (key)",
+    "ALTER TABLE retrieved RENAME TO retrievals",
+    "ALTER TABLE retrievals RENAME COLUMN asked TO question",
+    # `state`: answered, pending (a semantic hit was served, not verified yet) or prefilled (not decoded).
+    "UPDATE answers SET state = 'pending' WHERE state = 'owed'",
+    "UPDATE answers SET state = 'prefilled' WHERE state = 'undecoded'",
+    "ALTER TABLE answers RENAME COLUMN used TO last_used",
+    "DROP INDEX answers_used",
+    "CREATE INDEX answers_last_used ON answers (uses, last_used)",
+    "DROP TRIGGER bank_grows",
+    "DROP TRIGGER bank_changes",
+    "DROP TRIGGER bank_shrinks",
+    "ALTER TABLE bank_size RENAME TO answers_size",
+    """CREATE TRIGGER answers_size_insert AFTER INSERT ON answers BEGIN
+        UPDATE answers_size SET answers = answers + 1, bytes = bytes + new.bytes; END""",
+    """CREATE TRIGGER answers_size_update AFTER UPDATE OF bytes ON answers BEGIN
+        UPDATE answers_size SET bytes = bytes + new.bytes - old.bytes; END""",
+    """CREATE TRIGGER answers_size_delete AFTER DELETE ON answers BEGIN
+        UPDATE answers_size SET answers = answers - 1, bytes = bytes - old.bytes; END""",
+    "ALTER TABLE bank_vectors RENAME TO question_vectors",
+    "DROP INDEX bank_vectors_embedder",
+    "CREATE INDEX question_vectors_embedder ON question_vectors (embedder, number)",
+    "ALTER TABLE owed RENAME TO verifications",
+    "DROP INDEX owed_matched",
+    "CREATE INDEX verifications_matched ON verifications (matched)",
+    "ALTER TABLE judged RENAME TO verification_results",
+    'ALTER TABLE verification_results RENAME COLUMN "right" TO correct',
+    "DROP INDEX judged_matched",
+    "CREATE INDEX verification_results_matched ON verification_results (matched)",
+    "ALTER TABLE notices RENAME COLUMN because TO cause",
+    "ALTER TABLE hints RENAME TO refresh_candidates",
+    "ALTER TABLE wrong RENAME TO rejected_answers",
+    # `state`: reserved (`owner` is writing its file), complete, or deleting (`owner` is removing it).
+    "DROP INDEX kv_nodes_unfinished",
+    "DROP INDEX kv_nodes_path",
+    "ALTER TABLE kv_nodes DROP COLUMN root",
+    "UPDATE kv_nodes SET state = 'complete' WHERE state = 'whole'",
+    "UPDATE kv_nodes SET state = 'deleting' WHERE state = 'dying'",
+    "CREATE INDEX kv_nodes_unfinished ON kv_nodes (state) WHERE state != 'complete'",
+    "ALTER TABLE kv_ghosts DROP COLUMN uses",
+    "ALTER TABLE kv_ghosts DROP COLUMN freed",
+    *(
+        f"UPDATE kv_counts SET name = '{new}' WHERE kind = '{kind}' AND name = '{old}'"
+        for kind, old, new in (
+            ("removed", "room", "evicted"),
+            ("removed", "forgotten", "deleted"),
+            ("removed", "torn", "truncated"),
+            ("removed", "flipped", "checksum"),
+            ("removed", "foreign", "mismatch"),
+            ("refused", "room", "no_space"),
+            ("refused", "day", "daily_limit"),
+            ("refused", "disk", "write_error"),
+            ("refused", "coming", "in_progress"),
+            ("refused", "parent", "no_parent"),
+            ("refused", "forgotten", "deleted"),
+        )
+    ),
+    "UPDATE jobs SET state = 'pending' WHERE state = 'waiting'",
+    "UPDATE jobs SET state = 'running' WHERE state = 'begun'",
+    "ALTER TABLE idle_runs RENAME TO job_stats",
+    "ALTER TABLE job_stats DROP COLUMN flops",
+    "ALTER TABLE idle_made RENAME TO job_outputs",
+    "ALTER TABLE job_outputs RENAME COLUMN pays TO credit",
+    *(
+        f"UPDATE {table} SET kind = '{new}' WHERE kind = '{old}'"
+        for table in ("jobs", "job_stats", "job_outputs")
+        for old, new in (("first", "prefetch"), ("refill", "restore"), ("owed", "verify"))
+    ),
+    "ALTER TABLE foreseen RENAME TO predictor_stats",
+    "ALTER TABLE predictor_stats RENAME COLUMN paid TO credited",
+    "ALTER TABLE predictor_stats RENAME COLUMN last_paid TO last_credited",
+    "UPDATE meta SET name = 'uncompacted' WHERE name = 'untidy'",
+    "UPDATE meta SET name = 'integrity.position' WHERE name = 'slice.at'",
+    "DELETE FROM meta WHERE name IN ('rested', 'kv.freed', 'upkeep.questions')",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, _NAMES,
+)  # fmt: skip
 
 
 BUSY_MS = 20_000
-UNTIDY = "untidy"  # the counter of rows written to LanceDB since it was last tidied
-_OURS = 0x706B6231  # SQLite's application id
+UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
+_APPLICATION_ID = 0x706B6231  # "pkb1"
 
 
 class Ledger:
@@ -192,7 +289,7 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do all of the block or nothing, waiting for other writers first."""
+        """Commit the block as one transaction, or roll it back; waits for other writers first."""
         self.rows.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -207,7 +304,7 @@ class Ledger:
         return str(row[0]) if row else None
 
     def set(self, name: str, value: str) -> None:
-        """Keep a small value by name."""
+        """Store a small value by name."""
         self.rows.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def count(self, name: str) -> int:
@@ -224,24 +321,34 @@ class Ledger:
         return self.count("generation")
 
     def raise_generation(self) -> None:
-        """Say that what can be retrieved has changed, or is about to."""
+        """Mark what can be retrieved as changed, or about to change."""
         self.add("generation", 1)
 
+    def roll_back(self) -> None:
+        """End a transaction that was interrupted; nothing where none is open."""
+        if self.rows.in_transaction:
+            self.rows.execute("ROLLBACK")
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the whole ledger into a new file."""
+        with closing(sqlite3.connect(path)) as rows:
+            self.rows.backup(rows)
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.rows.close()
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is a ledger, without making one."""
+    """Return whether there is a ledger, without creating one."""
     return path.is_file() and path.stat().st_size > 0  # an empty file is what a full disk leaves
 
 
 def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> Ledger:
-    """Open the ledger, bringing an older schema up to date; NoStore where there is none and none may be made.
+    """Open the ledger and migrate an older schema; NoStore where there is none and `create` is off.
 
     `durable` waits for the disk at each commit, for what LanceDB commits depend on; without it a power cut may lose the
-    last answers, never the file's soundness.
+    last answers, never corrupt the file.
     """
     if not create and not exists(path):
         raise NoStore
@@ -267,7 +374,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
 
 
 def _turn_wal_on(rows: sqlite3.Connection) -> None:
-    """Turn the write-ahead log on; where two processes do that at once, SQLite refuses one of them without waiting."""
+    """Turn the write-ahead log on; when two processes do that at once, SQLite refuses one without waiting."""
     last = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
@@ -280,32 +387,32 @@ def _turn_wal_on(rows: sqlite3.Connection) -> None:
 
 
 def _migrate(ledger: Ledger) -> None:
-    """Run the schema changes that this file has not seen; PkbError where the file is newer than this program."""
+    """Run the migrations that this file has not seen, in one transaction; PkbError where the file is newer than pkb."""
     version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         raise PkbError("this home was written by a newer pkb", "upgrade pkb")
     if version == len(MIGRATIONS):
-        _check_ours(ledger, version)
+        _check_application(ledger, version)
         return
     with ledger.transaction():
         # Read again under the lock: two processes may open a new home at once.
         version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
-        _check_ours(ledger, version)
+        _check_application(ledger, version)
         for number, statements in enumerate(MIGRATIONS[version:], version + 1):
             for statement in statements:
                 ledger.rows.execute(statement)
             ledger.rows.execute(f"PRAGMA user_version = {number}")
-        ledger.rows.execute(f"PRAGMA application_id = {_OURS}")
+        ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
 
-def _check_ours(ledger: Ledger, version: int) -> None:
+def _check_application(ledger: Ledger, version: int) -> None:
     """Raise PkbError where the file is another program's."""
     owner = int(ledger.rows.execute("PRAGMA application_id").fetchone()[0])
     empty = ledger.rows.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
-    if owner != _OURS and not (version == 0 and empty):
+    if owner != _APPLICATION_ID and not (version == 0 and empty):
         raise PkbError("the ledger of this home is another program's file", "pkb doctor")
 
 
 def path_key(path: str | os.PathLike[str]) -> bytes:
-    """Return a path as SQLite keeps it: bytes, since a file name need not be text."""
+    """Return a path as SQLite stores it: bytes, since a file name need not be text."""
     return os.fsencode(path)

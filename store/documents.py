@@ -1,7 +1,7 @@
-"""The knowledge bank: documents, chunks and vectors, changed so that a kill at any moment loses and doubles nothing.
+"""The index of documents and chunks, changed so that a kill at any moment neither loses nor duplicates any.
 
-Writes go LanceDB first, ledger last, between two rows of the journal; what is not in the ledger was never acknowledged.
-Knows no files: the catalogue's rows are written by the caller's `record`, in the transaction that acknowledges.
+A change is recorded in the journal, written to LanceDB, then to the ledger, which acknowledges it. Knows no files: the
+caller's `record` writes the rows of the catalogue, in the transaction that acknowledges.
 """
 
 import json
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from store import catalog
 from store.catalog import Catalog
-from store.database import UNTIDY, Ledger
+from store.database import UNCOMPACTED, Ledger
 from store.filters import among, holding
-from store.types import Document, IndexedDocument, chunk_rows, document_row
+from store.types import IndexedDocument, chunk_rows, document_row
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -28,14 +28,14 @@ _BATCH = 500  # variables in one statement, under SQLite's limit
 
 @dataclass(slots=True)
 class FrequencyDelta:
-    """A change to the frequencies; grows as chunks are counted in."""
+    """A change to the word frequencies; mutable: chunks are added to it."""
 
     chunks: int = 0
     words: int = 0
     frequencies: Counter[str] = field(default_factory=Counter)
 
     def count(self, tokens: Iterable[str]) -> "FrequencyDelta":
-        """Count chunks in, each given as its words joined by spaces."""
+        """Add chunks, each given as its words joined by spaces."""
         for words in tokens:
             split = words.split(" ") if words else []
             self.chunks, self.words = self.chunks + 1, self.words + len(split)
@@ -43,8 +43,8 @@ class FrequencyDelta:
         return self
 
 
-def apply(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
-    """Add (sign 1) or take away (sign -1) a tally, inside the caller's transaction."""
+def apply_frequencies(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
+    """Add (sign 1) or subtract (sign -1) word counts, inside the caller's transaction."""
     sql = "INSERT INTO frequencies VALUES (?1, ?2) ON CONFLICT (word) DO UPDATE SET chunks = chunks + ?2"
     ledger.rows.executemany(sql, [(word, sign * count) for word, count in sorted(tally.frequencies.items())])
     if sign < 0:
@@ -55,8 +55,8 @@ def apply(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
     ledger.add("words", sign * tally.words)
 
 
-def of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
-    """Return the number of chunks that hold each word; unknown words are left out."""
+def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
+    """Return the number of chunks that contain each word; unknown words are left out."""
     found: dict[str, int] = {}
     for start in range(0, len(words), _BATCH):
         some = words[start : start + _BATCH]
@@ -67,15 +67,15 @@ def of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Documents about to be added and removed, and the word counts that go with the removed ones."""
+    """Documents to add and to remove, and the word counts of the removed ones."""
 
     adds: tuple[str, ...]
     removes: tuple[str, ...]
     tally: FrequencyDelta
 
 
-def begin(ledger: Ledger, change: Change, now: float) -> int:
-    """Write down what is about to be done, and raise the generation: answers from before must look again."""
+def begin_change(ledger: Ledger, change: Change, now: float) -> int:
+    """Record a change in the journal and raise the generation: cached answers must be validated again."""
     tally = change.tally
     payload = json.dumps([change.adds, change.removes, tally.chunks, tally.words, tally.frequencies])
     with ledger.transaction():
@@ -84,14 +84,14 @@ def begin(ledger: Ledger, change: Change, now: float) -> int:
     return int(row.lastrowid or 0)
 
 
-def end(ledger: Ledger, number: int) -> None:
-    """Acknowledge, inside the transaction that holds the rest: answers made in between must look again too."""
+def end_change(ledger: Ledger, number: int) -> None:
+    """Acknowledge a change, inside the caller's transaction; answers computed meanwhile must be validated again."""
     ledger.rows.execute("DELETE FROM journal WHERE id = ?", (number,))
     ledger.raise_generation()
 
 
-def unfinished(ledger: Ledger) -> dict[int, Change]:
-    """Return the changes of writers that died; only a holder of the writer lock may ask."""
+def unfinished_changes(ledger: Ledger) -> dict[int, Change]:
+    """Return the changes of writers that died; needs the writer lock."""
     found = {}
     for number, payload in ledger.rows.execute("SELECT id, payload FROM journal ORDER BY id"):
         adds, removes, chunks, words, frequencies = json.loads(payload)
@@ -102,25 +102,25 @@ def unfinished(ledger: Ledger) -> dict[int, Change]:
 
 
 def owners(ledger: Ledger, digests: Iterable[bytes]) -> Mapping[bytes, str]:
-    """Return the document that each passage is searched in, for those that are known."""
+    """Return the document that each passage is indexed under, for those that are known."""
     sql = "SELECT document FROM passages WHERE digest = ?"
     found = ((digest, ledger.rows.execute(sql, (digest,)).fetchone()) for digest in set(digests))
     return {digest: row[0] for digest, row in found if row}
 
 
-def own(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
-    """Say that passages are searched in this document, unless another one has them already."""
+def claim(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
+    """Index passages under this document, unless they already are under another one."""
     ledger.rows.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?)", [(d, document) for d in digests])
 
 
-def quote(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
-    """Say that a document quotes these passages, and no others, which are searched elsewhere."""
+def set_quoted(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
+    """Set the passages that a document quotes, which are indexed under other documents."""
     ledger.rows.execute("DELETE FROM quoting WHERE document = ?", (document,))
     ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", [(d, document) for d in digests])
 
 
-def leave(ledger: Ledger, documents: Iterable[str]) -> set[str]:
-    """Let go of the passages of documents that go; returns the documents that quote them, and now hold them alone."""
+def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:
+    """Release the passages of removed documents; returns the documents that quote them, which must index them now."""
     orphaned: set[str] = set()
     sql = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
     for document in sorted(documents):
@@ -130,145 +130,115 @@ def leave(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     return orphaned
 
 
-def thread_of(ledger: Ledger, document: Document) -> str:
-    """Return the thread of a document and remember what leads to it, inside the caller's transaction.
-
-    Documents should come oldest first: a subject leads to the thread that last used it. A message that ties two
-    threads together makes them one.
-    """
-    links = [f"id:{link}" for link in document.links]
-    known = list(dict.fromkeys(filter(None, (_lookup(ledger, key) for key in links))))
-    answered = len(document.links) > 1 or not document.topic
-    topic = f"topic:{document.topic}"
-    if not known and not answered and document.is_reply and (earlier := _lookup(ledger, topic)):
-        known = [earlier]
-    thread = known[0] if known else document.id
-    for other in known[1:]:
-        _merge(ledger, other, thread)
-    keys = [*links, *([topic] if document.topic and document.kind == "mail" else [])]
-    ledger.rows.executemany("INSERT OR REPLACE INTO threads VALUES (?, ?)", [(key, thread) for key in keys])
-    return thread
-
-
-def members(ledger: Ledger, thread: str) -> list[str]:
-    """Return the documents of a thread, oldest first."""
-    sql = "SELECT id FROM documents WHERE thread = ? ORDER BY date, id"
-    return [row[0] for row in ledger.rows.execute(sql, (thread,))]
-
-
-def _lookup(ledger: Ledger, key: str) -> str | None:
-    row = ledger.rows.execute("SELECT thread FROM threads WHERE key = ?", (key,)).fetchone()
-    return str(row[0]) if row else None
-
-
-def _merge(ledger: Ledger, old: str, new: str) -> None:
-    for table in ("threads", "documents"):
-        ledger.rows.execute(f"UPDATE {table} SET thread = ? WHERE thread = ?", (new, old))
+def newest_documents(ledger: Ledger, limit: int) -> list[str]:
+    """Return the ids of the newest documents, newest first."""
+    sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
+    return [name for (name,) in ledger.rows.execute(sql, (limit,))]
 
 
 _AT_ONCE = 5000  # documents in one condition
 
 
 class Knowledge:
-    """Changes to the bank; every method but `holds` needs the writer lock."""
+    """Changes to the index; every method but `stored` and `is_indexed` needs the writer lock."""
 
     def __init__(self, ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
         self._ledger, self._open_tables = ledger, open_tables
 
-    def holds(self, documents: Iterable[str]) -> set[str]:
-        """Return which of these documents are kept."""
+    def stored(self, documents: Iterable[str]) -> set[str]:
+        """Return which of these documents are stored."""
         sql = "SELECT id FROM documents WHERE id = ?"
         return {d for d in documents if self._ledger.rows.execute(sql, (d,)).fetchone()}
 
     def commit(
         self, entries: Sequence[IndexedDocument], record: Callable[[], None], removes: Sequence[str] = ()
     ) -> None:
-        """Keep documents with their chunks, in place of those with the same id, and remove others, all or nothing."""
+        """Add or replace documents with their chunks, and remove others, all or nothing."""
         if not entries and not removes:
             with self._ledger.transaction():
                 record()
             return
         adds = [entry.document.id for entry in entries]
-        leaving = [*self.holds(adds), *removes]
-        change = Change(tuple(adds), tuple(leaving), self._tally(leaving))
-        number = begin(self._ledger, change, time.time())
-        self._delete(leaving)
+        removing = [*self.stored(adds), *removes]
+        change = Change(tuple(adds), tuple(removing), self._tally(removing))
+        number = begin_change(self._ledger, change, time.time())
+        self._delete(removing)
         if entries:
             self._tables.put("documents", [document_row(entry) for entry in entries])
             self._tables.put("chunks", [row for entry in entries for row in chunk_rows(entry)])
         with self._ledger.transaction():
-            self._forget_rows(change, gone=set(leaving) - set(adds))
+            self._delete_rows(change, gone=set(removing) - set(adds))
             for entry in entries:
-                self._keep_rows(entry)
-            apply(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
-            self._ledger.add(UNTIDY, len(adds) + len(leaving))
+                self._insert_rows(entry)
+            apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
+            self._ledger.add(UNCOMPACTED, len(adds) + len(removing))
             record()
-            end(self._ledger, number)
+            end_change(self._ledger, number)
 
     def recover(self) -> int:
-        """Undo what killed writers left half done, have its files read again; returns how many changes that were."""
-        dead = unfinished(self._ledger)
+        """Roll back the changes of killed writers and mark their files as changed; returns the number of changes."""
+        dead = unfinished_changes(self._ledger)
         for number, change in dead.items():
             touched = [*change.adds, *change.removes]
             self._delete(touched)
             with self._ledger.transaction():
-                Catalog(self._ledger).read_again(touched)
-                self._forget_rows(change, gone=set(touched))
-                self._ledger.add(UNTIDY, len(touched))
-                end(self._ledger, number)
-        self.settle()
+                Catalog(self._ledger).mark_changed(touched)
+                self._delete_rows(change, gone=set(touched))
+                self._ledger.add(UNCOMPACTED, len(touched))
+                end_change(self._ledger, number)
+        self.update_collections()
         return len(dead)
 
-    def is_settled(self, document: str) -> bool:
-        """Return whether a document is kept and need not be split into chunks anew."""
-        sql = "SELECT 1 FROM documents WHERE id = ? AND NOT again"
+    def is_indexed(self, document: str) -> bool:
+        """Return whether a document is stored and need not be split into chunks again."""
+        sql = "SELECT 1 FROM documents WHERE id = ? AND NOT rechunk"
         return self._ledger.rows.execute(sql, (document,)).fetchone() is not None
 
     def orphans(self) -> list[str]:
-        """Return the documents that stand in no file any more."""
+        """Return the documents that are in no file any more."""
         sql = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places) ORDER BY id"
         return [row[0] for row in self._ledger.rows.execute(sql)]
 
-    def settle(self) -> None:
-        """Tell the tables the collections of documents whose places have changed."""
-        marked = [one for one in catalog.marked(self._ledger) if one.now]  # the rest is about to go
+    def update_collections(self) -> None:
+        """Update the collections of moved documents in the tables."""
+        moved = [one for one in catalog.relocations(self._ledger) if one.current]  # the others are about to be removed
         changed: dict[tuple[str, ...], list[str]] = {}
-        for one in marked:
-            if one.now != one.told:
-                changed.setdefault(one.now, []).append(one.document)
+        for one in moved:
+            if one.current != one.indexed:
+                changed.setdefault(one.current, []).append(one.document)
         if changed:
             with self._ledger.transaction():
                 self._ledger.raise_generation()
-                catalog.reject(self._ledger, chain(*changed.values()))
-                self._ledger.add(UNTIDY, sum(map(len, changed.values())))
+                catalog.mark_updating(self._ledger, chain(*changed.values()))
+                self._ledger.add(UNCOMPACTED, sum(map(len, changed.values())))
         for collections, members in changed.items():
             for start in range(0, len(members), _AT_ONCE):
                 some = members[start : start + _AT_ONCE]
                 self._tables.set_collections(some, collections, self._ledger.get("vectors") or "vectors")
-        if marked:
+        if moved:
             with self._ledger.transaction():
-                catalog.settle(self._ledger, (one.document for one in marked))
+                catalog.clear_moved(self._ledger, (one.document for one in moved))
                 self._ledger.raise_generation()
 
     @property
-    def untidy(self) -> int:
-        """Count the rows written since the tables were last tidied."""
-        return self._ledger.count(UNTIDY)
+    def uncompacted(self) -> int:
+        """Count the rows written since the tables were last compacted."""
+        return self._ledger.count(UNCOMPACTED)
 
     def compact(self) -> None:
-        """Tidy the tables after many small changes; among many chunks, words may find others from then on."""
-        stirs = self.untidy > 0
-        if stirs:
-            self._ledger.raise_generation()  # for a kill in between
+        """Compact the tables after many small changes; keyword search may then find other chunks among many."""
+        changes = self.uncompacted > 0
+        if changes:
+            self._ledger.raise_generation()  # in case of a kill meanwhile
         self._tables.compact()
         with self._ledger.transaction():
-            self._ledger.set(UNTIDY, "0")
-            if stirs:
-                self._ledger.raise_generation()  # for who has looked in between
+            self._ledger.set(UNCOMPACTED, "0")
+            if changes:
+                self._ledger.raise_generation()  # for searches made meanwhile
 
     @cached_property
     def _tables(self) -> "Tables":
-        return self._open_tables()  # only for a change: looking for one must not wait for LanceDB
+        return self._open_tables()  # opened on the first change, since LanceDB takes long to import
 
     def _tally(self, documents: Sequence[str]) -> FrequencyDelta:
         rows = self._tables.select("chunks", among("document", documents), ["words"]) if documents else []
@@ -281,22 +251,22 @@ class Knowledge:
                 self._tables.delete(name, among("document", documents))
             self._tables.delete("abstracts", holding("documents", documents))
 
-    def _keep_rows(self, entry: IndexedDocument) -> None:
+    def _insert_rows(self, entry: IndexedDocument) -> None:
         document, date = entry.document, entry.date
-        row = (document.id, date, thread_of(self._ledger, document), len(entry.chunks))
-        self._ledger.rows.execute("INSERT INTO documents (id, date, thread, chunks) VALUES (?, ?, ?, ?)", row)
-        waiting = [(chunk.id, document.id, date) for chunk in entry.chunks]
-        self._ledger.rows.executemany("INSERT OR REPLACE INTO pending VALUES (?, ?, ?)", waiting)
-        own(self._ledger, document.id, entry.owned)
-        quote(self._ledger, document.id, entry.quoted)
+        row = (document.id, date, len(entry.chunks))
+        self._ledger.rows.execute("INSERT INTO documents (id, date, chunks) VALUES (?, ?, ?)", row)
+        missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
+        self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
+        claim(self._ledger, document.id, entry.owned)
+        set_quoted(self._ledger, document.id, entry.quoted)
 
-    def _forget_rows(self, change: Change, gone: set[str]) -> None:
-        """Remove the rows of documents that leave; what merely quoted those that are `gone` is to be read again."""
-        leaving = [(d,) for d in change.removes]
-        for table, column in (("documents", "id"), ("pending", "document")):
-            self._ledger.rows.executemany(f"DELETE FROM {table} WHERE {column} = ?", leaving)
-        catalog.settle(self._ledger, change.removes)
-        bereft = leave(self._ledger, gone)
-        self._ledger.rows.executemany("UPDATE documents SET again = 1 WHERE id = ?", [(d,) for d in bereft])
-        Catalog(self._ledger).read_again(bereft)
-        apply(self._ledger, change.tally, -1)
+    def _delete_rows(self, change: Change, gone: set[str]) -> None:
+        """Delete the rows of removed documents; documents that quote those `gone` are read again."""
+        removed = [(d,) for d in change.removes]
+        for table, column in (("documents", "id"), ("missing_embeddings", "document")):
+            self._ledger.rows.executemany(f"DELETE FROM {table} WHERE {column} = ?", removed)
+        catalog.clear_moved(self._ledger, change.removes)
+        quoting = release(self._ledger, gone)
+        self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
+        Catalog(self._ledger).mark_changed(quoting)
+        apply_frequencies(self._ledger, change.tally, -1)

@@ -1,7 +1,7 @@
-"""The errors meant for a person: one tree, one line each, and what to type next.
+"""The errors shown to the user: one tree, one line each, and the command to type next.
 
-PkbError                  1   anything else that went wrong
-├── UsageError            2   a flag or argument that cannot be
+PkbError                  1   any other error
+├── UsageError            2   an invalid flag or argument
 ├── NoStore              10   nothing was ever ingested
 ├── Locked               11   another pkb is writing
 └── NoModel              12   the model asked for is not here
@@ -17,7 +17,7 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     14: ("the ledger cannot be opened", "pkb doctor"),
     26: ("the ledger is not a pkb database", "pkb check"),
 }
-_TABLES = (  # what the system says inside LanceDB's message
+_TABLES = (  # the system error inside LanceDB's message
     ("os error 28", "no space left on the disk", "pkb doctor"),
     ("os error 13", "the tables cannot be read or written: permission denied", "pkb doctor"),
     ("os error 30", "the tables cannot be written: read-only", "pkb doctor"),
@@ -37,7 +37,7 @@ class PkbError(Exception):
 
 
 class UsageError(PkbError):
-    """A flag or argument that cannot be."""
+    """An invalid flag or argument."""
 
     code = 2
 
@@ -66,14 +66,14 @@ class NoModel(PkbError):
 
 
 def explain(error: Exception) -> tuple[str, str] | None:
-    """Return what went wrong outside pkb and what to type next; None where the error is pkb's own fault."""
-    import sqlite3  # not before something went wrong: help and usage errors are to load nothing heavy
+    """Return what went wrong outside pkb and what to type next; None where the error is a bug of pkb."""
+    import sqlite3  # imported late: help and usage errors must load nothing heavy
 
     if isinstance(error, sqlite3.Error):
         return _LEDGER.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)
-    said = str(error)
-    if "lance" in said.lower():
-        return next(((what, step) for mark, what, step in _TABLES if mark in said), None)
+    text = str(error)
+    if "lance" in text.lower():
+        return next(((what, step) for mark, what, step in _TABLES if mark in text), None)
     if isinstance(error, OSError) and error.errno is not None:
         where = f": {error.filename}" if error.filename else ""
         return f"{(error.strerror or 'input or output failed').lower()}{where}", "pkb doctor"

@@ -1,4 +1,4 @@
-"""SQL conditions for LanceDB, from values that may hold anything a person can type. Loads no LanceDB."""
+"""SQL conditions for LanceDB, from values that may contain anything a person can type. Loads no LanceDB."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -28,12 +28,12 @@ def among(column: str, values: Iterable[str]) -> str:
 
 
 def holding(column: str, values: Iterable[str]) -> str:
-    """Return the condition that a column, a list, holds any of these values."""
+    """Return the condition that a list column contains any of these values."""
     return f"array_has_any({column}, [{', '.join(map(_text, values)) or _text('')}])"
 
 
 def _text(value: str) -> str:
-    text = value.encode("utf-8", "replace").decode()  # an argument that was no text holds half characters
+    text = value.encode("utf-8", "replace").decode()  # an argument may contain surrogates
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""What was asked, when, from which tier it was answered and what that took: the ground of `pkb stats`."""
+"""The query history: what was asked, when, which tier answered, what that took, and the chunks retrieved."""
 
 import json
 from collections.abc import Sequence
@@ -6,17 +6,16 @@ from dataclasses import astuple, dataclass
 
 from store.database import Ledger
 
-KEPT = 20_000  # questions; older ones are dropped, with what they retrieved
-_COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, matched, stale"
+MAX_QUESTIONS = 20_000  # older ones are deleted, with what they retrieved
+_COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, stale"
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One question as it was answered; `saved_ms` is what making the answer had taken, less what this one took.
+    """One question as it was answered; `saved_ms` is the cost of computing the answer, less the time of this answer.
 
-    `prompt` and `reused` are the tokens that a model was to read and those of them it had read before, where one did.
-    `key` is the question's in the bank (None: it was asked past that), `matched` that of the kept answer it was given,
-    `stale` if it may be outdated.
+    `prompt` and `reused` are the prompt tokens and those of them that came from the KV cache, where a model ran. `key`
+    is the question's in the answer cache (None: it was asked past that), `stale` if the answer may be outdated.
     """
 
     at: float
@@ -28,16 +27,15 @@ class HistoryEntry:
     prompt: int | None = None
     reused: int | None = None
     key: bytes | None = None
-    matched: bytes | None = None
     stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TierCount:
-    """How often a tier answered, and its times; what a model `read` for takes far longer than what was quoted."""
+    """How often a tier answered, and its times; `by_model` where a prompt was prefilled, which takes far longer."""
 
     tier: str
-    read: bool
+    by_model: bool
     questions: int
     answered: int
     median_ms: float
@@ -46,7 +44,7 @@ class TierCount:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The prompts that models were given, how many of them began with what was read before, and their tokens."""
+    """The prompts of models, how many of them had a KV cache hit, and their tokens."""
 
     questions: int
     with_reuse: int
@@ -60,49 +58,59 @@ class History:
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
 
-    def add(self, asked: HistoryEntry) -> int:
-        """Keep one question, and no more than the newest KEPT; returns its number."""
-        sql = f"INSERT INTO asked ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        newest = self._rows.execute(sql, astuple(asked)).lastrowid or 0
-        self._rows.execute("DELETE FROM asked WHERE id <= ?", (newest - KEPT,))
+    def add(self, entry: HistoryEntry) -> int:
+        """Add one question, delete all but the newest MAX_QUESTIONS, and return its number."""
+        sql = f"INSERT INTO history ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        newest = self._rows.execute(sql, astuple(entry)).lastrowid or 0
+        self._rows.execute("DELETE FROM history WHERE id <= ?", (newest - MAX_QUESTIONS,))
         return newest
 
     def last(self) -> HistoryEntry | None:
         """Return the question asked last."""
-        row = self._rows.execute(f"SELECT {_COLUMNS} FROM asked ORDER BY id DESC LIMIT 1").fetchone()
+        row = self._rows.execute(f"SELECT {_COLUMNS} FROM history ORDER BY id DESC LIMIT 1").fetchone()
         return HistoryEntry(*row) if row else None
 
+    def newest(self) -> int | None:
+        """Return the number of the question asked last; None where nothing was asked."""
+        found = self._rows.execute("SELECT max(id) FROM history").fetchone()[0]
+        return None if found is None else int(found)
+
+    def latest_time(self) -> float | None:
+        """Return when the last question was asked, in seconds since the epoch; None where nothing was asked."""
+        found = self._rows.execute("SELECT max(at) FROM history").fetchone()[0]
+        return None if found is None else float(found)
+
     def stale(self) -> int:
-        """Count the answers given although what they rest on may have changed."""
-        return int(self._rows.execute("SELECT count(*) FROM asked WHERE stale").fetchone()[0])
+        """Count the answers that were served although their evidence had changed."""
+        return int(self._rows.execute("SELECT count(*) FROM history WHERE stale").fetchone()[0])
 
     def by_tier(self) -> list[TierCount]:
-        """Count questions by tier, those that a model read for apart, most frequent first."""
-        sql = """SELECT tier, prompt_tokens IS NOT NULL, count(*), sum(answered), sum(saved_ms) FROM asked
+        """Count questions by tier and by whether a model ran, most frequent first."""
+        sql = """SELECT tier, prompt_tokens IS NOT NULL, count(*), sum(answered), sum(saved_ms) FROM history
                  GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
         rows = self._rows.execute(sql).fetchall()
         return [TierCount(tier, bool(r), n, a, self._median(tier, r, n), saved) for tier, r, n, a, saved in rows]
 
     def prompts(self) -> Prompts:
-        """Count the questions that a model read, and their tokens."""
+        """Count the prompts and their tokens."""
         sql = """SELECT count(prompt_tokens), count(nullif(reused_tokens, 0)), coalesce(sum(prompt_tokens), 0),
-                 coalesce(sum(reused_tokens), 0) FROM asked"""
+                 coalesce(sum(reused_tokens), 0) FROM history"""
         return Prompts(*self._rows.execute(sql).fetchone())
 
     def most_reused(self, limit: int) -> int:
-        """Return the most tokens of a prompt that had been read before, of the last so many questions."""
-        sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM asked ORDER BY id DESC LIMIT ?)"
+        """Return the most tokens of one prompt that came from the KV cache, of the last so many questions."""
+        sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM history ORDER BY id DESC LIMIT ?)"
         return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
 
     def _median(self, tier: str, read: int, count: int) -> float:
-        sql = """SELECT total_ms FROM asked WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
+        sql = """SELECT total_ms FROM history WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
                  ORDER BY total_ms LIMIT 1 OFFSET ?"""
         return float(self._rows.execute(sql, (tier, read, (count - 1) // 2)).fetchone()[0])
 
 
 @dataclass(frozen=True, slots=True)
 class PastQuestion:
-    """A question as it was asked, how often, and when last; `scope` (JSON) and `writer` where its answer is kept."""
+    """A question, how often and when last it was asked; `scope` (JSON) and `writer` where its answer is cached."""
 
     question: str
     times: int
@@ -112,18 +120,18 @@ class PastQuestion:
 
 
 def latest(ledger: Ledger, limit: int) -> list[str]:
-    """Give up to `limit` questions, each once, the latest first."""
-    sql = """SELECT question FROM asked WHERE key IS NOT NULL
+    """Return up to `limit` questions, each once, the latest first."""
+    sql = """SELECT question FROM history WHERE key IS NOT NULL
              GROUP BY question ORDER BY max(at) DESC, max(id) DESC LIMIT ?"""
     return [question for (question,) in ledger.rows.execute(sql, (limit,))]
 
 
 def past(ledger: Ledger, writer: str, limit: int) -> list[PastQuestion]:
-    """Give up to `limit` questions, the latest first, with those scopes that writers of this beginning answered in."""
-    sql = """SELECT asked.question, count(*), max(at), scope, writer FROM asked
-             LEFT JOIN answers ON answers.question = asked.question AND substr(writer, 1, ?) = ?
-             WHERE asked.key IS NOT NULL
-             GROUP BY asked.question, answers.key ORDER BY max(at) DESC, max(asked.id) DESC LIMIT ?"""
+    """Return up to `limit` questions, the latest first, with the scopes that writers of this prefix answered in."""
+    sql = """SELECT history.question, count(*), max(at), scope, writer FROM history
+             LEFT JOIN answers ON answers.question = history.question AND substr(writer, 1, ?) = ?
+             WHERE history.key IS NOT NULL
+             GROUP BY history.question, answers.key ORDER BY max(at) DESC, max(history.id) DESC LIMIT ?"""
     return [PastQuestion(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]
 
 
@@ -134,16 +142,16 @@ class RetrievalLog:
         self._rows = ledger.rows
 
     def add(self, question: int, chunks: Sequence[str]) -> None:
-        """Keep what a row of the history retrieved; nothing where that was nothing."""
+        """Add the chunks that a question of the history retrieved, if any."""
         if chunks:
-            self._rows.execute("INSERT INTO retrieved VALUES (?, ?)", (question, json.dumps(chunks)))
+            self._rows.execute("INSERT INTO retrievals VALUES (?, ?)", (question, json.dumps(chunks)))
 
     def frequencies(self) -> dict[str, int]:
-        """Return how many questions retrieved each chunk, the most frequent first; the chunk may be gone since."""
-        sql = "SELECT value, count(*) FROM retrieved, json_each(chunks) GROUP BY value ORDER BY 2 DESC, 1"
+        """Return how many questions retrieved each chunk, most frequent first; the chunk may have been removed."""
+        sql = "SELECT value, count(*) FROM retrievals, json_each(chunks) GROUP BY value ORDER BY 2 DESC, 1"
         return dict(self._rows.execute(sql).fetchall())
 
     def lists(self, limit: int) -> list[tuple[str, ...]]:
         """Return what the last so many questions retrieved, oldest first."""
-        sql = "SELECT chunks FROM retrieved ORDER BY asked DESC LIMIT ?"
+        sql = "SELECT chunks FROM retrievals ORDER BY question DESC LIMIT ?"
         return [tuple(json.loads(chunks)) for (chunks,) in self._rows.execute(sql, (limit,))][::-1]

@@ -1,4 +1,4 @@
-"""What the knowledge bank gives to retrieval. Apart from records.py, since it needs numpy."""
+"""Search results, as retrieval receives them. Apart from store.types, since they need numpy."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One candidate: a chunk, what is stored beside it, and what is known of its document.
+    """One search result: a chunk, its tokens and vector, and metadata of its document.
 
     `tokens` are `words(header + newline + text)` joined by single spaces; `vector` is a unit row, None until embedded.
     """
@@ -29,7 +29,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the whole bank holds: chunks, their mean number of words, and how many of them have a vector."""
+    """Totals of the whole index: chunks, their mean number of words, and how many of them have a vector."""
 
     chunks: int
     mean_words: float

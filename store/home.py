@@ -1,4 +1,4 @@
-"""Where everything lies on disk, and that nobody else may read it. Knows nothing of what the files hold."""
+"""The paths of one home, private to their owner. Knows nothing of the content of the files."""
 
 import os
 import stat
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from store.errors import PkbError
 
-_OBSOLETE = ("questions.vectors", "questions.part")  # a copy of what the ledger has
+_OBSOLETE = ("questions.vectors", "questions.part")  # copies of rows in the ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The three places of one pkb: data that must last, a cache that backups may leave out, and the config file."""
+    """The three paths of one pkb: data, a cache that backups may leave out, and the config file."""
 
     data: Path
     cache: Path
@@ -35,15 +35,15 @@ class Home:
         return self.data / "locks"
 
     @property
-    def tensors(self) -> Path:
-        """Return the folder of kept KV tensors."""
+    def kv(self) -> Path:
+        """Return the folder of the KV cache."""
         return self.cache / "kv"
 
-    def beside_tensors(self) -> int:
+    def other_cache_bytes(self) -> int:
         """Return the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""
         found = 0
         for inner, folders, names in os.walk(self.cache):
-            folders[:] = [name for name in folders if Path(inner, name) != self.tensors]
+            folders[:] = [name for name in folders if Path(inner, name) != self.kv]
             found += _size(Path(inner), stat.S_ISDIR) + sum(_size(Path(inner, name)) for name in names)
         return found
 
@@ -57,18 +57,18 @@ class Home:
             raise PkbError(f"cannot write to {error.filename}: {error.strerror}", "pkb doctor") from None
 
     def remove_obsolete(self) -> None:
-        """Remove the files that earlier versions kept."""
+        """Remove the files that only earlier versions used."""
         for name in _OBSOLETE:
             (self.data / name).unlink(missing_ok=True)
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes on disk of what is searched, what is counted, and the cache."""
+        """Return the bytes on disk of the search tables, the ledger, and the cache."""
         ledger = sum(_size(path) for path in self.data.glob("ledger.db*"))
         return {"tables": _folder_size(self.tables), "ledger": ledger, "cache": _folder_size(self.cache)}
 
     def entries(self) -> Iterator[Path]:
-        """Yield the data folder and all that is in it; some may be gone when they are looked at."""
-        for folder, _, names in os.walk(self.data):  # unlike rglob, it does not mind a folder that goes meanwhile
+        """Yield the data folder and everything in it; an entry may be removed meanwhile."""
+        for folder, _, names in os.walk(self.data):  # unlike rglob, it ignores a folder that is removed meanwhile
             yield Path(folder)
             yield from (Path(folder, name) for name in names)
 
@@ -78,17 +78,17 @@ def _folder_size(folder: Path) -> int:
 
 
 def _size(path: Path, counts: Callable[[int], bool] = stat.S_ISREG) -> int:
-    """Return the bytes of a file, or of what else counts by its mode."""
+    """Return the bytes of a file, or of whatever else `counts` accepts by its mode."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return 0  # cleaned up meanwhile
+        return 0  # removed meanwhile
     return status.st_size if counts(status.st_mode) else 0
 
 
 def locate(environ: Mapping[str, str]) -> Home:
     """Find the home from PKB_HOME, PKB_CACHE and PKB_CONFIG, else from the system's own conventions."""
-    import platformdirs  # only where a variable is missing is its answer used, but it costs 2 ms
+    import platformdirs  # takes 2 ms, and is needed only where a variable is missing
 
     dirs = platformdirs.PlatformDirs("pkb", appauthor=False)
     config = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pkb" / "config.toml"

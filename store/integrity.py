@@ -1,4 +1,4 @@
-"""Whether the ledger, the tables and the kept KV files agree, and how to bring them back together. Knows no content."""
+"""Consistency checks of ledger, tables and KV files, and their repair. Knows no content."""
 
 import sqlite3
 import stat
@@ -21,9 +21,9 @@ from store.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: its name, what is wrong (empty where nothing is), and the documents it concerns.
+    """The result of one check: its name, what is wrong (empty where nothing is), and the documents concerned.
 
-    A `note` is of what is not wrong, and takes care of itself.
+    A `note` describes something that is not wrong and needs no repair.
     """
 
     name: str
@@ -33,13 +33,15 @@ class Finding:
 
 
 def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
-    """Look at everything; `read_data` reads every page and every word. Hold the writer lock, or see a writer's half."""
+    """Run all checks; `read_data` reads every page and every word. Needs the writer lock to see no half-made change."""
     file = _ledger_file(ledger, whole=read_data)
     yield file
     if file.wrong:
-        return  # nothing read from it can be relied on
+        return  # nothing read from it is reliable
     begun = {
-        document for change in documents.unfinished(ledger).values() for document in (*change.adds, *change.removes)
+        document
+        for change in documents.unfinished_changes(ledger).values()
+        for document in (*change.adds, *change.removes)
     }
     yield _journal(ledger)
     yield _privacy(home)
@@ -56,9 +58,9 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
 
 
 def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> int:
-    """Mend what can be mended; returns the number of documents that the next `pkb ingest` will read again.
+    """Repair what can be repaired; returns the number of documents that the next `pkb ingest` will read again.
 
-    What the ledger and the tables disagree about is removed from both, and its files are marked as changed.
+    Documents on which ledger and tables disagree are removed from both, and their files are marked as changed.
     """
     knowledge.recover()
     home.remove_obsolete()
@@ -68,13 +70,13 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
     unread = {place for finding in (_places(ledger),) for place in finding.documents}
     with ledger.transaction():
-        Catalog(ledger).read_again(torn | unread)
+        Catalog(ledger).mark_changed(torn | unread)
     if torn:
         knowledge.commit((), lambda: None, removes=sorted(torn))
     abstracts = Abstracts(ledger, tables)
-    abstracts.drop(abstracts.strays())
+    abstracts.drop(abstracts.orphans())
     _recount(ledger, tables)
-    _mend_kv(home, ledger)
+    _repair_kv(home, ledger)
     return len(torn | unread)
 
 
@@ -87,8 +89,8 @@ def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
 
 
 def _journal(ledger: Ledger) -> Finding:
-    said = "a write was interrupted: the next pkb ingest rolls it back and reads the files again"
-    return Finding("journal", note=said if documents.unfinished(ledger) else "")
+    note = "a write was interrupted: the next pkb ingest rolls it back and reads the files again"
+    return Finding("journal", note=note if documents.unfinished_changes(ledger) else "")
 
 
 def _privacy(home: Home) -> Finding:
@@ -100,30 +102,32 @@ def _is_open(path: Path) -> bool:
     try:
         return bool(stat.S_IMODE(path.lstat().st_mode) & 0o077)
     except FileNotFoundError:
-        return False  # a lock or a version that another process has let go of meanwhile
+        return False  # a lock or a version that another process removed meanwhile
 
 
 def _documents(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
-    """Compare the documents of the ledger with those of the table, but for those that a change was begun for."""
+    """Compare the documents of the ledger with those of the table, except those of a begun change."""
     counted = {row[0] for row in ledger.rows.execute("SELECT id FROM documents")}
     found = {row["id"] for row in tables.select("documents", "true", ["id"])}
-    apart = tuple(sorted((counted ^ found).difference(begun)))
-    return Finding("documents", f"{len(apart)} are in only one of ledger and tables" if apart else "", apart)
+    differing = tuple(sorted((counted ^ found).difference(begun)))
+    return Finding(
+        "documents", f"{len(differing)} are in only one of ledger and tables" if differing else "", differing
+    )
 
 
 def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
-    """Compare how many chunks each document should have with those that there are."""
+    """Compare the number of chunks of each document with those in the table."""
     counted = dict(ledger.rows.execute("SELECT id, chunks FROM documents").fetchall())
     rows = tables.select("chunks", "true", ["id", "document"])
     found = Counter(row["document"] for row in rows)
-    apart = {d for d in counted.keys() | found.keys() if counted.get(d, 0) != found[d]}
+    differing = {d for d in counted.keys() | found.keys() if counted.get(d, 0) != found[d]}
     doubled = {row["document"] for row in rows} if len({row["id"] for row in rows}) < len(rows) else set()
-    wrong = tuple(sorted((apart | doubled).difference(begun)))
+    wrong = tuple(sorted((differing | doubled).difference(begun)))
     return Finding("chunks", f"{len(wrong)} documents have too many or too few chunks" if wrong else "", wrong)
 
 
 def _places(ledger: Ledger) -> Finding:
-    """Find documents that stand in no file, and places of documents that are not kept."""
+    """Find documents without a place, and places of documents that are not stored."""
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
     found = tuple(sorted({row[0] for sql in (lost, homeless) for row in ledger.rows.execute(sql)}))
@@ -131,32 +135,32 @@ def _places(ledger: Ledger) -> Finding:
 
 
 def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
-    """Find chunks that should have a vector and have none, and vectors of no chunk."""
+    """Find chunks whose vector is missing, and vectors without a chunk."""
     columns, name = ("id", "document"), ledger.get("vectors") or "vectors"
     chunks = {row["id"] for row in tables.select("chunks", "true", columns) if row["document"] not in begun}
-    waiting = {row[0] for row in ledger.rows.execute("SELECT chunk FROM pending")}
+    expected = {row[0] for row in ledger.rows.execute("SELECT chunk FROM missing_embeddings")}
     found = [row["id"] for row in tables.select(name, "true", columns) if row["document"] not in begun]
-    missing, stray = chunks - waiting - set(found), len(found) - len(chunks & set(found))
-    return Finding("vectors", f"{len(missing)} missing, {stray} orphaned" if missing or stray else "")
+    missing, orphans = chunks - expected - set(found), len(found) - len(chunks & set(found))
+    return Finding("vectors", f"{len(missing)} missing, {orphans} orphaned" if missing or orphans else "")
 
 
 def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
-    strays = Abstracts(ledger, tables).strays()
-    return Finding("abstracts", f"{len(strays)} summarize deleted chunks" if strays else "")
+    orphans = Abstracts(ledger, tables).orphans()
+    return Finding("abstracts", f"{len(orphans)} summarize deleted chunks" if orphans else "")
 
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
-    """Find kept KV nodes whose file is not whole (looked at, or read if it changed or `read_data`), and stray files."""
-    folder = KvFolder(ledger, home.tensors)
-    bad = [entry.node.key for entry in folder.index.entries() if folder.wrong_with(entry.node, read_data=read_data)]
-    still = sum((entry := folder.index.find(key)) is not None and entry.state == "whole" for key in bad)
+    """Find KV nodes with a damaged file (read if it changed, or with `read_data`), and files without a node."""
+    folder = KvFolder(ledger, home.kv)
+    bad = [entry.node.key for entry in folder.index.entries() if folder.find_damage(entry.node, read_data=read_data)]
+    still = sum((entry := folder.index.find(key)) is not None and entry.state == "complete" for key in bad)
     with ledger.transaction():
-        stray = len(folder.strays())
-    return Finding("kv", f"{still} damaged KV cache entries, {stray} orphaned files" if still or stray else "")
+        orphans = len(folder.orphans())
+    return Finding("kv", f"{still} damaged KV cache entries, {orphans} orphaned files" if still or orphans else "")
 
 
-def _mend_kv(home: Home, ledger: Ledger) -> None:
-    folder = KvFolder(ledger, home.tensors)
+def _repair_kv(home: Home, ledger: Ledger) -> None:
+    folder = KvFolder(ledger, home.kv)
     for entry in folder.index.entries():
         folder.check(entry.node, read_data=True)
     folder.collect()
@@ -172,17 +176,17 @@ def _words(ledger: Ledger, tables: Tables) -> Finding:
 
 def _collections(ledger: Ledger, tables: Tables) -> Finding:
     """Compare the collections that the tables filter by with those of the places."""
-    told = {one.document for one in catalog.marked(ledger)}
+    moved = {one.document for one in catalog.relocations(ledger)}
     wrong = set()
     for name, column in (("documents", "id"), ("chunks", "document"), (ledger.get("vectors") or "vectors", "document")):
         for row in tables.select(name, "true", [column, "collections"]):
-            if row[column] not in told and row["collections"] != Catalog(ledger).collections(row[column]):
+            if row[column] not in moved and row["collections"] != Catalog(ledger).collections(row[column]):
                 wrong.add(row[column])
     return Finding("collections", f"{len(wrong)} documents are in the wrong collection" if wrong else "")
 
 
 def _recount(ledger: Ledger, tables: Tables) -> None:
-    """Count words and missing vectors anew from the chunks."""
+    """Recount words and missing embeddings from the chunks."""
     rows = tables.select("chunks", "true", ["id", "document", "date", "words"])
     name = ledger.get("vectors") or "vectors"
     there = {row["id"] for row in tables.select(name, "true", ["id"])}
@@ -191,35 +195,35 @@ def _recount(ledger: Ledger, tables: Tables) -> None:
         ledger.rows.execute("DELETE FROM frequencies")
         ledger.set("chunks", "0")
         ledger.set("words", "0")
-        documents.apply(ledger, FrequencyDelta().count(row["words"] for row in rows), 1)
-        ledger.rows.execute("DELETE FROM pending")
-        ledger.rows.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
+        documents.apply_frequencies(ledger, FrequencyDelta().count(row["words"] for row in rows), 1)
+        ledger.rows.execute("DELETE FROM missing_embeddings")
+        ledger.rows.executemany("INSERT INTO missing_embeddings VALUES (?, ?, ?)", missing)
         ledger.raise_generation()
 
 
-_AT = "slice.at"  # the small value of the ledger that says how far the last slice went
+_POSITION = "integrity.position"  # the small value of the ledger that holds the end of the last slice
 
 
 def check_slice(home: Home, ledger: Ledger, count: int) -> int:
-    """Read the files of the next so many kept nodes, removing what is damaged; returns their number.
+    """Verify the files of the next `count` KV nodes and remove damaged ones; returns the number removed.
 
-    When all were read it looks at the ledger's own pages, and begins again; PkbError where those are damaged.
+    After the last node it checks the ledger's own pages and starts over; PkbError where those are damaged.
     """
-    at = bytes.fromhex(ledger.get(_AT) or "")
-    sql = "SELECT key FROM kv_nodes WHERE state = 'whole' AND key > ? ORDER BY key LIMIT ?"
+    at = bytes.fromhex(ledger.get(_POSITION) or "")
+    sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"
     keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
-    folder, removed = KvFolder(ledger, home.tensors), 0
+    folder, removed = KvFolder(ledger, home.kv), 0
     for key in keys:
         if (entry := folder.index.find(key)) is not None:
             removed += not folder.check(entry.node, read_data=True)
     folder.owner.close()
-    ledger.set(_AT, keys[-1].hex() if len(keys) == count else "")
+    ledger.set(_POSITION, keys[-1].hex() if len(keys) == count else "")
     if len(keys) < count:
-        _pages(ledger)
+        _check_pages(ledger)
     return removed
 
 
-def _pages(ledger: Ledger) -> None:
+def _check_pages(ledger: Ledger) -> None:
     try:
         found = ledger.rows.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:

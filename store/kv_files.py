@@ -1,6 +1,6 @@
-"""One file a node: the tensors in the safetensors format, which `mx.load` reads, under a header of our own.
+"""One file per KV node, in the safetensors format that `mx.load` reads, with metadata of our own in the header.
 
-Knows no tensor library: tensors come in as named buffers, each with a CRC32 of its own in the file.
+Knows no tensor library: tensors come in as named buffers, each with its own CRC32 in the file.
 """
 
 import json
@@ -24,7 +24,7 @@ _ALIGN = 8
 
 
 class BadNode(Exception):
-    """A file that is not the node it should be; `reason` is one word: missing, torn, foreign, version or flipped."""
+    """A file that is not its node's; `reason` is one word: missing, truncated, mismatch, version or checksum."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -45,7 +45,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Whose tensors a file holds; only that of a file knows its payloads."""
+    """The node that a file holds; `payloads` are known only for a header read from a file."""
 
     root: Key
     key: Key
@@ -82,9 +82,9 @@ def decode(text: bytes) -> Header:
             raise BadNode("version")
         header = _understood(entries, about)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-        raise BadNode("foreign") from None
+        raise BadNode("mismatch") from None
     if encode(header, header.payloads) != text:
-        raise BadNode("flipped")
+        raise BadNode("checksum")
     return header
 
 
@@ -94,7 +94,7 @@ def _understood(entries: dict[str, Any], about: dict[str, str]) -> Header:
     for (name, one), crc in zip(entries.items(), about["crc"].split(), strict=True):
         begin, end = one["data_offsets"]
         payload = Payload(name, one["dtype"], tuple(one["shape"]), begin, end, int(crc, 16))
-        numbers = (*payload.shape, end)  # a width may be nought: some layers keep keys alone
+        numbers = (*payload.shape, end)  # a width may be 0: some layers store keys alone
         if begin != at or any(type(number) is not int or number < 0 for number in numbers):
             raise ValueError("not a shape, or not behind the payload before it")
         if end != at + WIDTHS[payload.dtype] * prod(payload.shape):
@@ -106,8 +106,8 @@ def _understood(entries: dict[str, Any], about: dict[str, str]) -> Header:
 
 SUFFIX, PARTIAL = ".safetensors", ".part"
 _HEADER_LIMIT = 4 << 20  # bytes; a header of 100,000 ids and 200 tensors takes 0.7 MB
-_LENGTH = 8  # bytes of the header's length, little-endian, which stand before it
-_BLOCK = 1 << 20  # bytes read at a time: still in the processor's cache when they are summed
+_LENGTH = 8  # bytes of the header's length, little-endian, in front of it
+_BLOCK = 1 << 20  # bytes read at a time: still in the processor's cache for the CRC
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a file system says of a file: as long as it says the same, nobody has written to it."""
+    """The `stat` fields of a file: as long as they are the same, nobody has written to it."""
 
     size: int
     mtime_ns: int
@@ -148,9 +148,9 @@ def size_of(header: Header, tensors: Sequence[Tensor]) -> int:
 
 
 def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
-    """Write a node's file so that it is there whole or not at all, through a temporary one beside it; OSError.
+    """Write a node's file atomically, through a temporary one beside it; OSError.
 
-    After a power cut a name may be gone, which is a node that is missing; never is there a name without its bytes.
+    After a power cut a file may be missing, but none is there without its content.
     """
     temporary = path.with_suffix(PARTIAL)
     text = encode(header, _payloads(tensors, summed=True))
@@ -170,26 +170,26 @@ def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
 
 
 def verify(path: Path) -> Header:
-    """Return whose tensors a file holds and where, after holding all payloads against their CRC32; BadNode."""
+    """Return the header of a file after checking all payloads against their CRC32; BadNode."""
     with _opened(path) as file:
         header = _header(file)
         if any(_crc(file, one.end - one.begin) != one.crc for one in header.payloads):
-            raise BadNode("flipped")
+            raise BadNode("checksum")
         return header
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file; whatever else lies there (a link, a pipe that would wait for a writer) is foreign."""
+    """Open a regular file; anything else at the path (a link, a pipe that would block) is a mismatch."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise BadNode("missing") from None
     except OSError:
-        raise BadNode("foreign") from None
+        raise BadNode("mismatch") from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadNode("foreign")
+            raise BadNode("mismatch")
         with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
             yield file
     finally:
@@ -200,12 +200,12 @@ def _header(file: BinaryIO) -> Header:
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(_LENGTH), "little")
     if length > _HEADER_LIMIT:
-        raise BadNode("foreign")
+        raise BadNode("mismatch")
     if size < _LENGTH + length:
-        raise BadNode("torn")
+        raise BadNode("truncated")
     header = decode(file.read(length))
     if size != _LENGTH + length + header.payload_bytes:
-        raise BadNode("torn")
+        raise BadNode("truncated")
     return header
 
 
@@ -220,7 +220,7 @@ def _payloads(tensors: Sequence[Tensor], *, summed: bool) -> list[Payload]:
 
 
 def _crc(file: BinaryIO, size: int) -> int | None:
-    """Sum up the next bytes of a file; None where it ends before."""
+    """Return the CRC32 of the next bytes of a file; None where it ends before."""
     found = 0
     while size:
         block = file.read(min(size, _BLOCK))

@@ -1,6 +1,6 @@
-"""Which KV nodes there are, who is writing or removing them, and who holds on to them: rows of the ledger.
+"""The index of the KV cache: nodes with their state and pins, hit and eviction counts, ghosts; rows of the ledger.
 
-Every method is one or two statements, most of them for a transaction of the caller's. Knows no files.
+Every method is one or two statements, most of them inside a transaction of the caller's. Knows no files.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,10 +13,10 @@ from store.database import Ledger
 from store.kv_files import Identity
 from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
 
-GHOSTS = 20_000  # kept at most, about 3 MB of ledger
+MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
-_DAYS = 60  # that bytes written are remembered for
+_DAYS = 60  # for which bytes written are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,19 @@ class KvCounts:
         self._rows.execute("DELETE FROM kv_written WHERE day < ?", (_day(now) - _DAYS,))
 
     def removed(self, nodes: Iterable[Node], reason: str) -> None:
-        """Count nodes that go."""
+        """Count nodes that are removed."""
         for node in nodes:
             self.add("removed", reason, tokens=len(node.ids), size=node.bytes, seconds=node.seconds)
 
     def record_eviction(self, nodes: Iterable[Node], now: float) -> None:
-        """Remember nodes that go for lack of room, the latest ones of them all."""
-        rows = [(node.key, len(node.ids), node.bytes, node.seconds, node.uses, now) for node in nodes]
-        self._rows.executemany("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?, ?, 0)", rows)
+        """Add evicted nodes to the ghost list, and delete all but its newest."""
+        rows = [(node.key, len(node.ids), node.bytes, node.seconds, now) for node in nodes]
+        self._rows.executemany("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?)", rows)
         sql = "DELETE FROM kv_ghosts WHERE key IN (SELECT key FROM kv_ghosts ORDER BY evicted DESC LIMIT -1 OFFSET ?)"
-        self._rows.execute(sql, (GHOSTS,))
+        self._rows.execute(sql, (MAX_GHOSTS,))
 
-    def missed(self, keys: Iterable[Key]) -> None:
-        """Count the ghosts at the head of a path that was asked for."""
+    def count_ghost_hits(self, keys: Iterable[Key]) -> None:
+        """Count the ghosts at the beginning of a path: hits that a larger budget would have had."""
         sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
         for key in keys:
             row = self._rows.execute(sql, (key,)).fetchone()
@@ -91,11 +91,11 @@ class KvCounts:
             self.add("ghost", "missed", tokens=tokens, size=size, seconds=seconds)
 
     def forget_eviction(self, key: Key) -> None:
-        """Forget the ghost of a node that is back."""
+        """Remove the ghost of a node that is stored again."""
         self._rows.execute("DELETE FROM kv_ghosts WHERE key = ?", (key,))
 
     def forget_ghosts(self) -> None:
-        """Forget all ghosts."""
+        """Clear the ghost list."""
         self._rows.execute("DELETE FROM kv_ghosts")
 
     def ghosts(self) -> int:
@@ -107,7 +107,7 @@ def _day(now: float) -> int:
     return int(now // _DAY_S)
 
 
-State = Literal["reserved", "whole", "dying"]
+State = Literal["reserved", "complete", "deleting"]
 
 _NODE = "key, parent, path, depth, ids, bytes, seconds, created, last_used, uses"
 _ENTRY = f"{_NODE}, state, owner, size, mtime_ns, ctime_ns, inode"
@@ -118,7 +118,7 @@ _BELOW = """WITH RECURSIVE below (key) AS (
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node with how far its file is: whose it is while unfinished, and its identity when it was last read whole."""
+    """A node with the state of its file: the owner while unfinished, and the identity when it was last verified."""
 
     node: Node
     state: State
@@ -133,7 +133,7 @@ class KvIndex:
         self._rows = ledger.rows
 
     def find(self, key: Key) -> NodeRow | None:
-        """Return what is known of a node, whatever its state."""
+        """Return the row of a node, whatever its state."""
         row = self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes WHERE key = ?", (key,)).fetchone()
         return _entry(row) if row else None
 
@@ -146,60 +146,60 @@ class KvIndex:
         sql = "SELECT key, bytes, state FROM kv_nodes"
         return [(key, size, state) for key, size, state in self._rows.execute(sql)]
 
-    def beginning_alike(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
-        """Return the whole children of a node that share at least one sub-step with a segment."""
-        sql = f"SELECT {_NODE} FROM kv_nodes WHERE parent = ? AND first = ? AND state = 'whole'"
+    def sharing_prefix(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
+        """Return the complete children of a node that share at least one sub-step with a segment."""
+        sql = f"SELECT {_NODE} FROM kv_nodes WHERE parent = ? AND first = ? AND state = 'complete'"
         return [_node(row) for row in self._rows.execute(sql, (parent, first_key(ids, sub_step)))]
 
     def below(self, keys: Iterable[Key]) -> set[Key]:
-        """Return those of the nodes that there are, and all of their descendants."""
+        """Return those of the nodes that are stored, and all of their descendants."""
         return {row[0] for key in keys for row in self._rows.execute(_BELOW, (key,))}
 
-    def reserve(self, node: Node, root: TreeRoot, sub_step: int, owner: str) -> None:
+    def reserve(self, node: Node, sub_step: int, owner: str) -> None:
         """Add a node whose file is about to be written."""
         first = first_key(node.ids, sub_step)
-        row = (node.key, root.key, node.parent, node.path, node.depth, pack(node.ids), first, node.bytes, node.seconds)
-        sql = """INSERT INTO kv_nodes (key, root, parent, path, depth, ids, first, bytes, seconds, created, last_used,
-                 state, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?)"""
+        row = (node.key, node.parent, node.path, node.depth, pack(node.ids), first, node.bytes, node.seconds)
+        sql = """INSERT INTO kv_nodes (key, parent, path, depth, ids, first, bytes, seconds, created, last_used,
+                 state, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?)"""
         self._rows.execute(sql, (*row, node.created, node.last_used, owner))
 
-    def settle(self, key: Key, owner: str) -> bool:
-        """Return that a reserved node's file is there; False where the node was given up meanwhile."""
-        sql = "UPDATE kv_nodes SET state = 'whole', owner = NULL WHERE key = ? AND owner = ? AND state = 'reserved'"
+    def complete(self, key: Key, owner: str) -> bool:
+        """Mark a reserved node's file as written; False where the node was removed meanwhile."""
+        sql = "UPDATE kv_nodes SET state = 'complete', owner = NULL WHERE key = ? AND owner = ? AND state = 'reserved'"
         return self._rows.execute(sql, (key, owner)).rowcount == 1
 
-    def verified(self, key: Key, file: Identity) -> None:
-        """Remember the file that was found to be whole."""
+    def set_verified(self, key: Key, file: Identity) -> None:
+        """Store the identity of a file that was verified."""
         sql = "UPDATE kv_nodes SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE key = ?"
         self._rows.execute(sql, (file.size, file.mtime_ns, file.ctime_ns, file.inode, key))
 
-    def doom(self, keys: Iterable[Key], owner: str) -> None:
-        """Say that nodes are being removed: by `owner`, or by who is writing them, when done."""
-        sql = "UPDATE kv_nodes SET state = 'dying', owner = coalesce(owner, ?) WHERE key = ? AND state != 'dying'"
+    def mark_deleting(self, keys: Iterable[Key], owner: str) -> None:
+        """Mark nodes for removal by `owner`, or by the process that is writing them, when done."""
+        sql = "UPDATE kv_nodes SET state = 'deleting', owner = coalesce(owner, ?) WHERE key = ? AND state != 'deleting'"
         self._rows.executemany(sql, [(owner, key) for key in keys])
 
     def drop(self, keys: Collection[Key]) -> None:
-        """Remove the rows of nodes whose files are gone, and who made them: whoever keeps them again is another one."""
-        for table in ("kv_nodes", "kv_pins", "idle_made"):
+        """Remove the rows of nodes whose files were removed, with their pins and the jobs that made them."""
+        for table in ("kv_nodes", "kv_pins", "job_outputs"):
             self._rows.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
 
     def unfinished(self) -> list[tuple[Key, str]]:
         """Return key and owner of the nodes that are being written or removed."""
-        sql = "SELECT key, owner FROM kv_nodes WHERE state != 'whole'"
+        sql = "SELECT key, owner FROM kv_nodes WHERE state != 'complete'"
         return [(key, owner) for key, owner in self._rows.execute(sql)]
 
-    def used(self, keys: Iterable[Key], now: float) -> None:
+    def record_use(self, keys: Iterable[Key], now: float) -> None:
         """Count one use of each node."""
         sql = "UPDATE kv_nodes SET uses = uses + 1, last_used = max(last_used, ?) WHERE key = ?"
         self._rows.executemany(sql, [(now, key) for key in keys])
 
     def pin(self, keys: Iterable[Key], owner: str, until: float) -> tuple[int, ...]:
-        """Hold on to nodes; returns the numbers to let go by."""
+        """Pin nodes against eviction; returns the numbers to unpin by."""
         sql = "INSERT INTO kv_pins (key, owner, until) VALUES (?, ?, ?)"
         return tuple(int(self._rows.execute(sql, (key, owner, until)).lastrowid or 0) for key in keys)
 
     def unpin(self, numbers: Iterable[int]) -> None:
-        """Let go."""
+        """Remove pins."""
         self._rows.executemany("DELETE FROM kv_pins WHERE id = ?", [(number,) for number in numbers])
 
     def pins(self) -> list[tuple[Key, str, float]]:
@@ -209,7 +209,7 @@ class KvIndex:
         ]
 
     def unpin_owner(self, owner: str) -> None:
-        """Let go of all that this one holds."""
+        """Remove all pins of an owner."""
         self._rows.execute("DELETE FROM kv_pins WHERE owner = ?", (owner,))
 
 
@@ -233,7 +233,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What is kept of a prompt, held on to until it is released."""
+    """The cached prefix of a prompt, pinned until it is released."""
 
     nodes: tuple[Node, ...]
     partial: Partial | None
@@ -246,7 +246,7 @@ class Match:
 
     @property
     def found(self) -> list[Node]:
-        """Return all nodes that take part."""
+        """Return all nodes of the match."""
         return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
 
     def __enter__(self) -> Self:
@@ -264,23 +264,23 @@ def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     return keys
 
 
-def whole(index: KvIndex, keys: Sequence[Key]) -> tuple[Node, ...]:
-    """Return the nodes at the head of a path, up to the first that is not there."""
-    found = takewhile(lambda entry: entry is not None and entry.state == "whole", map(index.find, keys))
+def cached_prefix(index: KvIndex, keys: Sequence[Key]) -> tuple[Node, ...]:
+    """Return the nodes at the beginning of a path, up to the first that is not stored."""
+    found = takewhile(lambda entry: entry is not None and entry.state == "complete", map(index.find, keys))
     return tuple(entry.node for entry in found if entry)
 
 
 def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> Partial | None:
-    """Return the child that shares most with a segment, if any shares a sub-step."""
-    shared_tokens = [
-        Partial(node, shared(node.ids, ids, sub_step)) for node in index.beginning_alike(parent, ids, sub_step)
+    """Return the child that shares most tokens with a segment, if any shares a sub-step."""
+    candidates = [
+        Partial(node, shared(node.ids, ids, sub_step)) for node in index.sharing_prefix(parent, ids, sub_step)
     ]
-    return max(shared_tokens, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
+    return max(candidates, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Ghost:
-    """A node that went for lack of room: its tokens, the bytes of its file, and what computing it had taken."""
+    """An evicted node: its tokens, the bytes of its file, and the seconds that computing it took."""
 
     tokens: int
     bytes: int
@@ -289,42 +289,47 @@ class Ghost:
 
 @dataclass(frozen=True, slots=True)
 class UnusedNode:
-    """A node that idle work made and nothing used: its key, and the bytes of its file."""
+    """A prefetched node that was never used: its key, and the bytes of its file."""
 
     key: Key
     bytes: int
 
 
 class KvQueries:
-    """Rows about nodes, as they are at the moment."""
+    """Read-only queries about nodes."""
 
     def __init__(self, ledger: Ledger, index: KvIndex, counts: KvCounts) -> None:
         self._rows, self._index, self._counts = ledger.rows, index, counts
 
     def uses(self, key: Key) -> int | None:
-        """Return how often a node was used; None where it is not kept."""
+        """Return how often a node was used; None where it is not stored."""
         entry = self._index.find(key)
-        return entry.node.uses if entry and entry.state == "whole" else None
+        return entry.node.uses if entry and entry.state == "complete" else None
 
     def ghost(self, key: Key) -> Ghost | None:
-        """Return what is remembered of a node that went for lack of room."""
+        """Return the ghost of a node; None where it was not evicted."""
         sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
         row = self._rows.execute(sql, (key,)).fetchone()
         return Ghost(*row) if row else None
 
     def ghosts(self) -> int:
-        """Return the number of nodes that went for lack of room and did not come back."""
+        """Return the number of evicted nodes that were not stored again."""
         return self._counts.ghosts()
 
     def unused(self, *kinds: str) -> list[UnusedNode]:
-        """Return the leaves that these kinds of idle work made and nothing used, those made first at the front."""
-        sql = f"""SELECT key, bytes FROM kv_nodes JOIN idle_made USING (key)
-                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'whole' AND depth > 1
-                  AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
+        """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""
+        sql = f"""SELECT key, bytes FROM kv_nodes JOIN job_outputs USING (key)
+                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'complete'
+                  AND depth > 1 AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
         return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
 
-    def kept(self) -> CountTotal:
-        """Return that is kept: nodes, their tokens (of four bytes each in a row), bytes, and seconds of computing."""
+    def totals(self) -> CountTotal:
+        """Count the complete nodes, their tokens (four bytes each in a row), bytes, and seconds of computing."""
         sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
-        sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'whole'"
+        sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'complete'"
         return CountTotal(*self._rows.execute(sql).fetchone())
+
+
+def has_nodes(ledger: Ledger) -> bool:
+    """Return whether any KV node is stored, whatever its state."""
+    return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None

@@ -1,7 +1,7 @@
-"""The tree of kept KV tensors: what of a prompt is there, and keeping what was computed. One object a thread.
+"""The KV cache on disk: a prefix tree of prompt segments, looked up by token ids. One object per thread.
 
-It compares token ids, not only keys, and gives out nothing whose file is not whole. Knows no models: tensors come in
-as buffers, and go out as paths.
+A match compares token ids, not only keys, and verifies each file. Knows no models: tensors come in as buffers, and go
+out as paths.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -12,15 +12,15 @@ from store.database import Ledger
 from store.kv_budget import KvBudget, KvLimits, Score
 from store.kv_files import BadNode, Header, Tensor, identity, size_of, verify, write
 from store.kv_folder import KvFolder
-from store.kv_index import CountTotal, KvQueries, Match, best_partial, path_keys, whole
+from store.kv_index import CountTotal, KvQueries, Match, best_partial, cached_prefix, path_keys
 from store.kv_tree import Key, Node, TreeRoot, child_key
 
-_PINNED_S = 600.0  # how long a match that nobody lets go of holds on to its nodes
+_PINNED_S = 600.0  # after which a match that was not released no longer pins its nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What is kept and what it did: `removed` and `refused` by reason, `missed` with more room would not have been."""
+    """Size and hits of the cache: `removed` and `refused` by reason, `missed` what a larger budget would have hit."""
 
     nodes: int
     bytes: int
@@ -34,7 +34,7 @@ class Stats:
 
 
 class KvStore:
-    """The nodes of one cache folder, shared with other processes; call `collect` when it is opened."""
+    """The KV cache of one folder, shared with other processes; call `collect` after opening it."""
 
     def __init__(
         self,
@@ -47,33 +47,33 @@ class KvStore:
         now: Callable[[], float],
         others: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`others` gives the bytes of the rest of the cache folder, which count towards the budget."""
+        """`others` returns the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self._sub_step, self._now = ledger, sub_step, now
         self._folder = KvFolder(ledger, folder)
-        self._room = KvBudget(self._folder, limits, score, now, others)
+        self._budget = KvBudget(self._folder, limits, score, now, others)
         self._index, self._counts = self._folder.index, self._folder.counts
         self.queries = KvQueries(ledger, self._index, self._counts)
 
     def match(self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
-        """Find what is kept of a prompt, and hold on to it; what turns out to be damaged on the way is removed.
+        """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed.
 
-        What is missing is counted where a question asked for it, and not where it is read ahead.
+        Misses of evicted nodes are counted for questions (`asked`), not for prefetching.
         """
         keys = path_keys(root, segments)
         while True:
             with self._ledger.transaction():
                 match = self._follow(keys, segments)
-            if self._is_sound(match, segments):
+            if self._is_intact(match, segments):
                 if asked:
-                    self._counts.missed(keys[len(match.nodes) + 1 :])
+                    self._counts.count_ghost_hits(keys[len(match.nodes) + 1 :])
                 return match
             match.release()
 
-    def used(self, match: Match, seconds_saved: float) -> None:
-        """Count a match that was put to use, and what it saved beyond what loading it took."""
+    def record_use(self, match: Match, seconds_saved: float) -> None:
+        """Count a match that was loaded, and the seconds it saved after subtracting the load time."""
         size = sum(node.bytes for node in match.found)
         with self._ledger.transaction():
-            self._index.used([node.key for node in match.found], self._now())
+            self._index.record_use([node.key for node in match.found], self._now())
             if match.partial:
                 self._counts.add("partial", "all", tokens=match.partial.tokens, size=match.partial.node.bytes)
             if match.tokens:
@@ -89,24 +89,24 @@ class KvStore:
         *,
         evict: bool = True,
     ) -> Node | None:
-        """Keep a segment's tensors below `parent` (None: the root); None where there is no room or no parent left.
+        """Store a segment's tensors below `parent` (None: the root); None where refused.
 
-        Without `evict` nothing else goes for it.
+        Without `evict` no other node is evicted for it.
         """
         above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
         known, size, now = self._index.find(header.key), size_of(header, tensors), self._now()
-        if known and known.state == "whole":
+        if known and known.state == "complete":
             return known.node
         depth = parent.depth + 1 if parent else 1
         node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0)
         try:
-            refused = self._room.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
+            refused = self._budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
             if refused:
                 self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
             self._folder.writing = None
-            self.shrink(self._room.budget)
+            self.shrink(self._budget.budget)
         return None if refused else node
 
     def path_of(self, node: Node) -> Path:
@@ -114,48 +114,48 @@ class KvStore:
         return self._folder.path_of(node.key)
 
     def check(self, node: Node, *, read_data: bool = False) -> bool:
-        """Return whether a node's file is whole, removing the node if not; `read_data` reads it even if untouched."""
+        """Return whether a node's file is intact, removing the node if not; `read_data` reads it even if unchanged."""
         return self._folder.check(node, read_data=read_data)
 
-    def lost(self, node: Node, reason: str) -> None:
-        """Say that a node could not be loaded: it is removed with all below it."""
-        self._folder.lost(node, reason)
+    def remove_damaged(self, node: Node, reason: str) -> None:
+        """Remove a node that could not be loaded, and its descendants."""
+        self._folder.remove_damaged(node, reason)
 
     def forget(self, keys: Collection[Key]) -> int:
-        """Remove nodes, all below them, and what is remembered of any that went before; returns their number."""
-        gone = self._folder.remove(keys, "forgotten")
+        """Remove nodes and their descendants, and clear the ghost list; returns the number of nodes."""
+        removed = self._folder.remove(keys, "deleted")
         self._counts.forget_ghosts()
-        return gone
+        return removed
 
     def shrink(self, budget: int) -> int:
-        """Keep within a budget from now on; returns the bytes there are, more only if nothing else may go."""
-        return self._room.shrink(budget)
+        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
+        return self._budget.shrink(budget)
 
     @property
     def budget(self) -> int:
-        """Return the bytes that may be kept."""
-        return self._room.budget
+        """Return the byte budget."""
+        return self._budget.budget
 
-    def free(self, going: int = 0) -> int:
-        """Return the bytes that may be kept now, on this day, without anything going, or only so many bytes."""
-        return self._room.free(going)
+    def free(self, evicting: int = 0) -> int:
+        """Return the bytes that may be stored today without evicting others, or evicting only so many bytes."""
+        return self._budget.free(evicting)
 
-    def let_go(self, keys: Collection[Key]) -> None:
-        """Evict those of these nodes that nothing used, that nobody is loading and behind which nothing stands."""
-        self._room.let_go(keys)
+    def evict_unused(self, keys: Collection[Key]) -> None:
+        """Evict those of these nodes that were never used, are not pinned and have no children."""
+        self._budget.evict_unused(keys)
 
     def collect(self) -> int:
-        """Tidy up after processes that died, and keep within the budget; returns the bytes there are."""
+        """Clean up after processes that died, and evict down to the budget; returns the bytes stored."""
         self._folder.collect()
-        return self.shrink(self._room.budget)
+        return self.shrink(self._budget.budget)
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release the owner name of this process."""
         self._folder.owner.close()
 
     def stats(self) -> Stats:
-        """Return what is kept and what it did."""
-        sizes = [size for _, size, state in self._index.sizes() if state == "whole"]
+        """Return size and hits of the cache."""
+        sizes = [size for _, size, state in self._index.sizes() if state == "complete"]
         return Stats(
             nodes=len(sizes),
             bytes=sum(sizes),
@@ -169,35 +169,35 @@ class KvStore:
         )
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]]) -> Match:
-        """Find and pin what there is, inside a transaction."""
-        nodes = whole(self._index, keys[1:])
+        """Find and pin the cached prefix, inside a transaction."""
+        nodes = cached_prefix(self._index, keys[1:])
         rest = segments[len(nodes) :]
         partial = best_partial(self._index, keys[len(nodes)], rest[0], self._sub_step) if rest else None
         found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
         pins = self._index.pin(found, self._folder.owner.name, self._now() + _PINNED_S) if found else ()
         return Match(nodes, partial, lambda: self._index.unpin(pins))
 
-    def _is_sound(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
-        """Compare ids and look at files, up to the first that is not what was asked for: it is removed."""
+    def _is_intact(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
+        """Compare token ids and verify files, up to the first node that differs, which is removed."""
         wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
         original = match.partial.node if match.partial else None
         if original and child_key(original.parent, original.ids) != original.key:
             wrong.append(original)
         for node in wrong:
-            self.lost(node, "ids")
+            self.remove_damaged(node, "ids")
         return not wrong and all(self.check(node) for node in match.found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
-        """Write a reserved node's file and read it back; returns why it is not kept, if it is not."""
+        """Write a reserved node's file and read it back; returns the reason where it is not stored."""
         path = self.path_of(node)
         try:
             write(path, header, tensors)
             found = identity(path)
             verify(path)
         except (OSError, BadNode):
-            return "disk"  # full or failing: what is not kept is computed again
+            return "write_error"  # full or failing disk: the segment is computed again
         with self._ledger.transaction():
-            if found is None or not self._index.settle(node.key, self._folder.owner.name):
-                return "forgotten"
-            self._index.verified(node.key, found)
+            if found is None or not self._index.complete(node.key, self._folder.owner.name):
+                return "deleted"
+            self._index.set_verified(node.key, found)
         return ""

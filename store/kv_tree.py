@@ -1,4 +1,4 @@
-"""The keys and nodes of the tree of kept KV tensors: a path from a root is a prompt prefix, a node one segment of it.
+"""Keys and nodes of the KV cache tree: a path from a root is a prompt prefix, a node one segment of it.
 
 Pure: it knows token ids and digests, nothing of tensors, files or rows.
 """
@@ -12,12 +12,12 @@ from itertools import takewhile
 
 Key = bytes  # 16 bytes of BLAKE2b
 KEY_BYTES = 16
-_ADAPTER = "adapter"  # the one part of a root that path keys leave out
+_ADAPTER = "adapter"  # the one part of a root that path keys exclude
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRoot:
-    """Where prefixes begin: `key` stands for all that changes the tensors, `path` for all of it but the adapter."""
+    """The root of prefixes: `key` covers everything that changes the tensors, `path` everything but the adapter."""
 
     key: Key
     path: Key
@@ -25,7 +25,7 @@ class TreeRoot:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The kept K and V of one segment under one exact prefix."""
+    """The cached keys and values of one segment after one exact prefix."""
 
     key: Key
     parent: Key  # a root's where depth is 1
@@ -33,14 +33,14 @@ class Node:
     depth: int
     ids: tuple[int, ...]
     bytes: int  # of its file
-    seconds: float  # what computing it took
+    seconds: float  # that computing it took
     created: float  # seconds since the epoch, like `last_used`
     last_used: float
     uses: int
 
 
 def root_key(parts: Mapping[str, str]) -> Key:
-    """Return the digest of what a root stands for, whatever the order of its parts."""
+    """Return the digest of the parts of a root, in any order."""
     text = json.dumps(dict(parts), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"pkb kv root").digest()
 
@@ -52,7 +52,7 @@ def root_of(parts: Mapping[str, str]) -> TreeRoot:
 
 
 def child_key(parent: Key, ids: Sequence[int]) -> Key:
-    """Return the key of a segment behind the prefix that ends at `parent`; ids are 0 to 2**32 - 1."""
+    """Return the key of a segment after the prefix that ends at `parent`; ids are 0 to 2**32 - 1."""
     return blake2b(parent + pack(ids), digest_size=KEY_BYTES, person=b"pkb kv node").digest()
 
 
@@ -64,9 +64,9 @@ def first_key(ids: Sequence[int], sub_step: int) -> Key | None:
 
 
 def borders(length: int, sub_step: int) -> list[int]:
-    """Return where the sub-steps of a segment end: counted from its start, a short rest joins the last one.
+    """Return where the sub-steps of a segment end: counted from its start, a short remainder joins the last one.
 
-    Every call of a model reads all of its weights, which a rest of a few tokens is not worth.
+    Every call of a model reads all of its weights, which a few remaining tokens are not worth.
     """
     if length <= 0:
         return []
@@ -77,9 +77,9 @@ def borders(length: int, sub_step: int) -> list[int]:
 
 
 def shared(ids_a: Sequence[int], ids_b: Sequence[int], sub_step: int) -> int:
-    """Count the first tokens that one segment can lend the other: up to a border of both, or all where both are equal.
+    """Count the first tokens that two segments can share: up to a border of both, or all where both are equal.
 
-    Anything else would be computed in another grouping than the cold path's, and differ in the last digits.
+    Anything else would be computed in another grouping than without the cache, and differ in the last digits.
     """
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ids_a, ids_b, strict=False)))
     if common == len(ids_a) == len(ids_b):

@@ -1,6 +1,6 @@
-"""Who may do what at the same time, between processes: many readers, one writer, or one alone.
+"""Locks between processes: many readers, one writer, or one exclusive process.
 
-Readers and the writer go on beside each other, since LanceDB and SQLite commit atomically. `alone` is for what breaks
+Readers and the writer run concurrently, since LanceDB and SQLite commit atomically. `exclusive` is for what breaks
 readers (rewriting tables): it holds the gate while it waits, so that no new reader gets ahead of it.
 """
 
@@ -15,23 +15,23 @@ from filelock import FileLock, ReadWriteLock, Timeout
 
 from store.errors import Locked
 
-_TRIES, _POLL_S = 500, 0.002  # until those are done who only look whether it is taken
+_TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
 
 
 class Lease:
-    """The right to something that a home has once; no holder is waited for."""
+    """A lock that one process holds for long, such as the server; nobody waits for it."""
 
     def __init__(self, path: Path, descriptor: int = -1) -> None:
-        """`descriptor` is that of a holder who hands it on, such as a process to its child."""
+        """`descriptor` is inherited from a holder, such as a parent process."""
         self._path, self._descriptor = path, descriptor
 
     @property
     def held(self) -> bool:
-        """Return whether this object holds it."""
+        """Return whether this object holds the lease."""
         return self._descriptor >= 0
 
-    def take(self) -> bool:
-        """Take it, where nobody else has it; returns whether it is held now."""
+    def acquire(self) -> bool:
+        """Acquire the lease unless another process holds it; returns whether it is held now."""
         if not self.held:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -42,22 +42,22 @@ class Lease:
             self._descriptor = descriptor
         return True
 
-    def hand_on(self) -> int:
-        """Return the descriptor for a child to inherit; it is held as long as either of the two has it open."""
+    def inheritable(self) -> int:
+        """Return the descriptor for a child to inherit; the lease is held as long as either has it open."""
         os.set_inheritable(self._descriptor, True)
         return self._descriptor
 
-    def free(self) -> None:
-        """Let go of it."""
+    def release(self) -> None:
+        """Release the lease."""
         if self.held:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def __del__(self) -> None:
-        self.free()
+        self.release()
 
     def is_taken(self) -> bool:
-        """Return whether anybody has it."""
+        """Return whether any process holds the lease."""
         if self.held:
             return True
         try:
@@ -71,7 +71,7 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Return whether its file was removed, or another one stands in its place: others would not see it held."""
+        """Return whether the lock file was removed or replaced: other processes would not see the lease held."""
         try:
             found, own = self._path.stat(), os.fstat(self._descriptor)
         except OSError:
@@ -85,14 +85,14 @@ def _held(descriptor: int) -> bool:
         if _locked(descriptor, fcntl.LOCK_EX):
             return True
         if not _locked(descriptor, fcntl.LOCK_SH):
-            return False  # it has a holder, and not only somebody who looks
+            return False  # held, and not only being tested
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         time.sleep(_POLL_S)
     return False
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Lock a file in a way; returns whether that could be."""
+    """Lock a file without waiting; returns whether that succeeded."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,7 +111,7 @@ class Locks:
 
     @contextmanager
     def reader(self) -> Iterator[None]:
-        """Hold off `alone` while tables are read."""
+        """Hold off `exclusive` while tables are read."""
         with self._mutex("gate", "is rewriting its tables"):
             access = self._access()
             access.acquire_read()
@@ -127,7 +127,7 @@ class Locks:
             yield
 
     @contextmanager
-    def alone(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
+    def exclusive(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
         """Be the only process at all; Locked if readers or a writer do not finish within `timeout_s`."""
         with self._mutex("writer", "is writing", timeout_s), self._mutex("gate", "is opening", timeout_s):
             access = self._access()
@@ -142,24 +142,24 @@ class Locks:
 
     @contextmanager
     def embedder(self) -> Iterator[bool]:
-        """Be the only one that fills vectors: gives False, at once, where another process already does."""
-        with self._at_once("embedder") as held:
+        """Be the only process that embeds chunks; yields False at once where another one does."""
+        with self._without_waiting("embedder") as held:
             yield held
 
     @contextmanager
     def idle(self) -> Iterator[bool]:
-        """Be the only one that works while nobody asks: gives False, at once, where another process already does."""
-        with self._at_once("idle") as held:
+        """Be the only idle run; yields False at once where another one is running."""
+        with self._without_waiting("idle") as held:
             yield held
 
     @contextmanager
-    def trying(self) -> Iterator[None]:
-        """Be the only one that tries things in a home, since two would measure each other; Locked at once."""
-        with self._mutex("trying", "bench is running", 0):
+    def bench(self) -> Iterator[None]:
+        """Be the only benchmark of a home, since two would slow each other; Locked at once where one is running."""
+        with self._mutex("bench", "bench is running", 0):
             yield
 
     @contextmanager
-    def _at_once(self, name: str) -> Iterator[bool]:
+    def _without_waiting(self, name: str) -> Iterator[bool]:
         lock = FileLock(self._folder / f"{name}.lock", mode=0o600)
         with suppress(Timeout):
             lock.acquire(timeout=0)

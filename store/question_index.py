@@ -1,19 +1,19 @@
-"""Which of the bank's questions is near to a vector. Knows vectors and keys, neither words nor embedders.
+"""Nearest-neighbour search over the questions of the answer cache. Knows vectors and keys, no words, no embedder.
 
-SQLite holds the vectors; a process that searches them reads them into one array, and from then on only what is new.
+SQLite stores the vectors; a process that searches them reads them into one array, and later only the new rows.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from store.answers import KEPT_COLUMNS, CachedAnswer, kept_of
+from store.answers import ANSWER_COLUMNS, CachedAnswer, answer_from_row
 from store.database import Ledger
 from store.hits import Vectors
 from store.vectors import table_of
 
 _ROUNDING = 1e-4  # by which two ways of computing a cosine may differ
-_DEAD = 1024  # rows in memory beyond twice those in the ledger: from there on all are read again
+_STALE_ROWS = 1024  # in memory beyond twice those in the ledger: then all are read again
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Near:
     """An answered question, and the cosine of its vector with the one that was looked for."""
 
     key: bytes
-    kept: CachedAnswer
+    answer: CachedAnswer
     similarity: float
 
 
 class QuestionVectors:
-    """The bank's questions as one embedder sees them; make one a process, for it keeps what it has read."""
+    """The vectors of one embedder; create one per process, because it stays loaded."""
 
     def __init__(self, ledger: Ledger, embedder: str, width: int) -> None:
         self.embedder, self._rows, self._table = embedder, ledger.rows, table_of(embedder)
@@ -51,13 +51,13 @@ class QuestionVectors:
                 found.append(Near(*entry, similarity))
         return sorted(found, key=lambda near: (-near.similarity, near.key))[:most]
 
-    def meeting(self, chunk_vectors: Vectors, margin: float = 0.0) -> list[tuple[bytes, int]]:
-        """Return the keys of questions that a new chunk is among the nearest to, with the chunk's row; see Bank.keep.
+    def affected_by(self, chunk_vectors: Vectors, margin: float = 0.0) -> list[tuple[bytes, int]]:
+        """Return the keys of questions that a new chunk is among the nearest to, with its row; see `AnswerBank.put`.
 
         `chunk_vectors` are unit rows; `margin` is taken from each question's floor.
         """
         self._refresh()
-        sql = "SELECT number, key, floor FROM bank_vectors WHERE embedder = ? AND floor IS NOT NULL"
+        sql = "SELECT number, key, floor FROM question_vectors WHERE embedder = ? AND floor IS NOT NULL"
         floors = {number: (key, floor - margin) for number, key, floor in self._rows.execute(sql, (self._table,))}
         found = [floors.get(number, (b"", np.inf)) for number in self._numbers.tolist()]
         least = np.array([floor for _, floor in found], np.float32)
@@ -65,24 +65,26 @@ class QuestionVectors:
         return sorted((found[question][0], row) for question, row in zip(at.tolist(), rows.tolist(), strict=True))
 
     def _answered(self, number: int, scope: str, writer: str, day: str | None) -> tuple[bytes, CachedAnswer] | None:
-        """Return the key and entry of a number; None where it is gone, has no answer, or is about something else."""
-        sql = f"""SELECT answers.key, {KEPT_COLUMNS} FROM bank_vectors JOIN answers USING (key)
+        """Return the key and entry of a number; None where it was removed, has no answer, or another scope."""
+        sql = f"""SELECT answers.key, {ANSWER_COLUMNS} FROM question_vectors JOIN answers USING (key)
                   WHERE number = ? AND state = 'answered' AND scope = ? AND writer = ? AND day IS ?"""
         row = self._rows.execute(sql, (number, scope, writer, day)).fetchone()
-        return (row[0], kept_of(row[1:])) if row else None
+        return (row[0], answer_from_row(row[1:])) if row else None
 
     def _refresh(self) -> None:
-        """Read the rows that are new, for numbers only grow; all rows where most of those in memory are gone."""
+        """Read the new rows, since numbers only grow; all rows where most of those in memory were removed."""
         if self._read(int(self._numbers[-1]) if len(self._numbers) else 0):
-            live = self._rows.execute("SELECT count(*) FROM bank_vectors WHERE embedder = ?", (self._table,)).fetchone()
-            if len(self._numbers) > 2 * live[0] + _DEAD:
+            live = self._rows.execute(
+                "SELECT count(*) FROM question_vectors WHERE embedder = ?", (self._table,)
+            ).fetchone()
+            if len(self._numbers) > 2 * live[0] + _STALE_ROWS:
                 self._numbers, self._vectors = self._numbers[:0], self._vectors[:0]
                 self._read(0)
 
     def _read(self, after: int) -> bool:
-        """Add the rows behind a number; False where there are none."""
+        """Add the rows after a number; False where there are none."""
         width = self._vectors.shape[1]
-        sql = """SELECT number, vector FROM bank_vectors
+        sql = """SELECT number, vector FROM question_vectors
                  WHERE embedder = ? AND number > ? AND length(vector) = ? ORDER BY number"""
         found = self._rows.execute(sql, (self._table, after, 4 * width)).fetchall()
         if found:

@@ -1,7 +1,4 @@
-"""The knowledge bank as retrieval reads it: candidates by words and by vector, frequencies.
-
-Implements the protocol that engine/ask/retrieve.py asks for. Knows no ranking.
-"""
+"""Keyword and vector search over the index, for retrieval. Knows no ranking."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,13 +17,13 @@ _COLUMNS = (
 
 
 class Reader:
-    """Reads an open bank; every method sees what other processes have committed."""
+    """Reads the index; every method sees what other processes have committed."""
 
     def __init__(self, ledger: Ledger, tables: Tables) -> None:
         self._ledger, self._tables = ledger, tables
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
-        """Find the chunks within the scope that hold any of the words, best by full-text score first."""
+        """Find the chunks within the scope that contain any of the words, best full-text score first."""
         if not self._tables.has("chunks") and self._ledger.count("chunks"):
             raise PkbError("the search tables are missing", "pkb check --repair")
         return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
@@ -38,24 +35,24 @@ class Reader:
         return [_hit(rows[name], near[name]) for name in near if name in rows]
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
-        """Count the chunks of the whole bank that hold each word; unknown words are left out."""
-        return documents.of(self._ledger, list(dict.fromkeys(words)))
+        """Count the chunks of the whole index that contain each word; unknown words are left out."""
+        return documents.frequencies_of(self._ledger, list(dict.fromkeys(words)))
 
     def totals(self) -> Totals:
-        """Count the whole bank."""
+        """Count the chunks of the whole index."""
         chunks, words = self._ledger.count("chunks"), self._ledger.count("words")
-        return Totals(chunks, words / chunks if chunks else 0.0, chunks - vectors.count(self._ledger))
+        return Totals(chunks, words / chunks if chunks else 0.0, chunks - vectors.count_missing(self._ledger))
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
         return self._where([among("document", documents), within(scope)])
 
     def chunks(self, ids: Sequence[str]) -> list[Hit]:
-        """Return those of the chunks that there are, in no order and without vectors."""
+        """Return those of the chunks that are stored, in no order and without vectors."""
         return self._where([among("id", ids)])
 
     def documents(self, ids: Sequence[str]) -> dict[str, Row]:
-        """Return what is kept of documents, by id."""
+        """Return the rows of documents, by id."""
         columns = ("id", "kind", "title", "sender", "recipients", "date", "message_id", "text")
         return {row["id"]: row for row in self._tables.select("documents", among("id", ids), columns)}
 

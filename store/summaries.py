@@ -1,6 +1,6 @@
-"""Abstracts: what sums up a batch of chunks, and goes when one of them goes. Knows columns; writes no sentence.
+"""Abstracts: summaries of batches of chunks, removed when one of their chunks is. Knows columns, generates no text.
 
-They are derived: a chunk that lost its abstract wants one again. Each writing method needs the writer lock.
+They are derived: a chunk that lost its abstract needs another one. Each writing method needs the writer lock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from store.database import UNTIDY, Ledger
+from store.database import UNCOMPACTED, Ledger
 from store.filters import among
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 _NAME = "abstracts"
-_DONE = "abstracts_done"  # the generation in which no chunk wanted an abstract
+_DONE = "abstracts_done"  # the generation in which no chunk lacked an abstract
 _COLUMNS = ("id", "text", "chunks", "date", "made", "writer", "asked", "drawn")
 
 
 @dataclass(frozen=True, slots=True)
 class Abstract:
-    """What sums up some chunks; `date` is the newest one of theirs.
+    """A summary of some chunks; `date` is the newest one of theirs.
 
     `asked` counts the questions that retrieved one of them, `drawn` the times that questions were predicted from it.
     """
@@ -39,17 +39,17 @@ class Abstract:
 
     @property
     def id(self) -> str:
-        """Return the same name to abstracts of the same chunks."""
+        """Return the id, the same for abstracts of the same chunks."""
         return blake2b("\0".join(self.chunks).encode(), digest_size=16).hexdigest()
 
     @property
     def age(self) -> tuple[float, float, str]:
-        """Return what abstracts are put in order by, the oldest first: date, when it was made, name."""
+        """Return the sort key, oldest first: date, time of creation, id."""
         return (self.date.timestamp() if self.date else 0.0, self.made, self.id)
 
 
 def is_up_to_date(ledger: Ledger) -> bool:
-    """Return whether no chunk wants an abstract, without a look at the tables."""
+    """Return whether no chunk lacks an abstract, without opening the tables."""
     return ledger.get(_DONE) == str(ledger.generation)
 
 
@@ -59,20 +59,20 @@ class Abstracts:
     def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
 
-    def wanted(self, limit: int) -> list[str]:
-        """Give up to `limit` chunks that no abstract sums up: of the newest documents first, in their order."""
+    def unsummarized(self, limit: int) -> list[str]:
+        """Return up to `limit` chunks without an abstract: of the newest documents first, in their order."""
         generation = self._ledger.generation
         if is_up_to_date(self._ledger):
             return []
-        held = set(chain.from_iterable(row["chunks"] for row in self._tables.select(_NAME, "true", ["chunks"])))
+        summarized = set(chain.from_iterable(row["chunks"] for row in self._tables.select(_NAME, "true", ["chunks"])))
         rows = self._tables.select("chunks", "true", ["id", "document", "position", "date"])
-        left = sorted((row for row in rows if row["id"] not in held), key=_newest_first)
+        left = sorted((row for row in rows if row["id"] not in summarized), key=_newest_first)
         if not left:
             self._ledger.set(_DONE, str(generation))
         return [row["id"] for row in left[:limit]]
 
     def put(self, abstracts: Sequence[Abstract]) -> int:
-        """Keep abstracts, but those of chunks that went meanwhile; returns the number kept."""
+        """Store abstracts except those of chunks removed meanwhile; returns the number stored."""
         ids = list(dict.fromkeys(chain.from_iterable(one.chunks for one in abstracts)))
         found = self._tables.select("chunks", among("id", ids), ["id", "document"]) if ids else []
         documents = {row["id"]: row["document"] for row in found}
@@ -80,7 +80,7 @@ class Abstracts:
         if rows:
             self._tables.put(_NAME, list({row["id"]: row for row in rows}.values()))
             with self._ledger.transaction():
-                self._ledger.add(UNTIDY, len(rows))
+                self._ledger.add(UNCOMPACTED, len(rows))
         return len(rows)
 
     def all(self) -> list[Abstract]:
@@ -89,20 +89,20 @@ class Abstracts:
         return sorted(found, key=lambda one: one.age, reverse=True)
 
     def recount(self, retrieved: Mapping[str, int]) -> None:
-        """Say how many questions retrieved each chunk, so that each abstract knows how much it was asked about."""
+        """Update, from the questions that retrieved each chunk, how often each abstract was asked about."""
         counted = [(one, sum(retrieved.get(chunk, 0) for chunk in one.chunks)) for one in self.all()]
         self.put([replace(one, asked=asked) for one, asked in counted if asked != one.asked])
 
-    def draw(self, ids: Iterable[str]) -> None:
+    def count_drawn(self, ids: Iterable[str]) -> None:
         """Count that questions were predicted from these abstracts."""
         drawn = set(ids)
         self.put([replace(one, drawn=one.drawn + 1) for one in self.all() if one.id in drawn])
 
-    def strays(self) -> list[str]:
-        """Return the abstracts that rest on a chunk that is not there: none, unless the tables were damaged."""
-        there = {row["id"] for row in self._tables.select("chunks", "true", ["id"])}
+    def orphans(self) -> list[str]:
+        """Return the abstracts of a chunk that is not stored: none, unless the tables were damaged."""
+        stored = {row["id"] for row in self._tables.select("chunks", "true", ["id"])}
         rows = self._tables.select(_NAME, "true", ["id", "chunks"])
-        return sorted(row["id"] for row in rows if not there.issuperset(row["chunks"]))
+        return sorted(row["id"] for row in rows if not stored.issuperset(row["chunks"]))
 
     def drop(self, ids: Sequence[str]) -> None:
         """Remove abstracts."""

@@ -1,6 +1,6 @@
-"""LanceDB, and the only module that knows it: typed tables, their indexes, search, compaction.
+"""LanceDB, known to this module alone: typed tables, their indexes, search, compaction.
 
-Knows columns and conditions; what a row means is the business of knowledge.py.
+Knows columns and conditions, not what a row means.
 """
 
 from collections.abc import Sequence
@@ -62,21 +62,21 @@ _ABSTRACTS = [
     pa.field("drawn", pa.int32(), nullable=False),
 ]
 
-# Our own words, already folded and stemmed: the candidates and rank-bm25 must agree on what a word is.
+# Our own tokens, already folded and stemmed: the full-text index and rank-bm25 must agree on them.
 _WORDS = FTS(
     base_tokenizer="whitespace", lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False,
     max_token_length=None,
 )  # fmt: skip
 _CLUSTERED_FROM = 50_000  # vectors; a flat scan of fewer takes under 35 ms
 _PROBES = 16  # of about 256 clusters: recall@100 1.0 in 7 ms at 100,000
-_OLD = timedelta(minutes=30)  # versions that a reader may still hold; cleaning up at once breaks readers
+_OLD = timedelta(minutes=30)  # versions that a reader may still use; removing them at once breaks readers
 
 
 class Tables:
     """The open tables of one home."""
 
     def __init__(self, folder: Path) -> None:
-        # Without the interval, commits of other processes stay unseen.
+        # Without the interval, commits of other processes are not seen.
         self._db = lancedb.connect(folder, read_consistency_interval=timedelta(0))
         self._folder = folder
         self._open: dict[str, Any] = {}
@@ -93,12 +93,12 @@ class Tables:
         table.add(pa.Table.from_pylist(list(rows), schema=table.schema))
 
     def delete(self, name: str, condition: str) -> None:
-        """Delete the rows under a condition; the disk keeps them until the table is rewritten."""
+        """Delete the rows under a condition; they stay on disk until the table is rewritten."""
         if self.has(name):
             self._table(name).delete(condition)
 
     def set_collections(self, documents: Sequence[str], collections: Sequence[str], vectors: str) -> None:
-        """Say which collections documents belong to, in every table that filters by them."""
+        """Set the collections of documents, in every table that filters by them."""
         for name, column in (("documents", "id"), ("chunks", "document"), (vectors, "document")):
             if self.has(name):
                 self._table(name).update(where=among(column, documents), values={"collections": list(collections)})
@@ -112,7 +112,7 @@ class Tables:
         return found
 
     def by_words(self, words: Sequence[str], condition: str | None, columns: Sequence[str], limit: int) -> list[Row]:
-        """Return the chunks that hold any of the words, best first, with `_score`."""
+        """Return the chunks that contain any of the words, best first, with `_score`."""
         if not words or not self.has("chunks"):
             return []
         query = self._table("chunks").search(MatchQuery(" ".join(words), "words"), query_type="fts").limit(limit)
@@ -141,28 +141,28 @@ class Tables:
         return int(self._table(name).count_rows(condition)) if self.has(name) else 0
 
     def compact(self) -> None:
-        """Bring indexes up to date, merge small files, drop versions that no reader holds any more."""
+        """Update indexes, merge small files, drop versions that no reader uses any more."""
         for name in self.names():
             table = self._table(name)
             self._index(name, table)
             table.optimize(cleanup_older_than=_OLD)
 
     def names(self) -> list[str]:
-        """Return the names of the tables that are there."""
+        """Return the names of the tables."""
         names: list[str] = self._db.list_tables().tables
-        return [name for name in names if self._is_whole(name)]
+        return [name for name in names if self._is_complete(name)]
 
     def has(self, name: str) -> bool:
-        """Return whether a table is there."""
+        """Return whether a table exists."""
         return name in self._open or name in self.names()
 
     def drop(self, name: str) -> None:
-        """Remove a table, if it is there."""
+        """Remove a table, if it exists."""
         self._open.pop(name, None)
         self._db.drop_table(name, ignore_missing=True)
 
-    def _is_whole(self, name: str) -> bool:
-        """Tell a table from the folder that a writer leaves who is killed while making one."""
+    def _is_complete(self, name: str) -> bool:
+        """Return whether a table is complete, unlike the folder that a writer killed while creating one leaves."""
         return any((self._folder / f"{name}.lance" / "_versions").glob("*.manifest"))
 
     def _table(self, name: str, width: int = 0) -> Any:
@@ -174,7 +174,7 @@ class Tables:
         return self._open[name]
 
     def _index(self, name: str, table: Any) -> None:
-        """Make the indexes that a table lacks and is large enough for."""
+        """Create the indexes that a table lacks and is large enough for."""
         rows, made = table.count_rows(), {column for index in table.list_indices() for column in index.columns}
         wanted: dict[str, Any] = {"id": BTree(), "collections": LabelList()}
         if name == "abstracts":

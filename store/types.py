@@ -1,4 +1,4 @@
-"""The nouns that cross package borders: immutable values, no behaviour beyond what they are made of."""
+"""Immutable values shared by all packages: documents, chunks, scopes, places."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,8 +24,7 @@ class DocumentPassage:
 class Document:
     """One mail message or one transcript; `id` is a digest of its content, so that copies are the same document.
 
-    `text` is what `pkb show` prints; passages point into its lines. `links` are the Message-IDs that tie a mail to its
-    thread (its own first), `topic` is the subject without Re: and Fwd:, `is_reply` whether it had one of them.
+    `text` is what `pkb show` prints; passages point into its lines.
     """
 
     id: str
@@ -35,19 +34,16 @@ class Document:
     recipients: tuple[str, ...]
     date: datetime | None  # aware
     message_id: str | None
-    links: tuple[str, ...]
-    topic: str
-    is_reply: bool
     text: str
     passages: tuple[DocumentPassage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedItem:
-    """What one item of a file gave: a document, a problem in words that name no content, or both.
+    """One parsed item of a file: a document, a problem in words that quote no content, or both.
 
-    `item` counts the documents of one file from 0. `offset` is how many lines of the source file stand before line 1 of
-    the decoded text where that text stands in the file as it is; None where it does not (base64, HTML, mbox, JSON).
+    `item` counts the documents of one file from 0. `offset` is the number of lines of the source file before line 1 of
+    the decoded text, where the file contains that text as it is; None where not (base64, HTML, mbox, JSON).
     """
 
     item: int
@@ -58,7 +54,7 @@ class ParsedItem:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """About 100 words of one document; `header` (who, when, what) is searched, embedded and prompted with them."""
+    """About 100 words of one document; `header` (who, when, what) is searched, embedded and prompted with its text."""
 
     id: str
     document: str
@@ -71,7 +67,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a question is limited to; a part that is None limits nothing.
+    """The filters of a question; None filters nothing.
 
     `sender` and `recipient` match as substrings in any case, `since` is inclusive and `until` exclusive (both aware).
     """
@@ -85,7 +81,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a document stands: the `item`th of a file, its line 1 behind `lines_before` source lines (or None)."""
+    """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None)."""
 
     path: str
     item: int
@@ -97,7 +93,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a changed file from an unchanged one."""
+    """The `stat` fields by which a changed file is recognized."""
 
     size: int
     mtime_ns: int
@@ -109,9 +105,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """A document ready to be kept: its chunks, their words (joined by spaces), and its collections.
+    """A document ready to be stored: its chunks, their words (joined by spaces), and its collections.
 
-    `owned` are the digests of the passages that are searched in it, `quoted` of those that are searched elsewhere.
+    `owned` are the digests of the passages that are indexed under it, `quoted` of those indexed under another one.
     """
 
     document: Document
@@ -123,14 +119,14 @@ class IndexedDocument:
 
     @property
     def date(self) -> str | None:
-        """Return the date as the ledger keeps it."""
+        """Return the date as the ledger stores it."""
         return self.document.date.isoformat() if self.document.date else None
 
 
 def document_row(entry: IndexedDocument) -> Row:
     """Return the row of the document itself."""
     d = entry.document
-    kept = {
+    row = {
         "id": d.id,
         "kind": d.kind,
         "title": d.title,
@@ -138,7 +134,7 @@ def document_row(entry: IndexedDocument) -> Row:
         "text": d.text,
         "sender": d.sender,
     }
-    return kept | _about(entry)
+    return row | _about(entry)
 
 
 def chunk_rows(entry: IndexedDocument) -> list[Row]:
@@ -160,7 +156,7 @@ def _about(entry: IndexedDocument) -> Row:
 
 
 def _sender(document: Document, chunk: Chunk) -> str:
-    """Return who speaks in a chunk: a mail's sender, or those attendees of a meeting whose turns are in it."""
+    """Return who speaks in a chunk: a mail's sender, or the attendees of a meeting whose turns are in it."""
     if document.kind == "mail":
         return document.sender
     return "\n".join(name for name in document.recipients if f"{name}:" in chunk.text)

@@ -1,13 +1,13 @@
-"""The vectors of chunks: which are still wanted, newest first, and the table of the embedder in use.
+"""The vectors of chunks: which are missing, newest first, and the table of the embedder in use.
 
-Each embedder has a table of its own, so that a change of embedder is a new table and not a changed column.
+Each embedder has its own table, so that a change of embedder creates a table and changes no column.
 """
 
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from store.database import UNTIDY, Ledger
+from store.database import UNCOMPACTED, Ledger
 from store.filters import among
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from store.tables import Row, Tables
 
 
-def count(ledger: Ledger) -> int:
-    """Count them."""
-    return int(ledger.rows.execute("SELECT count(*) FROM pending").fetchone()[0])
+def count_missing(ledger: Ledger) -> int:
+    """Count the chunks without a vector."""
+    return int(ledger.rows.execute("SELECT count(*) FROM missing_embeddings").fetchone()[0])
 
 
 def table_of(fingerprint: str) -> str:
@@ -32,17 +32,17 @@ class VectorStore:
         self._ledger, self._tables = ledger, tables
 
     def use(self, fingerprint: str) -> bool:
-        """Make this embedder the one in use; where another was, want all vectors anew and give True."""
+        """Make this embedder the one in use; where another was, mark all vectors as missing and return True."""
         name = table_of(fingerprint)
         before = self._ledger.get("vectors")
         if before == name:
             return False
-        self._tables.delete(name, "true")  # from an earlier time, when chunks were others
+        self._tables.delete(name, "true")  # from an earlier time, of other chunks
         chunks = self._tables.select("chunks", "true", ["id", "document", "date"]) if before else []
         with self._ledger.transaction():
             self._ledger.set("vectors", name)
             rows = [(row["id"], row["document"], row["date"] and row["date"].isoformat()) for row in chunks]
-            self._ledger.rows.executemany("INSERT OR REPLACE INTO pending VALUES (?, ?, ?)", rows)
+            self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", rows)
             self._ledger.raise_generation()
         return before is not None
 
@@ -59,18 +59,18 @@ class VectorStore:
     @property
     def missing(self) -> int:
         """Count the chunks that have no vector."""
-        return count(self._ledger)
+        return count_missing(self._ledger)
 
     def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
-        sql = "SELECT chunk FROM pending ORDER BY date DESC, chunk LIMIT ?"
+        sql = "SELECT chunk FROM missing_embeddings ORDER BY date DESC, chunk LIMIT ?"
         ids = [row[0] for row in self._ledger.rows.execute(sql, (limit,))]
         if not ids:
             return []
         return self._tables.select("chunks", among("id", ids), ["id", "header", "text"])
 
     def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
-        """Store unit vectors, one row an id; ids whose chunk has gone meanwhile are left out."""
+        """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out."""
         columns = ["id", "document", "date", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
@@ -78,6 +78,6 @@ class VectorStore:
         if rows:
             self._tables.put(name, rows, width=vectors.shape[1])
         with self._ledger.transaction():
-            self._ledger.rows.executemany("DELETE FROM pending WHERE chunk = ?", [(i,) for i in ids])
-            self._ledger.add(UNTIDY, len(rows))
+            self._ledger.rows.executemany("DELETE FROM missing_embeddings WHERE chunk = ?", [(i,) for i in ids])
+            self._ledger.add(UNCOMPACTED, len(rows))
             self._ledger.raise_generation()

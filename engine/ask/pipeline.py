@@ -26,7 +26,7 @@ _LENGTH = 160  # of an answer that is told once more
 
 def take_notices(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
     """Return what the asker of a question should be told beside its answer; each is told once."""
-    found = [_sentence(notice)] if (notice := Notices(ledger).take(key)) else []
+    found = [_sentence(notice)] if (notice := Notices(ledger).pop(key)) else []
     doubted = RejectedAnswers(ledger).find(key)
     if doubted and doubted[0] == (answer or ""):
         found.append("you marked this answer as wrong")
@@ -37,7 +37,7 @@ def _sentence(notice: Notice) -> str:
     before, after = _short(notice.before), _short(notice.after)
     if notice.kind == "wrong":
         return f"the earlier answer, {before}, came from a similar question; this one's own is {after}"
-    return f"the answer was {before}, now it is {after}{_because(notice.because)}"
+    return f"the answer was {before}, now it is {after}{_because(notice.cause)}"
 
 
 def _because(source: str) -> str:
@@ -57,13 +57,9 @@ def _short(answer: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServedFrom:
-    """The key of a question, the key of the kept answer that it was given, if any, and whether that may be outdated.
-
-    Without a key of its own it was asked past the bank.
-    """
+    """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated."""
 
     key: bytes | None
-    kept: bytes | None = None
     stale: bool = False
 
 
@@ -80,7 +76,7 @@ def remember(
     tokens = reply.tokens or {}
     about = (at.timestamp(), text, reply.tier, reply.answer is not None, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
-    asked = HistoryEntry(*about, *read, served.key, served.kept, served.stale)
+    asked = HistoryEntry(*about, *read, served.key, served.stale)
     chunks = in_prompt(evidence) if evidence else ()
     with ledger.transaction():
         RetrievalLog(ledger).add(History(ledger).add(asked), chunks)
@@ -138,7 +134,7 @@ class Asker:
         """Return a kept answer with its sources where they stand now, for files are moved."""
         moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
         if moved != kept and ask.options.write_bank:
-            self._bank.keep(ask.key.digest, moved, self._room.bytes)
+            self._bank.put(ask.key.digest, moved, self._room.bytes)
         return moved
 
     def _serve(
@@ -153,8 +149,8 @@ class Asker:
         """Return a kept answer, counting its use and the generation that it was found right in."""
         if ask.options.write_bank:
             with ask.trace.step("count"):
-                self._bank.used(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
-        reply, served = _thawed(ask, kept, stale=stale), ServedFrom(ask.key.digest, ask.key.digest, stale=stale)
+                self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
+        reply, served = _thawed(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale=stale)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
     def _similar(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
@@ -167,14 +163,14 @@ class Asker:
 
     def _serve_similar(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
-        reply = _thawed(ask, near.kept, stale=False)
-        reply = replace(reply, tier="semantic", matched_question=near.kept.question, similarity=near.similarity)
+        reply = _thawed(ask, near.answer, stale=False)
+        reply = replace(reply, tier="semantic", matched_question=near.answer.question, similarity=near.similarity)
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
             defer_verification(self._ledger, self._room, ask, asked, near)
-        saved = near.kept.made_ms - reply.ms["total"]
-        return self._answered(ask, reply, ServedFrom(ask.key.digest, near.key), saved, asked.evidence)
+        saved = near.answer.made_ms - reply.ms["total"]
+        return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, asked.evidence)
 
     def _make(self, ask: PendingQuestion, asked: QueryContext, say: OnText | None) -> AskResult:
         """Have the answer written."""
@@ -209,5 +205,5 @@ def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:
     if kept is None:
         return "not cached" + (f" on {ask.key.day}" if ask.key.day else "")
     if kept.state != "answered":
-        return {"owed": "semantic hit, not verified yet", "undecoded": "prefilled, not answered"}[kept.state]
+        return {"pending": "semantic hit, not verified yet", "prefilled": "prefilled, not answered"}[kept.state]
     return f"cached in generation {kept.generation}, now {ask.generation}"

@@ -85,18 +85,18 @@ def store_answer(
     there = bank.find(ask.key.digest) if reply is None else None
     if there and there.state == "answered" and there.evidence == asked.evidence.chunks:
         return there
-    state: State = "answered" if reply else "undecoded"
+    state: State = "answered" if reply else "prefilled"
     frozen, tier = (freeze(reply), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
     kept = CachedAnswer(*_about(ask), frozen, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
-    bank.keep(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
+    bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
     return kept
 
 
 def pending_entry(ask: PendingQuestion, asked: QueryContext) -> CachedAnswer:
     """Return the entry of a question that was given another one's answer."""
     made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
-    return CachedAnswer(*_about(ask), "", asked.evidence.chunks, *made, state="owed")
+    return CachedAnswer(*_about(ask), "", asked.evidence.chunks, *made, state="pending")
 
 
 def vector_of(asked: QueryContext) -> bytes | None:

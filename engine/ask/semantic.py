@@ -104,7 +104,7 @@ def _return(ledger: Ledger, key: bytes, now: datetime) -> str | None:
     if pending is None:
         return None
     AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
-    Verifications(ledger).settle(key, right=False, at=now.timestamp())
+    Verifications(ledger).resolve(key, correct=False, at=now.timestamp())
     return pending.served
 
 
@@ -152,7 +152,7 @@ class SemanticLookup:
                 asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
             )
             for one in near:
-                kept = understand(one.kept.question, ask.now)
+                kept = understand(one.answer.question, ask.now)
                 reason = self._why_unlike(asked, kept, one)
                 if reason is None:
                     fresh = self._fresh(ask, one)
@@ -169,9 +169,9 @@ class SemanticLookup:
 
     def _why_unlike(self, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why two questions may not share an answer."""
-        if near.kept.tau is not None and near.similarity < near.kept.tau:
-            return f"below its own threshold of {near.kept.tau:.3f}"
-        answer = answer_of(near.kept.reply)
+        if near.answer.tau is not None and near.similarity < near.answer.tau:
+            return f"below its own threshold of {near.answer.tau:.3f}"
+        answer = answer_of(near.answer.reply)
         if answer is None:
             return "has no answer"
         if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
@@ -184,22 +184,22 @@ class SemanticLookup:
 
     def _fresh(self, ask: PendingQuestion, near: "Near") -> "Near | None":
         """Return what is kept, with its sources where they stand now; None where new mail may change it."""
-        if near.kept.generation == ask.generation:
+        if near.answer.generation == ask.generation:
             return near
-        again = gather_context(self._backend, replace(ask, text=near.kept.question, trace=Trace()))
-        if again.evidence.chunks != near.kept.evidence:
+        again = gather_context(self._backend, replace(ask, text=near.answer.question, trace=Trace()))
+        if again.evidence.chunks != near.answer.evidence:
             return None
-        return replace(near, kept=replace(near.kept, reply=relocate(near.kept.reply, again.evidence.sources)))
+        return replace(near, answer=replace(near.answer, reply=relocate(near.answer.reply, again.evidence.sources)))
 
     def _why_not_entailed(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why what was retrieved for this question does not bear the answer."""
         from engine.ask.extract import quotable
 
-        rules, answer = self._rules, answer_of(near.kept.reply) or ""
+        rules, answer = self._rules, answer_of(near.answer.reply) or ""
         parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
         off = frozenset(name for name, on in parts.items() if not on)
-        found = (quotable(asked.evidence), asked.evidence.chunks, near.kept.evidence)
-        quoted = answer if is_quote(near.kept.reply) else None
+        found = (quotable(asked.evidence), asked.evidence.chunks, near.answer.evidence)
+        quoted = answer if is_quote(near.answer.reply) else None
         reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
         if (
             reason is None
@@ -214,11 +214,11 @@ def defer_verification(
     ledger: Ledger, room: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
 ) -> None:
     """Count the use of the answer that was lent, and note that this question is owed its own."""
-    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.kept.reply) or ""
+    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer.reply) or ""
     with ask.trace.step("count"):
         _follow(bank, room, near)
-        bank.used(near.key, ask.generation, at, near.kept.evidence)
-        bank.keep(
+        bank.record_use(near.key, ask.generation, at, near.answer.evidence)
+        bank.put(
             ask.key.digest,
             pending_entry(ask, asked),
             room.bytes,
@@ -232,8 +232,8 @@ def defer_verification(
 def _follow(bank: AnswerBank, room: BankBudget, near: "Near") -> None:
     """Keep the lender's sources where they stand now: it is stamped as found right."""
     kept = bank.find(near.key)
-    if kept and kept.evidence == near.kept.evidence and kept.reply != near.kept.reply:
-        bank.keep(near.key, near.kept, room.bytes)
+    if kept and kept.evidence == near.answer.evidence and kept.reply != near.answer.reply:
+        bank.put(near.key, near.answer, room.bytes)
 
 
 CONFIDENCE_Z = 1.645  # one-sided 95 %

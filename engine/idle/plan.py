@@ -42,7 +42,9 @@ _SHOWN = 4  # one part in so many of a model's context shows it abstracts
 
 def quiet(opened: Session) -> bool:
     """Return whether nothing was asked for a while; what was asked in the future was before the clock was put back."""
-    last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
+    from store.history import History
+
+    last = History(opened.ledger).latest_time()
     return last is None or abs(opened.now.timestamp() - last) >= opened.settings.experiment.quiet_s
 
 
@@ -57,7 +59,7 @@ def abstracts(
     from engine.idle.summarize import MOST, plan_summaries
 
     with opened.locks.reader():
-        wanted = _abstracts(opened).wanted(MOST)
+        wanted = _abstracts(opened).unsummarized(MOST)
     return plan_summaries(_bank(opened, model, late), wanted) if wanted else []
 
 
@@ -65,8 +67,9 @@ def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Ca
     """Return what predicts questions: from those asked so far, and, where a model writes, from abstracts too."""
     from engine.idle.predict import View
     from engine.idle.templates import SOURCES, from_forms
+    from store.history import History
 
-    newest = opened.ledger.rows.execute("SELECT max(id) FROM asked").fetchone()[0]
+    newest = History(opened.ledger).newest()
     asked, why = str(newest or ""), "new questions since the last run"
     if model is None:
         return [View("history", why, asked, SOURCES, lambda _: from_forms(little_asked(opened), asked_before(opened)))]
@@ -102,7 +105,7 @@ def _shown(opened: Session, model: "LanguageModel") -> "list[Abstract]":
     with opened.locks.reader():
         chosen = choose(known.all(), model.context // _SHOWN, lambda text: len(model.tokens(text)))
     with opened.locks.writer():
-        known.draw([one.id for one in chosen])
+        known.count_drawn([one.id for one in chosen])
     return chosen
 
 
@@ -144,11 +147,11 @@ def asked_before(opened: Session) -> list[str]:
 
 def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
     """Return the newest chunks that no question has retrieved, newest first, out of so many documents."""
+    from store.documents import newest_documents
     from store.history import RetrievalLog
     from store.types import Scope
 
-    sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
-    newest = [name for (name,) in opened.ledger.rows.execute(sql, (documents,))]
+    newest = newest_documents(opened.ledger, documents)
     places, retrieved = {name: at for at, name in enumerate(newest)}, RetrievalLog(opened.ledger).frequencies()
     with opened.locks.reader():
         hits = opened.reader.chunks_of(newest, Scope()) if newest else []
@@ -160,9 +163,7 @@ def _kind(opened: Session) -> str:
     """Name what the home holds, for a prompt."""
     from engine.idle.summarize import kind_of
 
-    sql = "SELECT count(DISTINCT document) FROM places WHERE message_id IS {} NULL"
-    mails, others = (opened.ledger.rows.execute(sql.format(word)).fetchone()[0] for word in ("NOT", ""))
-    return kind_of(mails, others)
+    return kind_of(*opened.catalogue.counts_by_kind())
 
 
 _PLANNED = 4  # one part in so many of the time, at most, goes into planning each kind that is read ahead
@@ -204,9 +205,9 @@ def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *
         if not alone and not asked.dry_run:
             report.reason = "another pkb idle is running"
             return report
-        from store.jobs import JobAccount, rests
+        from store.jobs import JobAccount, is_finished
 
-        if rests(ledger, *_about(opened, asked)):
+        if is_finished(ledger, *_about(opened, asked)):
             report.reason = "nothing has changed since the last complete run"
         else:
             try:
@@ -215,7 +216,7 @@ def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *
                 report.reason = busy.message
         account = JobAccount(ledger)
         if not asked.dry_run:
-            account.gather(opened.now.timestamp())
+            account.update(opened.now.timestamp())
         report.so_far = account.by_kind()
     return report
 
@@ -234,12 +235,13 @@ def _may_go_on(opened: Session, asked: IdleRequest, machine: "Machine") -> "Call
         return lambda: None
     from engine.idle.conditions import IdleConditions, why_not
     from engine.session import now
+    from store.history import History
 
     experiment = opened.settings.experiment
     limits = IdleConditions(experiment.load, experiment.away_s)
 
     def reason() -> str | None:
-        last = opened.ledger.rows.execute("SELECT max(at) FROM asked").fetchone()[0]
+        last = History(opened.ledger).latest_time()
         return why_not(machine.facts(None if last is None else now(opened.environ).timestamp() - last), limits)
 
     return reason
@@ -272,9 +274,9 @@ def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_p
         return
     _work(opened, asked, planner, may_go_on, report, on_progress)
     if all(map(_ends_it, report.done)) and not planning.cut and not over():
-        from store.jobs import rest
+        from store.jobs import mark_finished
 
-        rest(opened.ledger, *_about(opened, asked))
+        mark_finished(opened.ledger, *_about(opened, asked))
 
 
 def _ends_it(done: "JobResult") -> bool:
@@ -455,10 +457,10 @@ class IdlePlanner:
     def _wanted(self) -> "Iterator[tuple[CachedAnswer, float]]":
         """Return the entries of the bank whose prompts may be wanted again, and how often they were."""
         from engine.idle.refresh import worth
-        from store.answers import AnswerBank, wanted
+        from store.answers import AnswerBank, most_used
 
         bank = AnswerBank(self.opened.ledger)
-        found = (bank.find(key) for key in wanted(self.opened.ledger, self._reasker.writer_key, _WANTED))
+        found = (bank.find(key) for key in most_used(self.opened.ledger, self._reasker.writer_key, _WANTED))
         return ((kept, worth(kept)) for kept in found if kept)
 
     def _ahead(self) -> "PrefetchContext | None":
@@ -528,10 +530,12 @@ def _duties(opened: Session) -> "list[MaintenanceTask]":
         check_slice(opened.home, ledger, _SLICE)
 
     def any_kept() -> bool:
-        return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
+        from store.kv_index import has_nodes
+
+        return has_nodes(ledger)
 
     return [
-        MaintenanceTask("tables", "compact search tables", tidy, lambda: opened.knowledge.untidy >= _UNTIDY),
+        MaintenanceTask("tables", "compact search tables", tidy, lambda: opened.knowledge.uncompacted >= _UNTIDY),
         MaintenanceTask("slice", "verify part of the ledger and KV cache", look, any_kept),
     ]
 

@@ -22,7 +22,7 @@ from engine.idle.types import IdleJob, Kind, Outcome
 from engine.text.terminal import shorten
 from engine.types import AskOptions
 from prompts import prompt
-from store.answers import AnswerBank, typical_s
+from store.answers import AnswerBank, known_questions, mean_seconds
 from store.jobs import Job, Jobs, PredictionLog, PredictorCounts
 from store.summaries import Abstract
 
@@ -58,9 +58,9 @@ def offer(reasker: Reasker, found: "Iterable[Prediction]") -> int:
     """Keep foreseen questions until they are readied; returns how many are waiting."""
     jobs, seconds, at = Jobs(reasker.ledger), _seconds(reasker), reasker.now.timestamp()
     jobs.offer([Job(KIND, one.question, seconds, one.promise * seconds, at, one.source) for one in found])
-    waiting = jobs.waiting(KIND)
+    waiting = jobs.pending(KIND)
     for job in waiting[MOST_WAITING:]:
-        jobs.end(KIND, job.subject)
+        jobs.remove(KIND, job.subject)
     return min(len(waiting), MOST_WAITING)
 
 
@@ -69,12 +69,12 @@ def plan_population(reasker: Reasker, strategy: Strategy, taken: Callable[[], bo
 
     Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
     """
-    jobs = [job for job in Jobs(reasker.ledger).every(KIND) if not _in_bank(reasker, strategy, job.subject)]
+    jobs = [job for job in Jobs(reasker.ledger).all(KIND) if not _in_bank(reasker, strategy, job.subject)]
     return [_unit(reasker, strategy, job, taken) for job in jobs]
 
 
 def _seconds(reasker: Reasker) -> float:
-    return typical_s(reasker.ledger, reasker.backend.writer) or _POPULATION_S
+    return mean_seconds(reasker.ledger, reasker.backend.writer) or _POPULATION_S
 
 
 def _unit(reasker: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> IdleJob:
@@ -119,7 +119,7 @@ def is_near(reasker: Reasker, strategy: Strategy, question: str) -> bool:
 
     key, asked = ask.key, understand(question, reasker.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
-    return any(why_different(asked, understand(one.kept.question, reasker.now)) is None for one in near)
+    return any(why_different(asked, understand(one.answer.question, reasker.now)) is None for one in near)
 
 
 WEEK_S = 7 * 86_400.0
@@ -157,7 +157,7 @@ def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
     """Return whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
     if one is None or one.predicted < _JUDGED:
         return False
-    paid = one.first if one.last_paid is None else one.last_paid
+    paid = one.first if one.last_credited is None else one.last_credited
     silent = one.last - paid >= weeks * WEEK_S
     return silent and now - one.last < weeks * WEEK_S
 
@@ -173,7 +173,7 @@ def paused_predictors(yields: Sequence[PredictorCounts], now: float, weeks: floa
 
 def _hope(one: PredictorCounts | None) -> float:
     """Return the share that may pay at best: the mean of a beta distribution and a standard deviation more."""
-    paid, predicted = (one.paid, one.predicted) if one else (0.0, 0)
+    paid, predicted = (one.credited, one.predicted) if one else (0.0, 0)
     count = predicted + _ASKED + _NOT
     worth = (paid + _ASKED) / count
     return min(1.0, worth + sqrt(worth * (1 - worth) / (count + 1)))
@@ -391,13 +391,12 @@ def _predict(reasker: Reasker, view: View, usual: int, near: Callable[[str], boo
     found = view.predict(usual) if sum(given.values()) else ()
     chosen = pick(found, given, _known_questions(reasker), near)
     offer(reasker, chosen)
-    prediction_log.predicted(Counter(one.source for one in chosen), now)
+    prediction_log.add(Counter(one.source for one in chosen), now)
     reasker.ledger.set(_PREFIX + view.name, view.seen)
     return Outcome()
 
 
 def _known_questions(reasker: Reasker) -> list[str]:
     """Return the questions of the bank, of the history, and those that wait to be readied or were given up."""
-    rows = reasker.ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM asked")
-    waiting = [job.subject for job in Jobs(reasker.ledger).every(KIND)]
-    return [*waiting, *(question for (question,) in rows)]
+    waiting = [job.subject for job in Jobs(reasker.ledger).all(KIND)]
+    return [*waiting, *known_questions(reasker.ledger)]

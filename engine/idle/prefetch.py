@@ -107,7 +107,7 @@ def plan_restores_of(
     Where some was `refused` for lack of room, what never was kept is planned too.
     """
     kept = ahead.kept
-    there = kept.store.queries.kept()
+    there = kept.store.queries.totals()
     usual = there.bytes / there.count if there.count else 0  # of a segment: for less room nobody need retrieve
     wanted = _wanted(ahead, entries) if kept.store.free() > usual else ()
     new = costs(there) if refused else None
@@ -168,7 +168,7 @@ def _read(ahead: PrefetchContext, segment: PrefillJob, generation: int) -> Outco
         if ahead.reasker.ledger.generation != generation:
             return Outcome("changed")  # what the bank no longer holds must not be read
         read = prefill(ahead.reading, path, Trace(asked=False), held)
-        kept.store.let_go([one.key for one in segment.instead])
+        kept.store.evict_unused([one.key for one in segment.instead])
         whole = len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
         kept.model.release(read.cache)
     return Outcome(node=key_of(kept.root, path)) if whole else Outcome("room")
@@ -197,7 +197,7 @@ def plan(ahead: PrefetchContext, retrieved: RetrievalCounts) -> list[IdleJob]:
     with ahead.reader():
         there = retrieved.chunks(list(times))
     hot = {_path(ahead, there[name]): name for name in times if name in there}
-    one_token, system = costs(ahead.kept.store.queries.kept()), (system_ids(ahead.reading.model),)
+    one_token, system = costs(ahead.kept.store.queries.totals()), (system_ids(ahead.reading.model),)
     kind: Kind = "blocks" if ahead.reading.ropes else "first"
 
     def segment(path: Path, what: str, why: str, expected: float) -> PrefillJob:

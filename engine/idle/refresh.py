@@ -29,10 +29,10 @@ from store.answers import (
     RefreshCandidates,
     Verifications,
     WriterKey,
-    older,
-    stamp,
-    typical_s,
-    undecoded,
+    confirm,
+    mean_seconds,
+    prefilled,
+    stale,
 )
 from store.database import Ledger
 
@@ -89,8 +89,8 @@ def plan_conversions(reasker: Reasker, *, decode: bool) -> list[IdleJob]:
     """Return a unit for each entry that was read and not answered, where answers are wanted."""
     if not decode:
         return []
-    bank, seconds = AnswerBank(reasker.ledger), typical_s(reasker.ledger, reasker.backend.writer) or _CONVERSION_S
-    found = ((key, bank.find(key)) for key in undecoded(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS))
+    bank, seconds = AnswerBank(reasker.ledger), mean_seconds(reasker.ledger, reasker.backend.writer) or _CONVERSION_S
+    found = ((key, bank.find(key)) for key in prefilled(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS))
     return by_rate(
         IdleJob(
             kind="convert",
@@ -110,7 +110,7 @@ def plan_conversions(reasker: Reasker, *, decode: bool) -> list[IdleJob]:
 
 def _convert(reasker: Reasker, key: bytes, kept: CachedAnswer) -> Outcome:
     now = AnswerBank(reasker.ledger).find(key)
-    if now is None or now.state != "undecoded":
+    if now is None or now.state != "prefilled":
         return Outcome("there")
     return Outcome("done", (reasker.anew(kept).key,))
 
@@ -175,7 +175,7 @@ _VERIFICATION_S = 1.0  # an answer, until one was made
 
 def plan_verifications(reasker: Reasker, tau: float, max_error: float) -> list[IdleJob]:
     """Return a unit for each question that is owed its answer."""
-    seconds = typical_s(reasker.ledger, reasker.backend.writer) or _VERIFICATION_S
+    seconds = mean_seconds(reasker.ledger, reasker.backend.writer) or _VERIFICATION_S
     return by_rate(
         IdleJob(
             kind="owed",
@@ -196,7 +196,7 @@ def _open(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]
     bank, verifications = AnswerBank(reasker.ledger), Verifications(reasker.ledger)
     for pending in verifications.all():
         kept = bank.find(pending.key)
-        if kept and kept.state != "owed":
+        if kept and kept.state != "pending":
             verifications.drop(pending.key)
         elif kept and reasker.makes(kept):
             yield pending, kept
@@ -214,7 +214,7 @@ def _verify(
     _settle(reasker, pending, right=right, judged=judged)
     if not right:
         about = (pending.served, reply.answer, "", reasker.now.timestamp())
-        Notices(reasker.ledger).put(Notice(pending.key, "wrong" if judged else "changed", *about))
+        Notices(reasker.ledger).add(Notice(pending.key, "wrong" if judged else "changed", *about))
     if judged:
         tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)
         reasker.ledger.set(TAU, str(tau))
@@ -226,7 +226,7 @@ def _settle(reasker: Reasker, pending: PendingVerification, *, right: bool, judg
     if not judged:
         verifications.drop(pending.key)
         return
-    verifications.settle(pending.key, right, at)
+    verifications.resolve(pending.key, right, at)
     if not right:
         AnswerBank(reasker.ledger).raise_tau(pending.matched, math.nextafter(pending.similarity, math.inf))
 
@@ -238,7 +238,7 @@ _LEAST_S = 0.01  # that looking takes, whatever the answer took
 def plan_refreshes(reasker: Reasker) -> list[IdleJob]:
     """Return a unit for each entry that may be out of date: those first that new chunks came near to."""
     hinted = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
-    old = older(reasker.ledger, reasker.writer_key, reasker.ledger.generation, MOST_REFRESHES)
+    old = stale(reasker.ledger, reasker.writer_key, reasker.ledger.generation, MOST_REFRESHES)
     near = _units(reasker, list(hinted), "new mail is close to it")
     return [
         *near[:MOST_REFRESHES],
@@ -252,7 +252,7 @@ def _units(reasker: Reasker, keys: Sequence[bytes], why: str) -> list[IdleJob]:
 
 
 def _fits(reasker: Reasker, kept: CachedAnswer) -> bool:
-    return kept.state != "owed" and reasker.makes(kept)
+    return kept.state != "pending" and reasker.makes(kept)
 
 
 def _unit(reasker: Reasker, key: bytes, kept: CachedAnswer, why: str) -> IdleJob:
@@ -274,7 +274,7 @@ def _refresh(reasker: Reasker, key: bytes) -> Outcome:
     prepared = reasker.anew(kept, decode=kept.state == "answered")
     if prepared.reply and (kept.origin == "user" or kept.uses):
         _tell(reasker, key, kept, prepared.reply, evidence)
-    RefreshCandidates(reasker.ledger).done(key)
+    RefreshCandidates(reasker.ledger).remove(key)
     return Outcome("done", (prepared.key,))
 
 
@@ -282,9 +282,9 @@ def _still_right(reasker: Reasker, key: bytes, kept: CachedAnswer, evidence: "Ev
     """Stamp an entry whose evidence is what it was, with its sources where they stand now."""
     moved = replace(kept, reply=relocate(kept.reply, evidence.sources)) if kept.reply else kept
     if moved != kept:
-        AnswerBank(reasker.ledger).keep(key, moved, reasker.room.bytes)
-    stamp(reasker.ledger, key, generation, kept.evidence)
-    RefreshCandidates(reasker.ledger).done(key)
+        AnswerBank(reasker.ledger).put(key, moved, reasker.room.bytes)
+    confirm(reasker.ledger, key, generation, kept.evidence)
+    RefreshCandidates(reasker.ledger).remove(key)
 
 
 def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
@@ -297,7 +297,7 @@ def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evide
     new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)
     because = json.dumps(asdict(new.sources[0])) if new and new.sources else ""
     notice = Notice(key, "changed", answer or "", reply.answer, because, reasker.now.timestamp())
-    Notices(reasker.ledger).put(notice)
+    Notices(reasker.ledger).add(notice)
 
 
 def _span(answer: str | None, highlight: Sequence[int] | None) -> str:

@@ -135,7 +135,7 @@ class JobRunner:
     def _each(self, kind: Kind, plan: Plan, generation: int) -> Iterator[JobResult]:
         """Plan a kind, and do its units."""
         units = self._planned(kind, plan)
-        given_up, behind = self._jobs.given_up(kind), dict[str, State]()
+        given_up, behind = self._jobs.abandoned(kind), dict[str, State]()
         for unit in units:
             done = self._look(unit, generation, given_up, behind) or self._do(unit)
             if done.state not in ("done", "there"):
@@ -177,13 +177,13 @@ class JobRunner:
 
         One that was begun because it was thought to be shorter has been tried: it may always be too long.
         """
-        before, node = self._world.measure(), self._account.newest()
+        before, node = self._world.measure(), self._account.newest_node()
         reason, (kind, subject) = "", (unit.kind, unit.subject)
-        self._jobs.begin(kind, subject)
+        self._jobs.start(kind, subject)
         try:
             outcome = unit.do()
         except (SystemExit, KeyboardInterrupt, Locked):
-            self._jobs.put_back(kind, subject)
+            self._jobs.release(kind, subject)
             raise
         except OutOfTime:
             outcome = Outcome("time")
@@ -191,9 +191,9 @@ class JobRunner:
             outcome, reason = Outcome("failed"), error.message
         self._settle(unit, outcome)
         if outcome.node:
-            self._account.kept(kind, outcome.node)
+            self._account.add_node(kind, outcome.node)
         elif kind not in READING:  # what a question kept meanwhile is none of theirs
-            self._account.made(kind, outcome.made, node, unit.source, SPARED)
+            self._account.add_outputs(kind, outcome.made, node, unit.source, SPARED)
         done = outcome.state == "done"
         spent = self._count(kind, self._world.measure().less(before) + JobCost(int(done)))
         if done:
@@ -203,11 +203,11 @@ class JobRunner:
 
     def _settle(self, unit: IdleJob, outcome: Outcome) -> None:
         if outcome.state in ("done", "there"):
-            self._jobs.end(unit.kind, unit.subject)
+            self._jobs.remove(unit.kind, unit.subject)
         elif outcome.state in ("failed", "time"):
             self._jobs.fail(unit.kind, unit.subject)
         else:
-            self._jobs.put_back(unit.kind, unit.subject)
+            self._jobs.release(unit.kind, unit.subject)
 
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:
         """Count what was spent on a kind, and the seconds since anything was counted: none is left out."""

@@ -39,7 +39,7 @@ def embed(store: VectorStore, embedder: Embedder, locks: Locks, on_vectors: OnVe
         with locks.writer():
             store.use(embedder.fingerprint)
         if store.former:
-            with suppress(Locked), locks.alone(_TIMEOUT_S):  # else next time
+            with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
                 store.drop_former()
         done, missing = 0, store.missing
         while rows := store.wanted(_ROUND):

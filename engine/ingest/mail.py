@@ -93,14 +93,6 @@ def parse_date(value: str) -> datetime | None:
     return (moment - timedelta(seconds=zone)).astimezone(timezone(timedelta(seconds=zone)))
 
 
-def topic_of(title: str) -> str:
-    """Return a subject without reply, forward and list marks, casefolded."""
-    end = 0
-    while mark := _REPLY.match(title, end) or _TAG.match(title, end):
-        end = mark.end()
-    return title[end:].strip().casefold() or title.strip().casefold()
-
-
 def is_reply(title: str) -> bool:
     """Return whether a subject has a reply or forward mark after any list tags."""
     return _REPLY.match(title, _skip_tags(title)) is not None
@@ -275,9 +267,6 @@ def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ..
         recipients=tuple(map(str, envelope.recipients)),
         date=envelope.date,
         message_id=envelope.message_id,
-        links=envelope.links,
-        topic=topic_of(envelope.title),
-        is_reply=is_reply(envelope.title),
         text=text,
         passages=passages,
     )

@@ -297,7 +297,7 @@ class Ingest:
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
-        if self._knowledge.untidy:
+        if self._knowledge.uncompacted:
             yield Progress("index", 0)
             self._knowledge.compact()
         fresh = set(self.summary.problems)
@@ -316,7 +316,7 @@ class Ingest:
         if not self._is_covered(root):
             with self._ledger.transaction():
                 self._catalogue.put_root(root)
-            self._knowledge.settle()
+            self._knowledge.update_collections()
         found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
         self._postpone_unsettled(found)
         self.summary.files += found.seen
@@ -350,7 +350,7 @@ class Ingest:
 
         for root, own in self._by_root(files).items():
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
-            for step in parse_batches(own, root.collection, reader, self._knowledge.is_settled):
+            for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed):
                 if isinstance(step, int):
                     yield Progress("read", step, len(own))
                 else:
@@ -374,21 +374,21 @@ class Ingest:
             yield Progress("keep", done, len(batch.documents))
         self.summary.kept += done
         self.summary.problems += [problem for file in batch.files if file.complete for problem in file.problems]
-        self._knowledge.settle()
-        if self._knowledge.untidy >= _COMPACT_EVERY:
+        self._knowledge.update_collections()
+        if self._knowledge.uncompacted >= _COMPACT_EVERY:
             self._knowledge.compact()
 
     def _remove_gone(self, root: SourceRoot, gone: Iterable[bytes]) -> None:
         """Remove documents that are in no file any more, unless the guard refuses."""
         vanished = list(gone)
-        lost, every = self._catalogue.leaving(root.path, vanished)
+        lost, every = self._catalogue.count_removed(root.path, vanished)
         if lost > self._guard.count and lost > every * self._guard.share and not self._guard.prune:
             self.summary.refused += lost
         else:
             self.summary.gone += len(vanished)
             with self._ledger.transaction():
                 self._catalogue.drop(root.path, vanished)
-            self._knowledge.settle()
+            self._knowledge.update_collections()
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
             self._commit_removals(orphans[start : start + _REMOVED_AT_ONCE])

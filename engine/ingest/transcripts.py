@@ -381,9 +381,6 @@ def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str
         recipients=tuple(speakers[:_ATTENDEES]),
         date=date,
         message_id=None,
-        links=(),
-        topic=title.casefold(),
-        is_reply=False,
         text=text,
         passages=tuple(turns),
     )

@@ -131,7 +131,7 @@ def _find(
         worth = sum(node.seconds for node in nodes.values())
         whole = Match(tuple(nodes.values()), None, lambda: None)
         trace.saved_s = max(0.0, worth - (time.perf_counter() - begun))
-        kept.store.used(whole, trace.saved_s)
+        kept.store.record_use(whole, trace.saved_s)
     return {path: BlockPart(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
 
 

@@ -71,7 +71,7 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
         return _compute(reading, model.begin(), (), [0] * len(segments), segments, trace)
     if trace.asked:
         trace.saved_s = max(0.0, _worth(match) - (time.perf_counter() - begun))
-        kept.store.used(match, trace.saved_s)
+        kept.store.record_use(match, trace.saved_s)
     reused = [len(node.ids) for node in match.nodes] + ([match.partial.tokens] if match.partial else [])
     reused += [0] * (len(segments) - len(reused))
     return _compute(reading, cache, match.nodes, reused, segments, trace)

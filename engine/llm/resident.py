@@ -52,7 +52,7 @@ class ResidentModel:
 
     def claim(self) -> bool:
         """Acquire the right to load a model, unless another process holds it; a missing home needs none."""
-        return not self._locks.is_dir() or self._lease.take()
+        return not self._locks.is_dir() or self._lease.acquire()
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> "Mlx":
         """Return the model of this key, loading it in place of another; Locked after a long wait."""
@@ -96,19 +96,19 @@ class ResidentModel:
 
     def free(self) -> None:
         """Release the right to load a model; the model must be unloaded, or end with the process."""
-        self._lease.free()
+        self._lease.release()
 
     def _wait(self) -> None:
         until = time.monotonic() + TIMEOUT_S
         try:
             while not self.claim():
-                self._wanted.take()
+                self._wanted.acquire()
                 self.yield_point()
                 if time.monotonic() > until:
                     raise Locked("another pkb has the language model in memory", "try again when it is done")
                 time.sleep(_POLL_S)
         finally:
-            self._wanted.free()
+            self._wanted.release()
 
     def _yield_point(self) -> None:
         self.yield_point()  # looked up at each call: it may be replaced

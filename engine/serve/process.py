@@ -262,14 +262,14 @@ _POLL_S = 0.02
 def start(opened: "Session") -> bool:
     """Start the resident process, unless one holds the lock; it inherits the lock, so that no second one can start."""
     lease = Lease(lock_of(opened.home))
-    if not lease.take():
+    if not lease.acquire():
         return False
     null = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(LOCK)]
-    given = [(os.POSIX_SPAWN_DUP2, lease.hand_on(), LOCK)]
+    given = [(os.POSIX_SPAWN_DUP2, lease.inheritable(), LOCK)]
     words = [sys.executable, "-P", "-m", "cli.app", "serve", "--lock", str(LOCK)]
     # The lock first: where a standard stream was closed, the lock's descriptor may be one of the three reopened.
     os.posix_spawn(sys.executable, words, _environment(opened), file_actions=[*given, *null])
-    lease.free()
+    lease.release()
     return True
 
 

@@ -118,8 +118,8 @@ class WorkerState:
 
     def roll_back(self) -> None:
         """Roll back an interrupted transaction."""
-        if "ledger" in self._base.__dict__ and self._base.ledger.rows.in_transaction:
-            self._base.ledger.rows.execute("ROLLBACK")
+        if "ledger" in self._base.__dict__:
+            self._base.ledger.roll_back()
 
     def yield_model(self) -> bool:
         """Unload the model if another process waits to load one; returns whether it did."""

@@ -77,14 +77,14 @@ def exact(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Calla
 def keep(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Keep one more question with its vector."""
     key, kept, vector = b"new" + number.to_bytes(13, "big"), entry(number), question.tobytes()
-    return lambda: AnswerBank(ledger).keep(key, kept, BUDGET, vector, 0.5, EMBEDDER)
+    return lambda: AnswerBank(ledger).put(key, kept, BUDGET, vector, 0.5, EMBEDDER)
 
 
 def keep_full(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
     """Keep one more question in a bank that is full."""
     key, kept, vector = b"full" + number.to_bytes(12, "big"), entry(number), question.tobytes()
     size = AnswerBank(ledger).size()[1]
-    return lambda: AnswerBank(ledger).keep(key, kept, max(size, 10_000), vector, 0.5, EMBEDDER)
+    return lambda: AnswerBank(ledger).put(key, kept, max(size, 10_000), vector, 0.5, EMBEDDER)
 
 
 def near_grown(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Callable[[], object]:
@@ -97,7 +97,7 @@ def meeting(ledger: Ledger, folder: Path, number: int, question: Vectors) -> Cal
     """Find the questions that a batch of 32 new chunks may be of interest to."""
     held = HELD.setdefault(folder, QuestionVectors(ledger, EMBEDDER, WIDTH))
     chunks = unit(np.random.default_rng(number).standard_normal((32, WIDTH)))
-    return lambda: held.meeting(chunks)
+    return lambda: held.affected_by(chunks)
 
 
 DEEDS: dict[str, Deed] = {
@@ -117,7 +117,7 @@ def made(folder: Path, vectors: Vectors) -> tuple[Ledger, Path]:
     folder.mkdir()
     ledger = open_ledger(folder / "ledger.db", create=True)
     for number, vector in enumerate(vectors):
-        AnswerBank(ledger).keep(number.to_bytes(16, "big"), entry(number), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
+        AnswerBank(ledger).put(number.to_bytes(16, "big"), entry(number), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
     return ledger, folder
 
 

@@ -152,7 +152,7 @@ def b(case: Case, name: str) -> None:
         lived = case.live(folder, {0: {"bank.tau": 0.90}, 5: after})
         later = [one.reply for one in lived.answers[5:]]
         with Life(case.made.parent / folder, {}, case.dress) as life:
-            predicted_counts = [*life.predicted_counts("answered"), *life.predicted_counts("undecoded")][:FORESEEN]
+            predicted_counts = [*life.predicted_counts("answered"), *life.predicted_counts("prefilled")][:FORESEEN]
             asked = [life.ask(text).reply for text in predicted_counts]
         for whom, found in (("later questions", later), ("foreseen ones, asked", asked)):
             tiers = [one.tier for one in found]

@@ -151,7 +151,7 @@ def our_own(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
 
     def find(one: Entry) -> str | None:
         found = similar.find(replace(one.ask, generation=ledger.generation, trace=Trace()), one.asked)
-        return found.kept.question if found else None
+        return found.answer.question if found else None
 
     def keep(one: Entry) -> None:
         store_answer(bank, ROOM, replace(one.ask, generation=ledger.generation), one.asked, one.reply)

@@ -163,11 +163,11 @@ class Life:
 
     def _asked(self, most: int) -> list[str]:
         """Return the last questions, oldest first, those too whose answers a policy does not keep."""
-        sql = "SELECT question FROM asked GROUP BY question ORDER BY max(id) DESC LIMIT ?"
+        sql = "SELECT question FROM history GROUP BY question ORDER BY max(id) DESC LIMIT ?"
         return [text for (text,) in self.session.ledger.rows.execute(sql, (most,))][::-1]
 
     def _known(self) -> Sequence[str]:
-        sql = "SELECT question FROM answers UNION SELECT question FROM asked"
+        sql = "SELECT question FROM answers UNION SELECT question FROM history"
         return [text for (text,) in self.session.ledger.rows.execute(sql)]
 
     @staticmethod

@@ -70,7 +70,7 @@ def line(reply: Answer) -> str:
 
 def worked(spent: JobCost, life: Life) -> str:
     """Sum idle work up, and say what it foresaw."""
-    predicted_counts = len(life.predicted_counts("answered")) + len(life.predicted_counts("undecoded"))
+    predicted_counts = len(life.predicted_counts("answered")) + len(life.predicted_counts("prefilled"))
     more = f", {spent.read:,} tokens read, {spent.flops / 1e9:,.0f} GFLOP" if spent.read else ""
     return f"{spent.seconds:.1f} s, {predicted_counts} foreseen{more}"
 

@@ -65,7 +65,7 @@ class Pkb:
 
     def answers(self) -> int:
         """Count the answers that are kept."""
-        return int(self("stats", "--json").row["bank"]["answers"])
+        return int(self("stats", "--json").row["answers"]["answered"])
 
 
 def commands() -> dict[str, Any]:

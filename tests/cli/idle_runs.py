@@ -111,7 +111,7 @@ class Killed:
         except subprocess.TimeoutExpired:
             process.kill()
         died = process.wait() == -signal.SIGKILL
-        tried = self._rows("SELECT kind, kind || subject, attempts FROM jobs WHERE state = 'begun'")
+        tried = self._rows("SELECT kind, kind || subject, attempts FROM jobs WHERE state = 'running'")
         begun = [(kind, subject) for kind, subject, attempts in tried if attempts > began.get(subject, 0)]
         assert len(begun) <= 1
         assert not self.made().lacks(before)
@@ -125,8 +125,8 @@ class Killed:
         session = Session(environment(self.folder))
         with closing(session.ledger) as ledger, session.locks.reader():
             abstracts = frozenset(one.id for one in Abstracts(ledger, session.tables).all())
-        answers = self._rows("SELECT key FROM answers WHERE state != 'owed'")
-        nodes = self._rows("SELECT key FROM kv_nodes WHERE state = 'whole'")
+        answers = self._rows("SELECT key FROM answers WHERE state != 'pending'")
+        nodes = self._rows("SELECT key FROM kv_nodes WHERE state = 'complete'")
         return Made(frozenset(key for (key,) in answers), frozenset(key for (key,) in nodes), abstracts)
 
     def _rows(self, sql: str) -> list[Any]:

@@ -47,7 +47,7 @@ def test_a_home_that_may_not_be_written_is_a_finding(pkb: Pkb, closed: list[Path
 
 
 def test_a_cache_without_room_for_tensors_names_what_the_rest_takes(pkb: Pkb) -> None:
-    others = pkb("stats", "--json").row["tensors"]["others"]
+    others = pkb("stats", "--json").row["kv"]["other_bytes"]
     assert others > 0
     assert checks(pkb)["cache"]["state"] == "ok"
     said = pkb("config", "set", "kv.bytes", "1").err

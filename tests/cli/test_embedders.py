@@ -50,7 +50,7 @@ def choose(pkb: Pkb, name: str) -> None:
 
 def vectors(pkb: Pkb) -> tuple[int, int]:
     """Return how many chunks there are and how many have vectors of the embedder in use."""
-    kept: dict[str, int] = pkb("stats", "--json").row["kept"]
+    kept: dict[str, int] = pkb("stats", "--json").row["index"]
     return kept["chunks"], kept["vectors"]
 
 

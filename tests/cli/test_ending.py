@@ -62,7 +62,7 @@ def populate(session: Session, over: Callable[[], bool]) -> list[str]:
 
 def waiting(ledger: Ledger) -> list[tuple[str, int]]:
     """Return the foreseen questions that wait, and how often each was tried."""
-    return [(job.subject, job.attempts) for job in Jobs(ledger).waiting("populate")]
+    return [(job.subject, job.attempts) for job in Jobs(ledger).pending("populate")]
 
 
 def test_a_unit_that_takes_too_long_ends_with_the_night_and_is_done_in_another(session: Session) -> None:

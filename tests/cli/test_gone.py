@@ -23,7 +23,7 @@ def ingest(pkb: Pkb, *words: str) -> dict[str, Any]:
 
 
 def kept(pkb: Pkb) -> int:
-    return int(pkb("stats", "--json").row["kept"]["documents"])
+    return int(pkb("stats", "--json").row["index"]["documents"])
 
 
 def test_nothing_is_read_twice(fresh: Pkb, mail: Path) -> None:

@@ -127,7 +127,7 @@ def test_new_mail_takes_the_place_of_older_mail_that_was_read_ahead_and_never_as
     left = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     assert left[:-2] == nodes[: len(left) - 2]
     assert len(left) <= len(nodes) + 1
-    assert rows(pkb, "SELECT count(*) FROM idle_made JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
+    assert rows(pkb, "SELECT count(*) FROM job_outputs JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
     assert read_ahead(pkb) == []
 
 
@@ -150,15 +150,15 @@ def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(runner: Pkb)
 @pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])  # by force chunks are summed up, too
 def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb, flags: list[str]) -> None:
     before = runner("stats", "--json").row
-    history = rows(runner, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked")
+    history = rows(runner, "SELECT * FROM history JOIN retrievals ON history.id = retrievals.question")
     answers = rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key")
     assert runner("idle", *flags, "--max-predictions", "0", "--json").row["done"]
     after = runner("stats", "--json").row
-    assert rows(runner, "SELECT * FROM asked JOIN retrieved ON asked.id = retrieved.asked") == history
+    assert rows(runner, "SELECT * FROM history JOIN retrievals ON history.id = retrievals.question") == history
     assert rows(runner, "SELECT * FROM kv_counts") == []
     assert rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key") == answers
     changed = {name for name in after if after[name] != before[name]}
-    assert changed - {"bank"} == {"tensors", "bytes", "night"}  # what is foreseen is new there
+    assert changed - {"answers"} == {"kv", "bytes", "idle"}  # what is foreseen is new there
 
 
 def test_it_says_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
@@ -271,7 +271,7 @@ def test_a_second_idle_leaves_at_once_and_in_silence(runner: Pkb) -> None:
 
 
 def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(runner: Pkb) -> None:
-    with Locks(runner.folder / "home" / "locks").alone():
+    with Locks(runner.folder / "home" / "locks").exclusive():
         ran = runner("idle", "-v")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == "pkb: nothing done: another pkb is rewriting its tables\n"
@@ -282,7 +282,7 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None
     planned = units(runner("idle", "--dry-run", "--json").row)
     command, env = [sys.executable, "-m", "cli.app", "idle"], environment(runner.folder)
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    _wait(lambda: rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0)
+    _wait(lambda: rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'complete'")[0][0] > 0)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
@@ -290,9 +290,9 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None
     assert b"Traceback" not in err
     assert bool(out) is (process.returncode == 0)
     assert runner("check", "--read-data", "--json").row["sound"]
-    assert rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'whole'")[0][0] > 0
+    assert rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'complete'")[0][0] > 0
     subprocess.run(command, env=env, capture_output=True, check=True)
-    assert rows(runner, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "whole")]
+    assert rows(runner, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "complete")]
 
 
 def test_units_are_listed_as_json_says_them(runner: Pkb) -> None:
@@ -332,7 +332,7 @@ def test_in_the_evening_chunks_are_summed_up_and_what_may_be_asked_is_answered_b
     paid = job_of(pkb("idle", "--json").row["so_far"], "populate")
     assert (paid["units"], paid["hits"]) == (len(predicted_counts), 1)
     assert 0 < paid["saved_s"] < paid["seconds"]
-    assert rows(pkb, "SELECT sum(predicted), sum(paid) FROM foreseen") == [(len(predicted_counts), 1.0)]
+    assert rows(pkb, "SELECT sum(predicted), sum(credited) FROM predictor_stats") == [(len(predicted_counts), 1.0)]
 
 
 def test_a_clock_that_was_put_back_keeps_nothing_waiting(pkb: Pkb) -> None:
@@ -355,7 +355,7 @@ def test_above_the_cutoff_questions_are_read_and_once_below_answered_from_what_w
     runner("config", "set", "bank.tau", "0.9")
     foresee(runner, NEW)
     assert outcomes(runner("idle", "--json").row, "populate") == ["done"]
-    assert rows(runner, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("undecoded", "predicted")]
+    assert rows(runner, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("prefilled", "predicted")]
     runner("config", "set", "bank.tau", "0.85")
     runner("config", "set", "idle.ahead", "0")
     row = runner("idle", "--json").row

@@ -49,7 +49,7 @@ def test_the_own_answer_of_a_rephrased_question_is_owed(bank: Pkb) -> None:
         own, other = AnswerBank(opened).find(pending.key), AnswerBank(opened).find(pending.matched)
     assert own
     assert other
-    assert (own.question, own.state, own.reply) == (LIKE, "owed", "")
+    assert (own.question, own.state, own.reply) == (LIKE, "pending", "")
     assert (other.question, other.uses, pending.served) == (QUESTION, 1, ANSWER)
     assert pending.similarity == row["similarity"]
 
@@ -105,7 +105,7 @@ def test_an_entry_that_has_learnt_to_ask_for_more_says_so(bank: Pkb) -> None:
     ask(bank, LIKE)
     assert bank("wrong").code == 0
     with ledger(bank) as opened:
-        opened.rows.execute("DELETE FROM wrong")
+        opened.rows.execute("DELETE FROM rejected_answers")
     assert miss(ask(bank, LIKE), "below its own threshold")
 
 

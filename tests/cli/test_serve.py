@@ -281,7 +281,7 @@ class Liar(Thread):
         found = listen(home.home.data, home.environ)
         assert found
         self._lease = Lease(lock_of(home.home))
-        assert self._lease.take()
+        assert self._lease.acquire()
         self._listener, self._says = found[0], says
         announce(record_of(home.home), found[1])
 
@@ -293,7 +293,7 @@ class Liar(Thread):
                 end.sendall(part)
                 if part == self._says[0]:
                     end.recv(1 << 20)
-        self._lease.free()
+        self._lease.release()
 
 
 @pytest.mark.slow
@@ -349,7 +349,7 @@ def test_a_question_that_is_given_up_leaves_no_answer(up: Served) -> None:
         up.ask(link, TICKET, streams=True)
     wait(lambda: up.status()["jobs"] == 0)
     wait(lambda: _is_served(up))
-    bank = json.loads(up.run("stats", "--json").stdout)["bank"]["answers"]
+    bank = json.loads(up.run("stats", "--json").stdout)["answers"]["answered"]
     assert (up.status()["answered"], bank) == (1, 1)
 
 
@@ -397,7 +397,7 @@ def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_
 def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> None:
     home = up.home
     before = row(up, "ask", KEY, "--no-cache")
-    with Locks(home.locks).alone():
+    with Locks(home.locks).exclusive():
         release_files(home)
         assert _open_files(up.pid, home.data) == set()
         shutil.copytree(home.tables, tmp_path / "tables")

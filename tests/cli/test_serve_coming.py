@@ -86,11 +86,11 @@ def test_one_that_does_not_come_up_is_given_up_after_a_few_tries(home: Served, f
 def test_a_question_that_waits_for_the_model_does_not_start_one_for_ever(home: Served, failing: Path) -> None:
     home.run("config", "set", "model.name", str(NANO))
     elsewhere = Lease(home.home.locks / "model.lock")
-    assert elsewhere.take()
+    assert elsewhere.acquire()
     asking = home.start("ask", KEY)
     wait(lambda: len(failing.read_text()) == TRIES)
     time.sleep(1)
-    elsewhere.free()
+    elsewhere.release()
     asking.communicate()
     assert (asking.returncode, len(failing.read_text())) == (0, TRIES)
 
@@ -115,6 +115,6 @@ def test_who_takes_a_lease_waits_for_those_who_only_look_at_it(tmp_path: Path) -
         fcntl.flock(look, fcntl.LOCK_SH)
         done = Timer(0.05, fcntl.flock, (look, fcntl.LOCK_UN))
         done.start()
-        taken = Lease(path).take()
+        taken = Lease(path).acquire()
         done.join()
         assert taken

@@ -43,19 +43,25 @@ def answer(home: Served, question: str, *flags: str) -> str:
 
 def test_a_lease_has_one_holder_and_ends_with_it(tmp_path: Path) -> None:
     one, other = (Lease(tmp_path / "locks" / "model.lock") for _ in range(2))
-    assert (one.is_taken(), one.take(), one.take(), other.take(), other.is_taken()) == (False, True, True, False, True)
+    assert (one.is_taken(), one.acquire(), one.acquire(), other.acquire(), other.is_taken()) == (
+        False,
+        True,
+        True,
+        False,
+        True,
+    )
     (tmp_path / "locks" / "model.lock").unlink()
     assert one.lost
-    one.free()
+    one.release()
     del other
-    assert Lease(tmp_path / "locks" / "model.lock").take()
+    assert Lease(tmp_path / "locks" / "model.lock").acquire()
 
 
 def test_a_lease_that_is_handed_on_is_held_by_who_has_it(tmp_path: Path) -> None:
     lease = Lease(tmp_path / "model.lock")
-    assert lease.take()
-    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[lease.hand_on()])
-    lease.free()
+    assert lease.acquire()
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[lease.inheritable()])
+    lease.release()
     assert Lease(tmp_path / "model.lock").is_taken()
     child.communicate()
     assert not Lease(tmp_path / "model.lock").is_taken()
@@ -174,10 +180,10 @@ def test_idle_work_in_it_ends_for_a_question_that_needs_the_model_elsewhere(home
     home.run("ask", WORDS[0])
     home.run("serve")
     elsewhere = Lease(home.home.locks / "wanted.lock")
-    assert elsewhere.take()
+    assert elsewhere.acquire()
     row = json.loads(home.run("idle", "--force", "--json").stdout)
     assert row["reason"] == "a question needs the language model"
-    elsewhere.free()
+    elsewhere.release()
     assert json.loads(home.run("idle", "--force", "--max", "1", "--json").stdout)["done"] == 1
 
 

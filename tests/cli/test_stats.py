@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from cli.stats import tensors
+from cli.stats import kv_lines
 from store.database import open_ledger
 from store.kv_index import KvCounts
 from tests.cli.conftest import Pkb
@@ -16,22 +16,23 @@ NEW = "Who has the spare key to the workshop?"
 MB = 1_000_000
 
 
-def row(**tensors: Any) -> dict[str, Any]:
+def row(**changes: Any) -> dict[str, Any]:
     """Make the figures of a home where a model read ten prompts."""
     usual = {
-        "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "others": 25 * MB, "written_today": MB,
-        "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB}, "hits": 0, "partial": 0, "saved_s": 0.0,
+        "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "other_bytes": 25 * MB,
+        "written_today": MB, "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB},
+        "hits": 0, "partial": 0, "saved_s": 0.0,
         "removed": {}, "refused": {}, "more_would_save_s": 0.0,
     }  # fmt: skip
     return {
-        "tensors": usual | tensors,
+        "kv": usual | changes,
         "prompts": {"questions": 10, "with_reuse": 4, "tokens": 4000, "reused": 1000},
     }  # fmt: skip
 
 
 def said(label: str, **about: Any) -> str:
     """Return what stands beside a label."""
-    return dict(tensors(row(**about)))[label]
+    return dict(kv_lines(row(**about)))[label]
 
 
 def test_a_home_without_questions_says_what_to_type(pkb: Pkb) -> None:
@@ -45,7 +46,7 @@ def test_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
     for _ in range(2):
         pkb("ask", NEW, "--fresh")
     found = pkb("stats", "--json").row
-    prompts, kept = found["prompts"], found["tensors"]
+    prompts, kept = found["prompts"], found["kv"]
     assert (prompts["questions"], prompts["with_reuse"], prompts["reused"]) == (2, 1, kept["tokens"])
     assert 0 < prompts["reused"] < prompts["tokens"] / 2
     assert kept["written_by_day"] == dict.fromkeys(kept["written_by_day"], kept["bytes"])
@@ -78,7 +79,9 @@ def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
 
 
 def test_evictions_go_with_what_more_room_would_have_saved() -> None:
-    lines = [text for _, text in tensors(row(removed={"torn": 2, "room": 7, "ids": 1}, more_would_save_s=1.26))]
+    lines = [
+        text for _, text in kv_lines(row(removed={"truncated": 2, "evicted": 7, "ids": 1}, more_would_save_s=1.26))
+    ]
     assert lines[-2:] == [
         "7 for lack of space, 3 with a missing or damaged file",
         "more room would have saved 1.3 s",
@@ -86,18 +89,18 @@ def test_evictions_go_with_what_more_room_would_have_saved() -> None:
 
 
 def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> None:
-    lines = [text for _, text in tensors(row(removed={"room": 7}, more_would_save_s=1.25, budget=3 * MB))]
+    lines = [text for _, text in kv_lines(row(removed={"evicted": 7}, more_would_save_s=1.25, budget=3 * MB))]
     assert lines[-1] == "7 for lack of space"
-    others = pkb("stats", "--json").row["tensors"]["others"]
+    others = pkb("stats", "--json").row["kv"]["other_bytes"]
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
         KvCounts(ledger).add("ghost", "2", seconds=5.0)
     pkb("config", "set", "kv.bytes", str(others // 3))
-    assert pkb("stats", "--json").row["tensors"]["more_would_save_s"] == 5.0
+    assert pkb("stats", "--json").row["kv"]["more_would_save_s"] == 5.0
     assert "no KV cache is stored: other cache files take" in pkb("stats").out
 
 
 def test_refusals_are_named() -> None:
-    found = said("not stored", refused={"coming": 1, "day": 3, "parent": 4, "room": 2})
+    found = said("not stored", refused={"in_progress": 1, "daily_limit": 3, "no_parent": 4, "no_space": 2})
     assert found == (
         "4 without their parent, 3 over the daily write limit, 2 for lack of space, 1 already stored by another process"
     )

@@ -73,7 +73,7 @@ def test_a_full_disk_loses_nothing_and_the_next_run_finishes(fresh: Pkb, small_d
     resize(small_disk, "30m")
     assert fresh("ingest", folder, "--vectors", "later").code in (0, 3)  # 3 where the picture had not been named yet
     assert fresh("check", "--read-data").code == 0
-    assert fresh("stats", "--json").row["kept"]["documents"] == 15
+    assert fresh("stats", "--json").row["index"]["documents"] == 15
 
 
 def test_asking_with_a_full_disk_is_one_line(fresh: Pkb, small_disk: Path) -> None:

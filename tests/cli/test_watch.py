@@ -233,7 +233,7 @@ def turn(one: Watcher, there: Callable[[], bool]) -> None:
 
 
 def kept(pkb: Pkb) -> int:
-    return int(pkb("stats", "--json").row["kept"]["documents"])
+    return int(pkb("stats", "--json").row["index"]["documents"])
 
 
 @pytest.fixture

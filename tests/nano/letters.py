@@ -133,9 +133,6 @@ def _chunk(
         recipients=to,
         date=date.replace(tzinfo=UTC),
         message_id=None,
-        links=(),
-        topic=title,
-        is_reply=False,
         text=text,
         passages=(),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.jobs import MOST_ATTEMPTS
+from store.jobs import MAX_ATTEMPTS
 from tests.cli.idle_runs import Killed
 from tests.demo import NANO
 
@@ -32,7 +32,7 @@ def test_nights_survive_kills_at_random_moments(tmp_path: Path, model: Path | No
         for _ in range(10):
             home.foresee()
         home.run("ask", home.question())
-        for _ in range(home.chance.randrange(1, MOST_ATTEMPTS)):  # one more, and what was begun each time is given up
+        for _ in range(home.chance.randrange(1, MAX_ATTEMPTS)):  # one more, and what was begun each time is given up
             if home.at.total() < _KILLS:
                 home.kill(longest)
         whole += 1

@@ -54,4 +54,4 @@ def test_writers_killed_at_random_moments_leave_no_more_than_the_budget(tmp_path
         whole = kept.states()
         sound = [kept.store.check(entry.node, read_data=True) for entry in KvIndex(kept.ledger).entries()]
         print(f"\n{kills} kills, at most {most:,} of {BUDGET:,} there in {samples} looks; {len(whole)} nodes left")
-        assert (most <= BUDGET, set(whole), all(sound), len(kept.files())) == (True, {"whole"}, True, len(whole))
+        assert (most <= BUDGET, set(whole), all(sound), len(kept.files())) == (True, {"complete"}, True, len(whole))

@@ -17,7 +17,7 @@ from tests.store.bank_kit import EMBEDDER, by_hand, direction, entry, vectors
 from tests.store.kv_kit import PROJECT
 
 BUDGET, SEEDS = 20_000, 200
-_STATES: tuple[State, ...] = ("answered", "answered", "answered", "owed", "undecoded")
+_STATES: tuple[State, ...] = ("answered", "answered", "answered", "pending", "prefilled")
 
 
 def main(folder: Path, seed: int) -> None:
@@ -33,15 +33,15 @@ def main(folder: Path, seed: int) -> None:
     for now in count(1):
         one, other = (f"q{chance.randrange(SEEDS)}" for _ in range(2))
         vector = direction(chance.randrange(SEEDS))
-        bank.keep(one.encode(), entry(one, chance.choice(_STATES)), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
+        bank.put(one.encode(), entry(one, chance.choice(_STATES)), BUDGET, vector.tobytes(), 0.5, EMBEDDER)
         near = found.near(vector, scope="{}", writer="w", day=None, least=0.9)
-        assert all(each.kept.state == "answered" and each.similarity >= 0.9 for each in near)
+        assert all(each.answer.state == "answered" and each.similarity >= 0.9 for each in near)
         for each in near[:1]:
-            bank.used(each.key, now, float(now))
+            bank.record_use(each.key, now, float(now))
             verifications.add(PendingVerification(one.encode(), each.key, each.similarity, "served", float(now)))
         hints.add([one.encode(), other.encode()], "c1", float(now))
         if chance.random() < 0.3:
-            verifications.settle(one.encode(), right=chance.random() < 0.5, at=float(now))
+            verifications.resolve(one.encode(), correct=chance.random() < 0.5, at=float(now))
             bank.drop(other.encode())
 
 
@@ -73,7 +73,7 @@ def wrong(folder: Path) -> Iterator[str]:
         for seed in range(SEEDS):
             vector = direction(seed)
             near = found.near(vector, scope="{}", writer="w", day=None, least=0.85, most=SEEDS)
-            if sorted(one.kept.question for one in near) != sorted(by_hand(ledger, vector)):
+            if sorted(one.answer.question for one in near) != sorted(by_hand(ledger, vector)):
                 yield f"what is near to {seed}"
 
 

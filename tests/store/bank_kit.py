@@ -29,7 +29,7 @@ def keep(
     ledger: Ledger, name: str, vector: Vectors, state: State = "answered", embedder: str = EMBEDDER, floor: float = 0.5
 ) -> None:
     """Keep an entry under its name."""
-    AnswerBank(ledger).keep(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
+    AnswerBank(ledger).put(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
 
 
 def vectors(ledger: Ledger) -> QuestionVectors:
@@ -39,12 +39,12 @@ def vectors(ledger: Ledger) -> QuestionVectors:
 
 def names(found: QuestionVectors, vector: Vectors, least: float = LEAST, most: int = 8) -> list[str]:
     """Return the names of what is near."""
-    return [one.kept.question for one in found.near(vector, scope="{}", writer="w", day=None, least=least, most=most)]
+    return [one.answer.question for one in found.near(vector, scope="{}", writer="w", day=None, least=least, most=most)]
 
 
 def by_hand(ledger: Ledger, vector: Vectors, least: float = LEAST) -> list[str]:
     """Return the names that SQLite's own vectors give, the nearest first."""
-    sql = """SELECT question, vector FROM bank_vectors JOIN answers USING (key) WHERE state = 'answered'
+    sql = """SELECT question, vector FROM question_vectors JOIN answers USING (key) WHERE state = 'answered'
              AND scope = '{}' AND writer = 'w' AND day IS NULL"""
     found = [(float(np.frombuffer(row, np.float32) @ vector), name) for name, row in ledger.rows.execute(sql)]
     return [name for cosine, name in sorted(found, key=lambda one: (-one[0], one[1])) if cosine >= least]

@@ -151,7 +151,7 @@ def document(name: str, text: str = "", **about: Any) -> Document:
     """Make a document, a mail of no consequence unless said otherwise."""
     usual: dict[str, Any] = {
         "id": name, "kind": "mail", "title": "", "sender": "", "recipients": (), "message_id": None, "text": text,
-        "date": datetime(2024, 5, 3, tzinfo=UTC), "links": (), "topic": "", "is_reply": False, "passages": (),
+        "date": datetime(2024, 5, 3, tzinfo=UTC), "passages": (),
     }  # fmt: skip
     return Document(**(usual | about))
 

@@ -42,7 +42,7 @@ def let_go(kept: Kept) -> None:
     matches = [kept.store.match(ROOT, path) for path in ([A, B], [C])]
     for match in matches:
         match.release()
-    kept.store.let_go([node.key for match in matches for node in match.nodes])
+    kept.store.evict_unused([node.key for match in matches for node in match.nodes])
 
 
 CHANGES: dict[str, Change] = {"keep": keep, "forget": forget, "lose": lose, "let_go": let_go}
@@ -96,7 +96,10 @@ def _mended(home: Path) -> Iterator[tuple[str, object]]:
         kept.store.collect()
         nodes = [row[0] for row in kept.ledger.rows.execute("SELECT key FROM kv_nodes")]
         yield "usable", again is not None and kept.has(E) and kept.used() <= BUDGET
-        yield "tidy", kept.files() == {f"{key.hex()}.safetensors" for key in nodes} and set(kept.states()) == {"whole"}
+        yield (
+            "tidy",
+            kept.files() == {f"{key.hex()}.safetensors" for key in nodes} and set(kept.states()) == {"complete"},
+        )
         yield "parents", kept.orphans() == []
         kept.keep(C, size=SIZE)
         yield "again", kept.keep(C, D, size=SIZE) is not None and kept.has(C, D)

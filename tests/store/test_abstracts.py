@@ -28,12 +28,12 @@ def three(opened: Opened) -> Opened:
 
 
 def test_the_newest_documents_want_an_abstract_first_in_their_own_order(three: Opened) -> None:
-    assert abstracts(three).wanted(3) == ["c/0", "c/1", "b/0"]
+    assert abstracts(three).unsummarized(3) == ["c/0", "c/1", "b/0"]
 
 
 def test_what_has_an_abstract_wants_none(three: Opened) -> None:
     abstracts(three).put([abstract("c/0", "c/1"), abstract("a/0")])
-    assert abstracts(three).wanted(9) == ["b/0", "b/1", "a/1"]
+    assert abstracts(three).unsummarized(9) == ["b/0", "b/1", "a/1"]
 
 
 def test_what_was_put_is_found_again_newest_first(three: Opened) -> None:
@@ -61,21 +61,21 @@ def test_a_document_that_goes_takes_its_abstracts_with_it_and_the_rest_want_one_
     abstracts(three).put([abstract("a/0", "b/0"), abstract("c/0", "c/1")])
     three.keep(removes=["b"])
     kept = abstracts(three)
-    assert ([one.chunks for one in kept.all()], kept.wanted(9)) == ([("c/0", "c/1")], ["a/0", "a/1"])
+    assert ([one.chunks for one in kept.all()], kept.unsummarized(9)) == ([("c/0", "c/1")], ["a/0", "a/1"])
 
 
 def test_a_document_that_changes_loses_its_abstracts(three: Opened) -> None:
     abstracts(three).put([abstract("a/0", "a/1")])
     three.keep(entry("a", "other text", date=_DAY))
-    assert (abstracts(three).all(), "a/0" in abstracts(three).wanted(9)) == ([], True)
+    assert (abstracts(three).all(), "a/0" in abstracts(three).unsummarized(9)) == ([], True)
 
 
 def test_once_nothing_is_wanted_nothing_is_looked_at_until_the_bank_changes(three: Opened) -> None:
     kept = abstracts(three)
-    kept.put([abstract(*kept.wanted(9))])
-    assert (kept.wanted(9), kept.wanted(9)) == ([], [])
+    kept.put([abstract(*kept.unsummarized(9))])
+    assert (kept.unsummarized(9), kept.unsummarized(9)) == ([], [])
     three.keep(entry("d", "new", date=_DAY))
-    assert kept.wanted(9) == ["d/0"]
+    assert kept.unsummarized(9) == ["d/0"]
 
 
 def test_questions_that_retrieved_its_chunks_are_counted_once_however_often_they_are_told(three: Opened) -> None:
@@ -89,8 +89,8 @@ def test_questions_that_retrieved_its_chunks_are_counted_once_however_often_they
 def test_predictions_from_an_abstract_are_counted(three: Opened) -> None:
     kept = abstracts(three)
     kept.put([abstract("a/0"), abstract("c/0", day=2)])
-    kept.draw([abstract("a/0").id])
-    kept.draw([abstract("a/0").id, "none such"])
+    kept.count_drawn([abstract("a/0").id])
+    kept.count_drawn([abstract("a/0").id, "none such"])
     assert [one.drawn for one in kept.all()] == [0, 2]
 
 
@@ -105,14 +105,14 @@ def test_an_abstract_whose_chunk_is_not_there_is_a_stray_and_can_be_dropped(thre
     kept = abstracts(three)
     kept.put([abstract("a/0"), abstract("b/0")])
     three.tables.delete("chunks", "id = 'b/0'")
-    strays = kept.strays()
+    strays = kept.orphans()
     assert strays == [abstract("b/0").id]
     kept.drop(strays)
     assert [one.chunks for one in kept.all()] == [("a/0",)]
 
 
 def test_a_home_without_abstracts_has_none(opened: Opened) -> None:
-    assert (abstracts(opened).all(), abstracts(opened).wanted(5), abstracts(opened).strays()) == ([], [], [])
+    assert (abstracts(opened).all(), abstracts(opened).unsummarized(5), abstracts(opened).orphans()) == ([], [], [])
 
 
 def change(opened: Opened) -> None:
@@ -132,7 +132,7 @@ def test_a_death_at_any_step_of_a_removal_leaves_no_abstract_of_what_is_gone(ope
         change(opened)
     after = open_home()
     after.knowledge.recover()
-    assert abstracts(after).strays() == []
+    assert abstracts(after).orphans() == []
 
 
 def test_a_death_behind_the_table_keeps_the_abstract(open_home: Open) -> None:

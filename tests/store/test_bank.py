@@ -41,151 +41,160 @@ def bank(ledger: Ledger) -> AnswerBank:
 
 
 def test_an_answer_comes_back_as_it_was_kept(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000)
+    bank.put(b"k", kept(), 1000)
     assert bank.find(b"k") == kept()
 
 
 def test_an_answer_is_found_under_its_key_alone(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000)
+    bank.put(b"k", kept(), 1000)
     assert (bank.find(b"K"), bank.find(b"k\0"), bank.find(b"")) == (None, None, None)
 
 
 def test_an_answer_takes_the_place_of_the_one_under_its_key(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept("Friday"), 1000)
-    bank.keep(b"k", kept("Saturday"), 1000)
+    bank.put(b"k", kept("Friday"), 1000)
+    bank.put(b"k", kept("Saturday"), 1000)
     assert (bank.find(b"k"), bank.size()[0]) == (kept("Saturday"), 1)
 
 
 def test_the_least_frequently_used_answer_goes_first(bank: AnswerBank) -> None:
     for key in (b"a", b"b", b"c"):
-        bank.keep(key, kept(), 1000)
-    bank.used(b"a", 1, 5.0)
-    bank.used(b"c", 1, 4.0)
-    bank.keep(b"d", kept(), bank.size()[1])
+        bank.put(key, kept(), 1000)
+    bank.record_use(b"a", 1, 5.0)
+    bank.record_use(b"c", 1, 4.0)
+    bank.put(b"d", kept(), bank.size()[1])
     assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
 
 
 def test_of_answers_used_as_often_the_longest_unused_goes_first(bank: AnswerBank) -> None:
     for key, at in ((b"a", 3.0), (b"b", 1.0), (b"c", 2.0)):
-        bank.keep(key, kept(created=at), 1000)
-    bank.keep(b"d", kept(), bank.size()[1])
+        bank.put(key, kept(created=at), 1000)
+    bank.put(b"d", kept(), bank.size()[1])
     assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
 
 
 def test_an_answer_larger_than_the_budget_is_not_kept_and_drives_no_other_out(bank: AnswerBank) -> None:
-    bank.keep(b"a", kept(), 1000)
-    bank.keep(b"b", kept("x" * 2000), 1000)
+    bank.put(b"a", kept(), 1000)
+    bank.put(b"b", kept("x" * 2000), 1000)
     assert (bank.find(b"a"), bank.find(b"b")) == (kept(), None)
 
 
 def test_an_answer_too_large_to_keep_takes_the_former_one_with_it(bank: AnswerBank) -> None:
-    bank.keep(b"a", kept(), 1000)
-    bank.keep(b"a", kept("x" * 2000), 1000)
+    bank.put(b"a", kept(), 1000)
+    bank.put(b"a", kept("x" * 2000), 1000)
     assert bank.find(b"a") is None
 
 
 def test_a_use_stamps_the_generation_that_the_answer_was_found_right_in(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(generation=3), 1000)
-    bank.used(b"k", 7, 9.0)
+    bank.put(b"k", kept(generation=3), 1000)
+    bank.record_use(b"k", 7, 9.0)
     assert bank.find(b"k") == kept(generation=7)
 
 
 def test_a_stamp_never_goes_back(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(generation=7), 1000)
-    bank.used(b"k", 3, 9.0)
+    bank.put(b"k", kept(generation=7), 1000)
+    bank.record_use(b"k", 3, 9.0)
     assert bank.find(b"k") == kept(generation=7)
 
 
 def test_a_dropped_answer_is_gone(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000)
+    bank.put(b"k", kept(), 1000)
     bank.drop(b"k")
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
 def test_an_answer_made_anew_keeps_its_uses_and_its_threshold(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000)
-    bank.used(b"k", 1, 5.0)
+    bank.put(b"k", kept(), 1000)
+    bank.record_use(b"k", 1, 5.0)
     bank.raise_tau(b"k", 0.9)
-    bank.keep(b"k", kept("Saturday", created=7.0), 1000)
+    bank.put(b"k", kept("Saturday", created=7.0), 1000)
     found = bank.find(b"k")
     assert found is not None
-    assert (found.reply, found.uses, found.used, found.tau) == ("Saturday", 1, 5.0, 0.9)
+    assert (found.reply, found.uses, found.last_used, found.tau) == ("Saturday", 1, 5.0, 0.9)
 
 
 def test_a_threshold_is_never_lowered(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000)
+    bank.put(b"k", kept(), 1000)
     for tau in (0.9, 0.87):
         bank.raise_tau(b"k", tau)
     assert bank.find(b"k") == replace(kept(), tau=0.9)
 
 
 def test_an_entry_without_an_answer_comes_back_with_its_state_and_origin(bank: AnswerBank) -> None:
-    entry = replace(kept(), reply="", state="undecoded", origin="predicted", source="history", tau=0.9)
-    bank.keep(b"k", entry, 1000)
+    entry = replace(kept(), reply="", state="prefilled", origin="predicted", source="history", tau=0.9)
+    bank.put(b"k", entry, 1000)
     assert bank.find(b"k") == entry
 
 
-@pytest.mark.parametrize(("state", "reply"), [("answered", ""), ("owed", "Friday"), ("undecoded", "Friday")])
+@pytest.mark.parametrize(("state", "reply"), [("answered", ""), ("pending", "Friday"), ("prefilled", "Friday")])
 def test_only_what_is_answered_has_a_reply(state: State, reply: str) -> None:
     with pytest.raises(AssertionError, match=state):
         replace(kept("Friday"), state=state, reply=reply)
 
 
 def test_the_bytes_of_a_vector_count(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000)
+    bank.put(b"k", kept(), 1000)
     without = bank.size()[1]
-    bank.keep(b"k", kept(), 1000, b"v" * 8, 0.5, "e")
+    bank.put(b"k", kept(), 1000, b"v" * 8, 0.5, "e")
     assert bank.size() == (1, without + 8)
-    bank.keep(b"k", kept(), 1000)  # the vector lives on
+    bank.put(b"k", kept(), 1000)  # the vector lives on
     assert bank.size() == (1, without + 8)
 
 
 def test_a_vector_counts_towards_what_is_too_large(bank: AnswerBank) -> None:
-    bank.keep(b"k", kept(), 1000, b"v" * 999, 0.5, "e")
+    bank.put(b"k", kept(), 1000, b"v" * 999, 0.5, "e")
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
 def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: AnswerBank, ledger: Ledger) -> None:
     def number() -> int:
-        return int(ledger.rows.execute("SELECT number FROM bank_vectors").fetchone()[0])
+        return int(ledger.rows.execute("SELECT number FROM question_vectors").fetchone()[0])
 
     numbers = []
     for vector in (b"1234", b"1234", None, b"5678"):
-        bank.keep(b"k", kept(), 1000, vector, 0.5, "e")
+        bank.put(b"k", kept(), 1000, vector, 0.5, "e")
         numbers.append(number())
-    bank.keep(b"k", kept(), 1000, b"5678", 0.5, "another")
+    bank.put(b"k", kept(), 1000, b"5678", 0.5, "another")
     assert (numbers, number()) == ([1, 1, 1, 2], 3)
 
 
 def test_a_number_is_not_given_twice(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"a", b"b"):
-        bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
+        bank.put(key, kept(), 1000, b"1234", 0.5, "e")
         bank.drop(key)
-    bank.keep(b"c", kept(), 1000, b"1234", 0.5, "e")
-    assert ledger.rows.execute("SELECT number FROM bank_vectors").fetchall() == [(3,)]
+    bank.put(b"c", kept(), 1000, b"1234", 0.5, "e")
+    assert ledger.rows.execute("SELECT number FROM question_vectors").fetchall() == [(3,)]
 
 
 def test_a_floor_can_change_without_its_vector(bank: AnswerBank, ledger: Ledger) -> None:
-    bank.keep(b"k", kept(), 1000, b"1234", 0.5, "e")
-    bank.keep(b"k", kept(), 1000, floor=0.25)
-    bank.keep(b"k", kept(), 1000)
-    assert ledger.rows.execute("SELECT vector, floor FROM bank_vectors").fetchall() == [(b"1234", 0.25)]
+    bank.put(b"k", kept(), 1000, b"1234", 0.5, "e")
+    bank.put(b"k", kept(), 1000, floor=0.25)
+    bank.put(b"k", kept(), 1000)
+    assert ledger.rows.execute("SELECT vector, floor FROM question_vectors").fetchall() == [(b"1234", 0.25)]
 
 
 def test_what_hangs_on_an_entry_goes_with_it_and_what_is_counted_stays(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"own", b"lent"):
-        bank.keep(key, kept(), 1000, b"1234", 0.5, "e")
+        bank.put(key, kept(), 1000, b"1234", 0.5, "e")
     verifications = Verifications(ledger)
     for settled in (True, False):
         verifications.add(PendingVerification(b"own", b"lent", 0.9, "Friday", 1.0))
         if settled:
-            verifications.settle(b"own", right=False, at=2.0)
-    Notices(ledger).put(Notice(b"lent", "changed", "Friday", "Monday", "", 1.0))
+            verifications.resolve(b"own", correct=False, at=2.0)
+    Notices(ledger).add(Notice(b"lent", "changed", "Friday", "Monday", "", 1.0))
     RefreshCandidates(ledger).add([b"lent"], "c1", 1.0)
     bank.drop(b"lent")
-    left = {table: count(ledger, table) for table in ("bank_vectors", "owed", "notices", "hints", "judged")}
-    assert left == {"bank_vectors": 1, "owed": 0, "notices": 0, "hints": 0, "judged": 1}
-    assert (verifications.rate(), verifications.labels(b"lent"), verifications.labels(None)) == (
+    left = {
+        table: count(ledger, table)
+        for table in ("question_vectors", "verifications", "notices", "refresh_candidates", "verification_results")
+    }
+    assert left == {
+        "question_vectors": 1,
+        "verifications": 0,
+        "notices": 0,
+        "refresh_candidates": 0,
+        "verification_results": 1,
+    }
+    assert (verifications.result_counts(), verifications.labels(b"lent"), verifications.labels(None)) == (
         (1, 1),
         [],
         [(0.9, False)],
@@ -198,7 +207,7 @@ def count(ledger: Ledger, table: str) -> int:
 
 def test_the_size_is_that_of_all_entries_whatever_changed_them(bank: AnswerBank, ledger: Ledger) -> None:
     for number, reply in enumerate(("a", "bb", "ccc")):
-        bank.keep(bytes([number % 2]), kept(reply), 1000)
+        bank.put(bytes([number % 2]), kept(reply), 1000)
     bank.drop(b"\1")
     assert bank.size() == ledger.rows.execute("SELECT count(*), sum(bytes) FROM answers").fetchone()
 
@@ -209,7 +218,7 @@ def test_two_connections_together_stay_within_the_budget(tmp_path: Path) -> None
     def fill(prefix: bytes) -> None:
         with closing(open_ledger(path, create=True)) as ledger:
             for number in range(15):
-                AnswerBank(ledger).keep(prefix + bytes([number]), kept("x" * 150), budget)
+                AnswerBank(ledger).put(prefix + bytes([number]), kept("x" * 150), budget)
                 sizes.append(AnswerBank(ledger).size()[1])
 
     sizes: list[int] = []
@@ -235,12 +244,12 @@ def test_any_use_stays_within_the_budget_and_keeps_what_lfu_keeps(
         for now, (number, length, asks) in enumerate(steps, 1):
             key = bytes([number])
             if asks:
-                bank.used(key, 1, now)
+                bank.record_use(key, 1, now)
                 if key in uses:
                     uses[key][:2] = [uses[key][0] + 1, now]
                 continue
             former = uses.pop(key, [0, now])
-            bank.keep(key, kept("x" * length, created=now), budget)
+            bank.put(key, kept("x" * length, created=now), budget)
             size = len(key) + len("when?" + "{}" + "quote-1/5" + '["c1", "c2"]') + length
             if size <= budget:
                 while sum(entry[2] for entry in uses.values()) + size > budget:

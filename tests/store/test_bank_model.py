@@ -15,7 +15,7 @@ from tests.effort import examples
 from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
 
 KEYS = ("a", "b", "c", "d", "e")
-STATES: tuple[State, ...] = ("answered", "owed", "undecoded")
+STATES: tuple[State, ...] = ("answered", "pending", "prefilled")
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ def test_any_order_of_changes_leaves_what_the_model_has(
         assert {key: _told(bank, key) for key in KEYS} == {key: _expected(model, key) for key in KEYS}
         assert {pending.key.decode(): pending.matched.decode() for pending in verifications.all()} == model.pendings
         assert {key.decode() for key, *_ in hints.all()} == model.hints
-        assert verifications.rate() == (len(model.judged), model.judged.count(False))
+        assert verifications.result_counts() == (len(model.judged), model.judged.count(False))
         _nothing_else_is_near(model, found)
 
 
@@ -123,10 +123,10 @@ def _change(
     if fact == "keep":
         _, state, seed = words
         vector = None if seed is None else direction(seed).tobytes()
-        bank.keep(name, entry(key, state), model.budget, vector, 0.5, EMBEDDER)
+        bank.put(name, entry(key, state), model.budget, vector, 0.5, EMBEDDER)
         model.keep(key, state, seed)
     elif fact == "used":
-        bank.used(name, 1, now)
+        bank.record_use(name, 1, now)
         if there:
             there.uses, there.used = there.uses + 1, now
     elif fact == "drop":
@@ -142,14 +142,14 @@ def _change(
         if there:
             model.pendings[key] = words[1]
     elif fact == "settle":
-        verifications.settle(name, right=words[1], at=now)
+        verifications.resolve(name, correct=words[1], at=now)
         if model.pendings.pop(key, None):
             model.judged.append(words[1])
     elif fact == "hint":
         hints.add([name], "c1", now)
         model.hints |= {key} & model.entries.keys()
     elif fact == "done":
-        hints.done(name)
+        hints.remove(name)
         model.hints.discard(key)
     else:
         model.budget = words[0]
@@ -157,7 +157,7 @@ def _change(
 
 def _told(bank: AnswerBank, key: str) -> tuple[object, ...] | None:
     found = bank.find(key.encode())
-    return (found, found.uses, found.used) if found else None
+    return (found, found.uses, found.last_used) if found else None
 
 
 def _expected(model: Model, key: str) -> tuple[object, ...] | None:

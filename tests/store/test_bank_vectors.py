@@ -50,7 +50,7 @@ def test_below_the_least_cosine_nothing_is_near(ledger: Ledger, found: QuestionV
     assert names(found, direction(1), least=cosine + 1e-5) == []
 
 
-@pytest.mark.parametrize("state", ["owed", "undecoded"])
+@pytest.mark.parametrize("state", ["pending", "prefilled"])
 def test_an_entry_without_an_answer_is_never_near(ledger: Ledger, found: QuestionVectors, state: State) -> None:
     keep(ledger, "a", direction(1), state)
     assert names(found, direction(1)) == []
@@ -67,9 +67,9 @@ def test_only_questions_of_the_same_scope_writer_and_day_are_near(
     ledger: Ledger, found: QuestionVectors, scope: str, writer: str, day: str | None
 ) -> None:
     other = entry("a", scope=scope, writer=writer, day=day)
-    AnswerBank(ledger).keep(b"a", other, BUDGET, direction(1).tobytes(), 0.5, EMBEDDER)
+    AnswerBank(ledger).put(b"a", other, BUDGET, direction(1).tobytes(), 0.5, EMBEDDER)
     near = found.near(direction(1), scope=scope, writer=writer, day=day, least=0.9)
-    assert ([one.kept for one in near], names(found, direction(1))) == ([other], [])
+    assert ([one.answer for one in near], names(found, direction(1))) == ([other], [])
 
 
 def test_vectors_of_another_embedder_are_never_compared(ledger: Ledger) -> None:
@@ -83,12 +83,12 @@ def test_vectors_of_another_embedder_are_never_compared(ledger: Ledger) -> None:
 
 def test_a_vector_without_an_embedder_is_of_the_one_in_use(ledger: Ledger, found: QuestionVectors) -> None:
     ledger.set("vectors", table_of(EMBEDDER))
-    AnswerBank(ledger).keep(b"a", entry("a"), BUDGET, direction(1).tobytes())
+    AnswerBank(ledger).put(b"a", entry("a"), BUDGET, direction(1).tobytes())
     assert names(found, direction(1)) == ["a"]
 
 
 def test_a_vector_of_another_width_is_left_out(ledger: Ledger, found: QuestionVectors) -> None:
-    AnswerBank(ledger).keep(b"a", entry("a"), BUDGET, direction(1).tobytes() * 2, 0.5, EMBEDDER)
+    AnswerBank(ledger).put(b"a", entry("a"), BUDGET, direction(1).tobytes() * 2, 0.5, EMBEDDER)
     keep(ledger, "b", direction(1))
     assert names(found, direction(1)) == ["b"]
 
@@ -131,17 +131,17 @@ def test_a_new_chunk_meets_the_questions_that_it_is_nearer_to_than_their_floor(
     ledger: Ledger, found: QuestionVectors
 ) -> None:
     keep(ledger, "a", direction(1), floor=0.9)
-    keep(ledger, "b", direction(2), "undecoded", floor=0.9)
+    keep(ledger, "b", direction(2), "prefilled", floor=0.9)
     keep(ledger, "c", direction(1, 0.1), floor=0.999)
     keep(ledger, "d", direction(1), embedder="embedder-2")
-    AnswerBank(ledger).keep(b"e", entry("e"), BUDGET, direction(1).tobytes(), None, EMBEDDER)
+    AnswerBank(ledger).put(b"e", entry("e"), BUDGET, direction(1).tobytes(), None, EMBEDDER)
     chunks = np.stack([direction(2), direction(1)])
-    assert found.meeting(chunks) == [(b"a", 1), (b"b", 0)]
-    assert found.meeting(chunks, margin=0.05) == [(b"a", 1), (b"b", 0), (b"c", 1)]
+    assert found.affected_by(chunks) == [(b"a", 1), (b"b", 0)]
+    assert found.affected_by(chunks, margin=0.05) == [(b"a", 1), (b"b", 0), (b"c", 1)]
     AnswerBank(ledger).drop(b"a")
-    assert found.meeting(chunks) == [(b"b", 0)]
+    assert found.affected_by(chunks) == [(b"b", 0)]
 
 
 def test_no_new_chunks_meet_no_question(ledger: Ledger, found: QuestionVectors) -> None:
     keep(ledger, "a", direction(1))
-    assert found.meeting(np.empty((0, WIDTH), np.float32)) == []
+    assert found.affected_by(np.empty((0, WIDTH), np.float32)) == []

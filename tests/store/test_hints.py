@@ -17,8 +17,8 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Yield a ledger of three entries, of which b was used most often."""
     with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
         for key in (b"a", b"b", b"c"):
-            AnswerBank(made).keep(key, ENTRY, 10_000)
-        AnswerBank(made).used(b"b", 1, 9.0)
+            AnswerBank(made).put(key, ENTRY, 10_000)
+        AnswerBank(made).record_use(b"b", 1, 9.0)
         yield made
 
 
@@ -39,7 +39,7 @@ def test_a_question_has_one_hint_the_latest(ledger: Ledger) -> None:
 def test_a_refreshed_question_has_no_hint(ledger: Ledger) -> None:
     hints = RefreshCandidates(ledger)
     hints.add([b"a", b"b"], "c1", 5.0)
-    hints.done(b"b")
+    hints.remove(b"b")
     assert hints.all() == [(b"a", "c1", 5.0)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store.database import Ledger, open_ledger
-from store.history import KEPT, History, HistoryEntry
+from store.history import MAX_QUESTIONS, History, HistoryEntry
 
 
 @pytest.fixture
@@ -28,17 +28,17 @@ def test_what_a_model_read_for_is_counted_apart_from_what_was_quoted(ledger: Led
     history = History(ledger)
     for ms, prompt in ((10.0, None), (9000.0, 700), (8000.0, 600), (20.0, None), (30.0, None)):
         history.add(HistoryEntry(1.0, "when?", "full", True, ms, 0.0, prompt, prompt and 0))
-    found = [(t.tier, t.read, t.questions, t.median_ms) for t in history.by_tier()]
+    found = [(t.tier, t.by_model, t.questions, t.median_ms) for t in history.by_tier()]
     assert found == [("full", False, 3, 20.0), ("full", True, 2, 8000.0)]
 
 
 def test_only_the_newest_questions_are_kept(ledger: Ledger) -> None:
     history = History(ledger)
     with ledger.transaction():
-        for number in range(KEPT + 3):
+        for number in range(MAX_QUESTIONS + 3):
             history.add(HistoryEntry(float(number), "when?", "full", True, 1.0, 0.0))
-    oldest, count = ledger.rows.execute("SELECT min(at), count(*) FROM asked").fetchone()
-    assert (oldest, count) == (3.0, KEPT)
+    oldest, count = ledger.rows.execute("SELECT min(at), count(*) FROM history").fetchone()
+    assert (oldest, count) == (3.0, MAX_QUESTIONS)
 
 
 def test_prompts_are_counted_where_a_model_read_one(ledger: Ledger) -> None:

@@ -68,8 +68,8 @@ class Going(Home):
         super().__init__(home.data, home.cache, home.config)
 
     @property
-    def tensors(self) -> Path:
-        """Return the folder of kept KV tensors, asked for when a folder was listed."""
+    def kv(self) -> Path:
+        """Return the folder of the KV cache, which is looked up when a folder was listed."""
         if not (self.cache / "kernels" / "listed").exists():
             (self.cache / "kernels" / "listed").mkdir()
         else:
@@ -82,5 +82,5 @@ def test_a_folder_that_goes_while_the_cache_is_counted_counts_for_nothing(tmp_pa
     home.create()
     (home.cache / "kernels").mkdir()
     alone = home.cache.stat().st_size
-    assert Going(home).beside_tensors() == alone
+    assert Going(home).other_cache_bytes() == alone
     assert not (home.cache / "kernels").exists()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.database import open_ledger
-from store.jobs import MOST_ATTEMPTS, Job, Jobs
+from store.jobs import MAX_ATTEMPTS, Job, Jobs
 
 WEEK = 7 * 86_400.0
 
@@ -26,7 +26,7 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 
 
 def subjects(jobs: Jobs, kind: str = "populate") -> list[str]:
-    return [job.subject for job in jobs.waiting(kind)]
+    return [job.subject for job in jobs.pending(kind)]
 
 
 def test_those_come_first_that_bring_most_for_each_second(jobs: Jobs) -> None:
@@ -36,32 +36,32 @@ def test_those_come_first_that_bring_most_for_each_second(jobs: Jobs) -> None:
 
 def test_a_job_offered_again_is_one_job_with_what_is_thought_of_it_now(jobs: Jobs) -> None:
     jobs.offer([job("a", benefit=1)])
-    jobs.begin("populate", "a")
+    jobs.start("populate", "a")
     jobs.offer([job("a", benefit=3)])
-    assert [(one.benefit_s, one.attempts) for one in jobs.waiting("populate")] == [(3.0, 1)]
+    assert [(one.benefit_s, one.attempts) for one in jobs.pending("populate")] == [(3.0, 1)]
 
 
 def test_a_job_that_was_begun_too_often_is_given_up_for_a_week(jobs: Jobs) -> None:
     jobs.offer([job("a")])
-    for _ in range(MOST_ATTEMPTS):
-        jobs.begin("populate", "a")
-    assert (subjects(jobs), jobs.given_up("populate"), jobs.counts()) == ([], {"a"}, {})
-    assert [one.subject for one in jobs.every("populate")] == ["a"]
+    for _ in range(MAX_ATTEMPTS):
+        jobs.start("populate", "a")
+    assert (subjects(jobs), jobs.abandoned("populate"), jobs.counts()) == ([], {"a"}, {})
+    assert [one.subject for one in jobs.all("populate")] == ["a"]
     jobs.offer([job("a", created=WEEK - 1)])
     assert subjects(jobs) == []
     jobs.offer([job("a", created=WEEK + 1)])
-    assert [(one.attempts, one.created) for one in jobs.waiting("populate")] == [(0, WEEK + 1)]
+    assert [(one.attempts, one.created) for one in jobs.pending("populate")] == [(0, WEEK + 1)]
 
 
 def test_a_job_that_was_put_back_has_not_been_tried_and_one_that_failed_has(jobs: Jobs) -> None:
     jobs.offer([job("a"), job("b")])
     for name in "ab":
-        jobs.begin("populate", name)
-    jobs.put_back("populate", "a")
+        jobs.start("populate", name)
+    jobs.release("populate", "a")
     jobs.fail("populate", "b")
-    assert {(one.subject, one.attempts, one.state) for one in jobs.waiting("populate")} == {
-        ("a", 0, "waiting"),
-        ("b", 1, "waiting"),
+    assert {(one.subject, one.attempts, one.state) for one in jobs.pending("populate")} == {
+        ("a", 0, "pending"),
+        ("b", 1, "pending"),
     }
 
 
@@ -69,7 +69,7 @@ def test_a_plan_takes_the_place_of_the_one_before_it_in_its_kind_alone(jobs: Job
     jobs.offer([job("a"), job("b"), job("a", kind="refresh")])
     jobs.replace("populate", [job("b"), job("c")])
     assert (sorted(subjects(jobs)), subjects(jobs, "refresh")) == (["b", "c"], ["a"])
-    jobs.end("populate", "b")
+    jobs.remove("populate", "b")
     assert jobs.counts() == {"populate": 1, "refresh": 1}
 
 
@@ -81,5 +81,5 @@ def test_of_each_subject_there_is_one_with_the_last_numbers(
     found = Jobs(ledger)
     found.offer([job(name, benefit=benefit, cost=cost) for name, benefit, cost in offered])
     last = {name: (benefit, cost) for name, benefit, cost in offered}
-    assert {one.subject: (one.benefit_s, one.cost_s) for one in found.waiting("populate")} == last
+    assert {one.subject: (one.benefit_s, one.cost_s) for one in found.pending("populate")} == last
     ledger.close()

@@ -146,7 +146,7 @@ def test_what_a_document_owned_goes_with_it_and_those_who_quote_it_are_named(ope
     owner = IndexedDocument(entry("a").document, (), (), (), owned=(b"passage",))
     opened.keep(owner, quoting)
     opened.keep(removes=["a"])
-    assert [opened.knowledge.is_settled("b"), opened.knowledge.is_settled("a")] == [False, False]
+    assert [opened.knowledge.is_indexed("b"), opened.knowledge.is_indexed("a")] == [False, False]
 
 
 def test_a_table_that_was_never_finished_does_not_stand_in_the_way(opened: Opened) -> None:

@@ -70,11 +70,11 @@ def rot(ledger: Ledger, path: Path) -> None:
 
 
 DAMAGE = {
-    "missing": damage_missing, "torn": damage_torn, "flipped": damage_flipped,
-    "restored": damage_flipped_with_its_time_restored, "foreign": damage_foreign, "another": damage_another_node,
+    "missing": damage_missing, "truncated": damage_torn, "checksum": damage_flipped,
+    "restored": damage_flipped_with_its_time_restored, "mismatch": damage_foreign, "another": damage_another_node,
     "version": damage_version, "larger": damage_larger, "folder": damage_folder,
 }  # fmt: skip
-REASON = {"restored": "flipped", "another": "foreign", "larger": "foreign", "folder": "missing"}
+REASON = {"restored": "checksum", "another": "mismatch", "larger": "mismatch", "folder": "missing"}
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -84,7 +84,7 @@ def test_a_damaged_node_is_a_miss_with_all_below_it(kept: Kept, kind: str) -> No
     DAMAGE[kind](kept.path_of(A, B))
     assert (kept.shape(A, B, C), kept.shape(C)) == ((1, (), 6), (1, (), 4))
     assert kept.store.stats().removed[REASON.get(kind, kind)].count == 2
-    assert kept.states() == ["whole"] * 2
+    assert kept.states() == ["complete"] * 2
 
 
 @pytest.mark.parametrize("kind", sorted(DAMAGE.keys() - {"folder"}))
@@ -99,7 +99,7 @@ def test_where_a_nodes_place_cannot_be_cleared_it_is_not_kept_and_nothing_is_lef
     kept.keep(A)
     damage_folder(kept.path_of(A))
     assert not kept.has(A)
-    assert (kept.keep(A), kept.states(), [*kept.store.stats().refused]) == (None, [], ["disk"])
+    assert (kept.keep(A), kept.states(), [*kept.store.stats().refused]) == (None, [], ["write_error"])
 
 
 def test_a_damaged_node_that_would_lend_its_beginning_is_a_miss(kept: Kept) -> None:
@@ -135,7 +135,7 @@ def test_a_file_in_which_not_all_arrived_as_it_was_is_not_kept(kept: Kept) -> No
     parts = [Tensor(name, "U8", (100,), memoryview(memory)[at : at + 100]) for at, name in enumerate(("k", "v", "w"))]
     changing = Interrupted(parts, lambda: memory.__setitem__(50, 1))
     assert kept.store.keep(ROOT, None, A, 1.0, changing) is None
-    assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["disk"])
+    assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["write_error"])
 
 
 def test_a_file_that_was_only_touched_is_read_once_and_stays(kept: Kept) -> None:
@@ -158,16 +158,16 @@ def test_an_untouched_file_is_read_again_only_when_all_is_to_be_read(kept: Kept)
 def test_a_node_that_could_not_be_loaded_goes_with_all_below_it(kept: Kept) -> None:
     kept.keep(A)
     kept.keep(A, B)
-    kept.store.lost(kept.store.match(ROOT, [A]).nodes[0], "torn")
+    kept.store.remove_damaged(kept.store.match(ROOT, [A]).nodes[0], "truncated")
     assert (kept.shape(A, B), kept.states()) == ((0, (), 0), [])
 
 
 def test_losing_a_node_twice_is_no_error(kept: Kept) -> None:
     node = kept.keep(A)
     assert node is not None
-    kept.store.lost(node, "torn")
-    kept.store.lost(node, "torn")
-    assert kept.store.stats().removed["torn"].count == 1
+    kept.store.remove_damaged(node, "truncated")
+    kept.store.remove_damaged(node, "truncated")
+    assert kept.store.stats().removed["truncated"].count == 1
 
 
 def test_a_node_kept_anew_is_not_lost_with_its_predecessor(kept: Kept) -> None:
@@ -176,7 +176,7 @@ def test_a_node_kept_anew_is_not_lost_with_its_predecessor(kept: Kept) -> None:
     kept.store.forget([old.key])
     kept.clock.at += 1
     kept.keep(A)
-    kept.store.lost(old, "torn")
+    kept.store.remove_damaged(old, "truncated")
     assert kept.has(A)
 
 
@@ -219,7 +219,7 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
 def checked(opened: Opened) -> Iterator[tuple[Opened, KvStore, Node]]:
     """Yield a home with a node in it."""
     limits, score = KvLimits(PLENTY, PLENTY), scores(WEIGHTS)["value"]
-    store = KvStore(opened.ledger, opened.home.tensors, limits=limits, score=score, sub_step=SUB_STEP, now=lambda: 1.0)
+    store = KvStore(opened.ledger, opened.home.kv, limits=limits, score=score, sub_step=SUB_STEP, now=lambda: 1.0)
     node = store.keep(ROOT, None, A, 1.0, tensors(1000))
     assert node is not None
     yield opened, store, node
@@ -235,7 +235,7 @@ def test_an_examination_finds_nothing_wrong_with_a_sound_node(checked: tuple[Ope
     assert [found(checked[0], read_data=read) for read in (False, True)] == ["", ""]
 
 
-@pytest.mark.parametrize("kind", ["missing", "torn", "flipped", "restored"])
+@pytest.mark.parametrize("kind", ["missing", "truncated", "checksum", "restored"])
 def test_an_examination_finds_a_damaged_node_and_repair_removes_it(
     checked: tuple[Opened, KvStore, Node], kind: str
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from store import kv_index
 from store.database import MIGRATIONS, Ledger, open_ledger
 from store.kv_files import Identity
-from store.kv_folder import ProcessOwner, is_alive, sweep
+from store.kv_folder import ProcessOwner, is_alive, remove_dead_owners
 from store.kv_index import CountTotal, KvCounts, KvIndex
 from store.kv_tree import Node, child_key
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
@@ -47,8 +47,8 @@ def node(*ids: int, parent: Node | None = None, size: int = 100) -> Node:
 
 def put(index: KvIndex, *nodes: Node) -> None:
     for one in nodes:
-        index.reserve(one, ROOT, SUB_STEP, "me")
-        assert index.settle(one.key, "me")
+        index.reserve(one, SUB_STEP, "me")
+        assert index.complete(one.key, "me")
 
 
 def test_a_ledger_from_before_there_were_nodes_gets_their_tables_and_keeps_its_rows(tmp_path: Path) -> None:
@@ -66,30 +66,30 @@ def test_a_ledger_from_before_there_were_nodes_gets_their_tables_and_keeps_its_r
 
 def test_a_reserved_node_is_not_whole_until_it_is_settled(index: KvIndex) -> None:
     one, states = node(1, 2), []
-    index.reserve(one, ROOT, SUB_STEP, "me")
+    index.reserve(one, SUB_STEP, "me")
     states.append(index.find(one.key))
-    index.settle(one.key, "me")
+    index.complete(one.key, "me")
     states.append(index.find(one.key))
     assert [(entry.state, entry.owner, entry.node) for entry in states if entry] == [
         ("reserved", "me", one),
-        ("whole", None, one),
+        ("complete", None, one),
     ]
 
 
 def test_another_owners_reservation_cannot_be_settled(index: KvIndex) -> None:
-    index.reserve(node(1), ROOT, SUB_STEP, "me")
-    assert not index.settle(node(1).key, "you")
+    index.reserve(node(1), SUB_STEP, "me")
+    assert not index.complete(node(1).key, "you")
 
 
 def test_a_node_given_up_while_it_was_written_is_not_settled_and_stays_its_writers(index: KvIndex) -> None:
-    index.reserve(node(1), ROOT, SUB_STEP, "me")
-    index.doom([node(1).key], "you")
-    assert (index.settle(node(1).key, "me"), index.unfinished()) == (False, [(node(1).key, "me")])
+    index.reserve(node(1), SUB_STEP, "me")
+    index.mark_deleting([node(1).key], "you")
+    assert (index.complete(node(1).key, "me"), index.unfinished()) == (False, [(node(1).key, "me")])
 
 
 def test_a_whole_node_that_is_given_up_belongs_to_who_removes_it(index: KvIndex) -> None:
     put(index, node(1))
-    index.doom([node(1).key], "you")
+    index.mark_deleting([node(1).key], "you")
     assert index.unfinished() == [(node(1).key, "you")]
 
 
@@ -108,18 +108,18 @@ def test_below_a_node_that_is_not_there_is_nothing(index: KvIndex) -> None:
 def test_children_that_begin_alike_are_found_by_their_first_sub_step(index: KvIndex) -> None:
     alike, other, short = node(1, 2, 3, 4, 5), node(1, 2, 3, 9, 5), node(1, 2)
     put(index, alike, other, short)
-    assert index.beginning_alike(ROOT.key, [1, 2, 3, 4, 7, 8], SUB_STEP) == [alike]
+    assert index.sharing_prefix(ROOT.key, [1, 2, 3, 4, 7, 8], SUB_STEP) == [alike]
 
 
 def test_a_segment_shorter_than_a_sub_step_begins_like_none(index: KvIndex) -> None:
     put(index, node(1, 2, 3))
-    assert index.beginning_alike(ROOT.key, [1, 2, 3], SUB_STEP) == []
+    assert index.sharing_prefix(ROOT.key, [1, 2, 3], SUB_STEP) == []
 
 
 def test_a_use_is_counted_and_time_never_goes_back(index: KvIndex) -> None:
     put(index, node(1))
     for now in (30.0, 20.0):
-        index.used([node(1).key], now)
+        index.record_use([node(1).key], now)
     entry = index.find(node(1).key)
     assert entry is not None
     assert (entry.node.uses, entry.node.last_used) == (2, 30.0)
@@ -127,7 +127,7 @@ def test_a_use_is_counted_and_time_never_goes_back(index: KvIndex) -> None:
 
 def test_the_file_last_read_whole_is_remembered(index: KvIndex) -> None:
     put(index, node(1))
-    index.verified(node(1).key, FILE)
+    index.set_verified(node(1).key, FILE)
     assert [entry.verified for entry in index.entries()] == [FILE]
 
 
@@ -166,13 +166,13 @@ def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
 def test_what_more_room_would_have_saved_is_what_ghosts_that_are_asked_for_took(counts: KvCounts) -> None:
     counts.record_eviction([node(n) for n in range(3)], 1.0)
     for n in (0, 2, 5):
-        counts.missed([node(n).key])
+        counts.count_ghost_hits([node(n).key])
     assert (counts.ghosts(), counts.total("ghost").count, counts.total("ghost").seconds) == (3, 2, 4.0)
 
 
 def test_a_path_of_ghosts_counts_up_to_its_first_gap(counts: KvCounts) -> None:
     counts.record_eviction([node(1), node(3)], 1.0)
-    counts.missed([node(1).key, node(2).key, node(3).key])
+    counts.count_ghost_hits([node(1).key, node(2).key, node(3).key])
     assert counts.total("ghost").count == 1
 
 
@@ -183,11 +183,11 @@ def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
 
 
 def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_index, "GHOSTS", 2)
+    monkeypatch.setattr(kv_index, "MAX_GHOSTS", 2)
     for n in range(4):
         counts.record_eviction([replace(node(n))], float(n))
     for n in range(4):
-        counts.missed([node(n).key])
+        counts.count_ghost_hits([node(n).key])
     assert (counts.ghosts(), counts.total("ghost").count) == (2, 2)
 
 
@@ -217,12 +217,12 @@ def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) 
         assert process.stdout is not None
         name = process.stdout.readline().strip()
         alive = is_alive(tmp_path, name)
-        sweep(tmp_path)
+        remove_dead_owners(tmp_path)
         still = is_alive(tmp_path, name)
         process.kill()
         process.wait()
     dead = not is_alive(tmp_path, name)
-    sweep(tmp_path)
+    remove_dead_owners(tmp_path)
     assert (alive, still, dead, list(tmp_path.iterdir())) == (True, True, True, [])
 
 

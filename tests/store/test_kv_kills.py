@@ -28,4 +28,4 @@ def test_a_tree_is_whole_again_after_a_death_before_any_step(deaths: list[Death]
 
 
 def test_some_deaths_leave_a_node_on_its_way(deaths: list[Death]) -> None:
-    assert any(state in ("reserved", "dying") for one in deaths for state in one["left"][0])
+    assert any(state in ("reserved", "deleting") for one in deaths for state in one["left"][0])

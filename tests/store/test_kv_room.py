@@ -75,7 +75,7 @@ def test_what_is_larger_than_the_budget_is_refused_and_nothing_goes_for_it(open_
     kept = open_kept()
     keep(kept, A)
     assert kept.keep(B, size=ROOM) is None
-    assert (kept.has(A), [*kept.store.stats().refused]) == (True, ["room"])
+    assert (kept.has(A), [*kept.store.stats().refused]) == (True, ["no_space"])
 
 
 def test_a_day_has_an_end(open_kept: Open) -> None:
@@ -92,10 +92,10 @@ def test_other_files_of_the_cache_folder_count(tmp_path: Path) -> None:
     other = home.cache / "compiled"
     other.parent.mkdir()
     other.write_bytes(bytes(600_000))
-    kept = Kept(tmp_path, budget=ROOM, others=home.beside_tensors)
+    kept = Kept(tmp_path, budget=ROOM, others=home.other_cache_bytes)
     for segment in (A, B, C):
         keep(kept, segment)
-    assert (home.tensors, kept.used() <= ROOM, len(kept.files())) == (kept.folder, True, 1)
+    assert (home.kv, kept.used() <= ROOM, len(kept.files())) == (kept.folder, True, 1)
     kept.close()
 
 
@@ -203,7 +203,7 @@ def test_what_went_for_lack_of_room_and_is_asked_for_again_shows_what_more_would
         keep(kept, segment, seconds=7.0)
     gone = next(segment for segment in (A, B, C) if not kept.has(segment))
     stats = kept.store.stats()
-    assert (stats.ghosts, stats.removed["room"].count) == (1, 1)
+    assert (stats.ghosts, stats.removed["evicted"].count) == (1, 1)
     assert (stats.missed.tokens, stats.missed.seconds) == (len(gone), 7.0)
 
 
@@ -211,7 +211,7 @@ def test_a_ghost_that_is_kept_again_is_none(open_kept: Open) -> None:
     kept = open_kept()
     for segment in (A, B, C, (1,), A):
         keep(kept, segment)
-    assert (kept.has(A), kept.store.stats().ghosts, kept.store.stats().removed["room"].count) == (True, 1, 2)
+    assert (kept.has(A), kept.store.stats().ghosts, kept.store.stats().removed["evicted"].count) == (True, 1, 2)
 
 
 def test_stats_count_what_is_there(open_kept: Open) -> None:
@@ -236,7 +236,7 @@ def test_two_that_write_the_same_node_write_it_once(open_kept: Open) -> None:
     kept.meanwhile = lambda: results.append(keep(other, A))
     results: list[Node | None] = []
     results.append(keep(kept, A))
-    assert ([one is None for one in results], [*other.store.stats().refused]) == ([True, False], ["coming"])
+    assert ([one is None for one in results], [*other.store.stats().refused]) == ([True, False], ["in_progress"])
 
 
 def test_a_reservation_counts_while_its_file_is_half_written(open_kept: Open) -> None:
@@ -266,7 +266,7 @@ def test_a_node_forgotten_while_it_is_written_is_not_kept_and_leaves_nothing(ope
     assert parent is not None
     kept.meanwhile = lambda: other.store.forget([parent.key])
     assert keep(kept, A, B) is None
-    assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["forgotten"])
+    assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["deleted"])
 
 
 def test_a_write_that_is_interrupted_leaves_nothing(open_kept: Open) -> None:
@@ -288,7 +288,7 @@ def test_tidying_up_removes_files_without_rows_and_rows_without_files(open_kept:
     (kept.folder / ("f" * 32 + ".safetensors")).write_bytes(b"x")
     (kept.folder / ("f" * 32 + ".part")).write_bytes(b"x")
     kept.store.collect()
-    assert (kept.has(C), len(kept.files()), kept.states()) == (True, 1, ["whole"])
+    assert (kept.has(C), len(kept.files()), kept.states()) == (True, 1, ["complete"])
 
 
 def test_tidying_up_removes_what_dead_processes_go_by(open_kept: Open) -> None:
@@ -303,10 +303,10 @@ def test_a_node_below_one_that_is_on_its_way_out_is_not_kept(open_kept: Open) ->
     kept = open_kept()
     parent, leaver = kept.keep(A), ProcessOwner(kept.folder)
     assert parent is not None
-    KvIndex(kept.ledger).doom([parent.key], leaver.name)
+    KvIndex(kept.ledger).mark_deleting([parent.key], leaver.name)
     refused = kept.store.keep(ROOT, parent, B, 1.0, tensors(100))
     leaver.close()
-    assert (refused, [*kept.store.stats().refused]) == (None, ["parent"])
+    assert (refused, [*kept.store.stats().refused]) == (None, ["no_parent"])
 
 
 def test_tidying_up_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
@@ -335,7 +335,7 @@ def test_no_interleaving_of_two_stores_exceeds_the_budget_or_parts_a_child_from_
             assert both[0].used() <= ROOM
             assert both[0].orphans() == []
         both[0].store.collect()
-        assert len(both[0].files()) == len(both[0].states()) == both[0].states().count("whole")
+        assert len(both[0].files()) == len(both[0].states()) == both[0].states().count("complete")
 
 
 def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
@@ -348,7 +348,7 @@ def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
     elif step == "forget" and node:
         kept.store.forget([node.key])
     elif step == "lost" and node:
-        kept.store.lost(node, "torn")
+        kept.store.remove_damaged(node, "truncated")
     elif step == "damage" and node:
         kept.store.path_of(node).write_bytes(b"damaged")
     elif step == "shrink":
@@ -372,7 +372,7 @@ def test_what_is_let_go_of_goes_with_its_file_and_leaves_room(open_kept: Open) -
     assert b
     free = kept.store.free()
     assert kept.store.free(a.bytes) == free + a.bytes
-    kept.store.let_go([a.key, b"nothing"])
+    kept.store.evict_unused([a.key, b"nothing"])
     assert (kept.has(A), kept.has(B), len(kept.files())) == (False, True, 1)
     assert free + a.bytes <= kept.store.free() <= free + a.bytes + 50_000
     assert kept.store.queries.ghost(a.key)
@@ -382,9 +382,9 @@ def test_what_was_used_or_is_held_or_has_something_behind_it_is_not_let_go_of(op
     kept = open_kept(budget=PLENTY)
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (B,), (C,))]
     with kept.store.match(ROOT, (A, B)) as match:
-        kept.store.used(match, 1.0)
+        kept.store.record_use(match, 1.0)
     held = kept.store.match(ROOT, (B,))
-    kept.store.let_go([node.key for node in nodes if node])
+    kept.store.evict_unused([node.key for node in nodes if node])
     held.release()
     assert [kept.has(*path) for path in ((A,), (A, B), (B,), (C,))] == [True, True, True, False]
 
@@ -401,12 +401,12 @@ def test_what_idle_made_and_nothing_used_are_leaves_behind_the_first_segment(ope
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (A, C), (A, B, C))]
     for node in nodes:
         assert node
-        JobAccount(kept.ledger).kept("first", node.key)
+        JobAccount(kept.ledger).add_node("prefetch", node.key)
     assert keep(kept, A, (1,))
     assert nodes[2]
     assert nodes[3]
-    assert [one.key for one in kept.store.queries.unused("first")] == [nodes[2].key, nodes[3].key]
+    assert [one.key for one in kept.store.queries.unused("prefetch")] == [nodes[2].key, nodes[3].key]
     with kept.store.match(ROOT, (A, C)) as match:
-        kept.store.used(match, 1.0)
-    assert kept.store.queries.unused("first") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
+        kept.store.record_use(match, 1.0)
+    assert kept.store.queries.unused("prefetch") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
     assert kept.store.queries.unused("blocks") == []

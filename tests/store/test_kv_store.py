@@ -79,14 +79,14 @@ def test_a_node_without_its_parent_is_not_kept(kept: Kept) -> None:
     assert parent is not None
     kept.store.forget([parent.key])
     assert kept.store.keep(ROOT, parent, B, 1.0, tensors(100)) is None
-    assert (kept.files(), [*kept.store.stats().refused]) == (set(), ["parent"])
+    assert (kept.files(), [*kept.store.stats().refused]) == (set(), ["no_parent"])
 
 
 def test_uses_count_when_they_are_reported_and_not_before(kept: Kept) -> None:
     kept.keep(A)
     with kept.store.match(ROOT, [A]) as match:
         before = kept.store.stats().hits
-        kept.store.used(match, 1.5)
+        kept.store.record_use(match, 1.5)
     found = kept.store.match(ROOT, [A]).nodes[0]
     hits = kept.store.stats().hits
     assert (before, found.uses, hits.tokens, hits.seconds) == (CountTotal(), 1, 6, 1.5)
@@ -95,13 +95,13 @@ def test_uses_count_when_they_are_reported_and_not_before(kept: Kept) -> None:
 def test_parts_are_counted_beside_hits(kept: Kept) -> None:
     kept.keep(A)
     with kept.store.match(ROOT, [(1, 2, 3, 4, 9, 9)]) as match:
-        kept.store.used(match, 0.5)
+        kept.store.record_use(match, 0.5)
     stats = kept.store.stats()
     assert (stats.hits.tokens, stats.partial.tokens, kept.store.match(ROOT, [A]).nodes[0].uses) == (4, 4, 1)
 
 
 def test_a_match_of_nothing_is_no_hit(kept: Kept) -> None:
-    kept.store.used(kept.store.match(ROOT, [A]), 0.0)
+    kept.store.record_use(kept.store.match(ROOT, [A]), 0.0)
     assert kept.store.stats().hits == CountTotal()
 
 

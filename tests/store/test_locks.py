@@ -64,38 +64,38 @@ def test_a_writer_goes_on_beside_readers(tmp_path: Path) -> None:
         pass
 
 
-def test_alone_is_not_beside_a_reader(tmp_path: Path) -> None:
-    with held(tmp_path, "reader"), pytest.raises(Locked, match="is reading"), Locks(tmp_path).alone(0.05):
+def test_exclusive_is_not_beside_a_reader(tmp_path: Path) -> None:
+    with held(tmp_path, "reader"), pytest.raises(Locked, match="is reading"), Locks(tmp_path).exclusive(0.05):
         pass
 
 
-def test_alone_is_not_beside_a_writer(tmp_path: Path) -> None:
-    with held(tmp_path, "writer"), pytest.raises(Locked, match="is writing"), Locks(tmp_path).alone(0.05):
+def test_exclusive_is_not_beside_a_writer(tmp_path: Path) -> None:
+    with held(tmp_path, "writer"), pytest.raises(Locked, match="is writing"), Locks(tmp_path).exclusive(0.05):
         pass
 
 
-def test_alone_goes_on_when_the_last_reader_is_done(tmp_path: Path) -> None:
+def test_exclusive_goes_on_when_the_last_reader_is_done(tmp_path: Path) -> None:
     with held(tmp_path, "reader") as process:
         assert process.stdin
         process.stdin.write("\n")
         process.stdin.flush()
-        with Locks(tmp_path).alone(30):
+        with Locks(tmp_path).exclusive(30):
             pass
 
 
-def test_a_new_reader_does_not_get_ahead_of_one_who_waits_to_be_alone(tmp_path: Path) -> None:
+def test_a_new_reader_does_not_get_ahead_of_one_who_waits_to_be_exclusive(tmp_path: Path) -> None:
     order: list[str] = []
 
-    def alone() -> None:
-        with Locks(tmp_path).alone(30):
-            order.append("alone")
+    def exclusive() -> None:
+        with Locks(tmp_path).exclusive(30):
+            order.append("exclusive")
 
     def read() -> None:
         with Locks(tmp_path).reader():
             order.append("reader")
 
     with held(tmp_path, "reader") as process:
-        waiting = Thread(target=alone)
+        waiting = Thread(target=exclusive)
         waiting.start()
         max_wait = time.monotonic() + 30
         while not _is_taken(tmp_path / "gate.lock") and time.monotonic() < max_wait:
@@ -109,7 +109,7 @@ def test_a_new_reader_does_not_get_ahead_of_one_who_waits_to_be_alone(tmp_path: 
         process.stdin.flush()
         waiting.join()
         late.join()
-    assert order == ["alone", "reader"]
+    assert order == ["exclusive", "reader"]
 
 
 def _is_taken(path: Path) -> bool:
@@ -122,12 +122,12 @@ def _is_taken(path: Path) -> bool:
         return True
 
 
-@pytest.mark.parametrize("kind", ["reader", "writer", "alone", "embedder"])
+@pytest.mark.parametrize("kind", ["reader", "writer", "exclusive", "embedder"])
 def test_a_killed_holder_holds_nothing(tmp_path: Path, kind: str) -> None:
     with held(tmp_path, kind) as process:
         process.kill()
         process.wait()
-        with Locks(tmp_path).alone(1), Locks(tmp_path).embedder() as writer_key:
+        with Locks(tmp_path).exclusive(1), Locks(tmp_path).embedder() as writer_key:
             assert writer_key
 
 

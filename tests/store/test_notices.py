@@ -17,7 +17,7 @@ CHANGED = Notice(b"a", "changed", "Friday", "Monday", '{"title": "Moved"}', 5.0)
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
-        AnswerBank(made).keep(b"a", ENTRY, 10_000)
+        AnswerBank(made).put(b"a", ENTRY, 10_000)
         yield made
 
 
@@ -27,47 +27,47 @@ def notices(ledger: Ledger) -> Notices:
 
 
 def test_a_notice_is_told_once(notices: Notices) -> None:
-    notices.put(CHANGED)
-    assert (notices.count(), notices.take(b"a"), notices.take(b"a"), notices.count()) == (1, CHANGED, None, 0)
+    notices.add(CHANGED)
+    assert (notices.count(), notices.pop(b"a"), notices.pop(b"a"), notices.count()) == (1, CHANGED, None, 0)
 
 
 def test_a_question_is_told_its_own_notice(notices: Notices) -> None:
-    notices.put(CHANGED)
-    assert (notices.take(b"b"), notices.count()) == (None, 1)
+    notices.add(CHANGED)
+    assert (notices.pop(b"b"), notices.count()) == (None, 1)
 
 
 def test_an_answer_that_is_none_any_more_is_told_too(notices: Notices) -> None:
-    notices.put(replace(CHANGED, after=None))
-    assert notices.take(b"a") == replace(CHANGED, after=None)
+    notices.add(replace(CHANGED, after=None))
+    assert notices.pop(b"a") == replace(CHANGED, after=None)
 
 
 def test_of_two_changes_that_nobody_saw_the_first_answer_and_the_last_are_told(notices: Notices) -> None:
-    notices.put(CHANGED)
-    notices.put(Notice(b"a", "changed", "Monday", "Tuesday", "{}", 6.0))
-    assert notices.take(b"a") == Notice(b"a", "changed", "Friday", "Tuesday", "{}", 6.0)
+    notices.add(CHANGED)
+    notices.add(Notice(b"a", "changed", "Monday", "Tuesday", "{}", 6.0))
+    assert notices.pop(b"a") == Notice(b"a", "changed", "Friday", "Tuesday", "{}", 6.0)
 
 
 def test_an_answer_that_is_again_what_was_seen_is_no_news(notices: Notices) -> None:
-    notices.put(CHANGED)
-    notices.put(Notice(b"a", "changed", "Monday", "Friday", "{}", 6.0))
-    assert notices.take(b"a") is None
+    notices.add(CHANGED)
+    notices.add(Notice(b"a", "changed", "Monday", "Friday", "{}", 6.0))
+    assert notices.pop(b"a") is None
 
 
 def test_a_wrong_answer_stays_one_when_the_right_one_changes(notices: Notices) -> None:
-    notices.put(replace(CHANGED, kind="wrong"))
-    notices.put(Notice(b"a", "changed", "Monday", "Tuesday", "{}", 6.0))
-    assert notices.take(b"a") == Notice(b"a", "wrong", "Friday", "Tuesday", "{}", 6.0)
+    notices.add(replace(CHANGED, kind="wrong"))
+    notices.add(Notice(b"a", "changed", "Monday", "Tuesday", "{}", 6.0))
+    assert notices.pop(b"a") == Notice(b"a", "wrong", "Friday", "Tuesday", "{}", 6.0)
 
 
 def test_nothing_is_told_of_an_entry_that_has_gone(ledger: Ledger, notices: Notices) -> None:
-    notices.put(CHANGED)
+    notices.add(CHANGED)
     AnswerBank(ledger).drop(b"a")
     assert notices.count() == 0
-    notices.put(CHANGED)
+    notices.add(CHANGED)
     assert notices.count() == 0
 
 
 def test_a_notice_can_be_put_inside_a_transaction(ledger: Ledger, notices: Notices) -> None:
     with ledger.transaction():
-        notices.put(CHANGED)
-    assert notices.take(b"a") == CHANGED
+        notices.add(CHANGED)
+    assert notices.pop(b"a") == CHANGED

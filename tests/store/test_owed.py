@@ -17,7 +17,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Yield a ledger of three entries, a, b and c."""
     with closing(open_ledger(tmp_path / "l.db", create=True)) as made:
         for key in (b"a", b"b", b"c"):
-            AnswerBank(made).keep(key, ENTRY, 10_000)
+            AnswerBank(made).put(key, ENTRY, 10_000)
         yield made
 
 
@@ -62,7 +62,7 @@ def test_a_debt_goes_with_either_of_its_entries(ledger: Ledger, verifications: V
 
 def test_a_debt_outlives_the_answer_that_its_entry_gets(ledger: Ledger, verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
-    AnswerBank(ledger).keep(b"a", ENTRY, 10_000)
+    AnswerBank(ledger).put(b"a", ENTRY, 10_000)
     assert verifications.all() == [pending(b"a")]
 
 
@@ -73,8 +73,8 @@ def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from
         (b"a", b"b", 0.95, True),
     ):
         verifications.add(pending(key, matched, similarity=similarity))
-        verifications.settle(key, right=right, at=3.0)
-    assert (verifications.rate(), verifications.count()) == ((3, 1), 0)
+        verifications.resolve(key, correct=right, at=3.0)
+    assert (verifications.result_counts(), verifications.count()) == ((3, 1), 0)
     assert (verifications.labels(b"c"), verifications.labels(b"b")) == ([(0.9, True), (0.86, False)], [(0.95, True)])
     assert verifications.labels(None) == [(0.9, True), (0.86, False), (0.95, True)]
 
@@ -82,17 +82,17 @@ def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from
 def test_a_debt_is_settled_once_and_no_debt_is_no_judgement(verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
     for _ in range(2):
-        verifications.settle(b"a", right=True, at=3.0)
-    verifications.settle(b"b", right=False, at=3.0)
-    assert verifications.rate() == (1, 0)
+        verifications.resolve(b"a", correct=True, at=3.0)
+    verifications.resolve(b"b", correct=False, at=3.0)
+    assert verifications.result_counts() == (1, 0)
 
 
 def test_a_debt_can_be_settled_inside_a_transaction(ledger: Ledger, verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
     with ledger.transaction():
-        verifications.settle(b"a", right=False, at=3.0)
-    assert (verifications.rate(), verifications.all()) == ((1, 1), [])
+        verifications.resolve(b"a", correct=False, at=3.0)
+    assert (verifications.result_counts(), verifications.all()) == ((1, 1), [])
 
 
 def test_a_bank_without_debts_has_judged_nothing(verifications: Verifications) -> None:
-    assert (verifications.rate(), verifications.labels(None), verifications.all()) == ((0, 0), [], [])
+    assert (verifications.result_counts(), verifications.labels(None), verifications.all()) == ((0, 0), [], [])

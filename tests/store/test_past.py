@@ -32,19 +32,19 @@ def test_each_question_is_given_once_with_its_count_the_latest_first(ledger: Led
 
 def test_a_question_that_was_answered_in_two_scopes_is_given_in_both(ledger: Ledger) -> None:
     for key, kept in ((b"1", ANSWER), (b"2", replace(ANSWER, scope="ann", writer="model-1/3"))):
-        AnswerBank(ledger).keep(key, kept, 10_000)
+        AnswerBank(ledger).put(key, kept, 10_000)
     found = [(one.scope, one.writer) for one in past(ledger, "model-1", 9) if one.question == "when?"]
     assert sorted(found, key=str) == [("all", "model-1/5"), ("ann", "model-1/3")]
 
 
 def test_a_question_with_many_answers_is_one_question_and_pushes_none_out(ledger: Ledger) -> None:
     for day in ("2024-06-18", "2024-06-19", "2024-06-20"):
-        AnswerBank(ledger).keep(day.encode(), replace(ANSWER, question="where?", day=day), 10_000)
+        AnswerBank(ledger).put(day.encode(), replace(ANSWER, question="where?", day=day), 10_000)
     assert (latest(ledger, 9), latest(ledger, 2)) == (["where?", "when?", "who?"], ["where?", "when?"])
 
 
 def test_what_another_writer_answered_says_nothing_of_a_scope(ledger: Ledger) -> None:
-    AnswerBank(ledger).keep(b"1", ANSWER, 10_000)
+    AnswerBank(ledger).put(b"1", ANSWER, 10_000)
     assert {one.scope for one in past(ledger, "model-2", 9)} == {None}
 
 

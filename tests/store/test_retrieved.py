@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.database import Ledger, open_ledger
-from store.history import KEPT, History, HistoryEntry, RetrievalLog
+from store.history import MAX_QUESTIONS, History, HistoryEntry, RetrievalLog
 from tests.effort import examples
 
 ASKED = HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0)
@@ -61,13 +61,13 @@ def test_frequencies_are_what_counting_the_lists_gives(
 def test_a_list_goes_with_its_question(ledger: Ledger) -> None:
     number = add(ledger, "a")
     add(ledger, "b")
-    ledger.rows.execute("DELETE FROM asked WHERE id = ?", (number,))
+    ledger.rows.execute("DELETE FROM history WHERE id = ?", (number,))
     assert RetrievalLog(ledger).lists(10) == [("b",)]
 
 
 def test_only_the_lists_of_the_newest_questions_are_kept(ledger: Ledger) -> None:
     with ledger.transaction():
-        for number in range(KEPT + 3):
+        for number in range(MAX_QUESTIONS + 3):
             add(ledger, str(number))
-    found = RetrievalLog(ledger).lists(2 * KEPT)
-    assert (len(found), found[0], found[-1]) == (KEPT, ("3",), (str(KEPT + 2),))
+    found = RetrievalLog(ledger).lists(2 * MAX_QUESTIONS)
+    assert (len(found), found[0], found[-1]) == (MAX_QUESTIONS, ("3",), (str(MAX_QUESTIONS + 2),))

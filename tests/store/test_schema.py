@@ -48,12 +48,10 @@ def test_a_home_from_before_similar_questions_keeps_every_row(tmp_path: Path) ->
         bank = AnswerBank(ledger)
         found = bank.find(b"k")
         assert found == CachedAnswer("when?", "{}", "w", None, "Friday", ("c1",), 4, "full", 1.0, 12.5)
-        assert (found.uses, found.used, bank.size(), bank.census()["predicted"]) == (2, 9.0, (1, 40), 0)
-        assert ledger.rows.execute("SELECT id, question, key, matched, stale FROM asked").fetchall() == [
-            (7, "when?", None, None, 0)
-        ]
+        assert (found.uses, found.last_used, bank.size(), bank.counts()["predicted"]) == (2, 9.0, (1, 40), 0)
+        assert ledger.rows.execute("SELECT id, question, key, stale FROM history").fetchall() == [(7, "when?", None, 0)]
         assert RetrievalLog(ledger).lists(9) == [("c1",)]
-        bank.keep(b"k", found, 1000, b"1234", 0.5, "e")
+        bank.put(b"k", found, 1000, b"1234", 0.5, "e")
         bank.drop(b"k")
         assert bank.size() == (0, 0)
 

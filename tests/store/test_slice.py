@@ -16,7 +16,7 @@ def test_slices_go_round_and_find_what_is_damaged(tmp_path: Path) -> None:
     for segments in ((A,), (B,), (C,)):
         assert box.keep(*segments)
     home = home_of(box)
-    assert home.tensors == box.folder
+    assert home.kv == box.folder
     path = box.path_of(B)
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))

@@ -5,9 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from store.answers import AnswerBank, CachedAnswer, Origin, WriterKey, older, stamp, typical_s, undecoded, wanted
+from store.answers import (
+    AnswerBank,
+    CachedAnswer,
+    Origin,
+    WriterKey,
+    confirm,
+    mean_seconds,
+    most_used,
+    prefilled,
+    stale,
+)
 from store.database import Ledger, open_ledger
-from store.jobs import JobAccount, JobBenefit, JobCost, PredictionLog, PredictorCounts, rest, rests
+from store.jobs import JobAccount, JobBenefit, JobCost, PredictionLog, PredictorCounts, is_finished, mark_finished
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
@@ -19,10 +29,10 @@ TODAY = "2024-06-19"
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Yield a ledger with two answers, one of them read ahead only."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
-    AnswerBank(found).keep(ONE, CachedAnswer("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
+    AnswerBank(found).put(ONE, CachedAnswer("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
     predicted_counts = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)
-    AnswerBank(found).keep(
-        OTHER, CachedAnswer(*predicted_counts, state="undecoded", origin="predicted", source="history/model"), 10_000
+    AnswerBank(found).put(
+        OTHER, CachedAnswer(*predicted_counts, state="prefilled", origin="predicted", source="history/model"), 10_000
     )
     yield found
     found.close()
@@ -30,10 +40,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def test_what_a_kind_took_adds_up(ledger: Ledger) -> None:
     account = JobAccount(ledger)
-    account.add("first", JobCost(1, 2.0, 100, 0, 1e9, 4096))
-    account.add("first", JobCost(1, 1.0, 50, 3, 1e8, 0))
-    account.add("owed", JobCost(seconds=0.5))
-    assert account.by_kind() == {"first": JobBenefit(2, 3.0, 1.1e9, 0, 0.0), "owed": JobBenefit(0, 0.5, 0.0, 0, 0.0)}
+    account.add("prefetch", JobCost(1, 2.0, 100, 0, 1e9, 4096))
+    account.add("prefetch", JobCost(1, 1.0, 50, 3, 1e8, 0))
+    account.add("verify", JobCost(seconds=0.5))
+    assert account.by_kind() == {"prefetch": JobBenefit(2, 3.0, 0, 0.0), "verify": JobBenefit(0, 0.5, 0, 0.0)}
 
 
 def test_what_came_on_top_of_an_earlier_count_is_their_difference() -> None:
@@ -45,15 +55,15 @@ def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last
     account, bank = JobAccount(ledger), AnswerBank(ledger)
     for kind in ("populate", "refresh"):
         account.add(kind, JobCost())
-    bank.used(ONE, 3, 1.0)
-    account.made("populate", [ONE], account.newest())
-    bank.used(ONE, 3, 1.0)
-    account.gather(1.0)
-    account.made("refresh", [ONE], account.newest())
-    bank.used(ONE, 3, 1.0)
-    bank.used(ONE, 3, 1.0)
+    bank.record_use(ONE, 3, 1.0)
+    account.add_outputs("populate", [ONE], account.newest_node())
+    bank.record_use(ONE, 3, 1.0)
+    account.update(1.0)
+    account.add_outputs("refresh", [ONE], account.newest_node())
+    bank.record_use(ONE, 3, 1.0)
+    bank.record_use(ONE, 3, 1.0)
     for _ in range(2):
-        account.gather(1.0)
+        account.update(1.0)
     found = {kind: (paid.hits, paid.saved_s) for kind, paid in account.by_kind().items()}
     assert found == {"populate": (1, 2.0), "refresh": (2, 4.0)}
 
@@ -62,14 +72,14 @@ def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
     box = Box(tmp_path)
     account = JobAccount(box.ledger)
     assert box.keep(A, seconds=1.0)
-    before = account.newest()
+    before = account.newest_node()
     assert box.keep(A, B, seconds=3.0)
-    account.add("first", JobCost(1))
-    account.made("first", (), before)
+    account.add("prefetch", JobCost(1))
+    account.add_outputs("prefetch", (), before)
     with box.store.match(ROOT, (A, B)) as match:
-        box.store.used(match, 4.0)
-    account.gather(1.0)
-    paid = account.by_kind()["first"]
+        box.store.record_use(match, 4.0)
+    account.update(1.0)
+    paid = account.by_kind()["prefetch"]
     assert (paid.hits, paid.saved_s) == (1, 3.0)
     box.close()
 
@@ -81,43 +91,43 @@ def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_m
     asked, read = box.keep(A, C), box.keep(A, B)
     assert asked
     assert read
-    account.kept("first", read.key)
-    assert [one.key for one in box.store.queries.unused("first")] == [read.key]
+    account.add_node("prefetch", read.key)
+    assert [one.key for one in box.store.queries.unused("prefetch")] == [read.key]
     box.store.forget([read.key])
     assert box.keep(A, B)  # by a question
-    assert box.store.queries.unused("first", "blocks") == []
+    assert box.store.queries.unused("prefetch", "blocks") == []
     box.close()
 
 
 def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger: Ledger) -> None:
     prediction_log, account = PredictionLog(ledger), JobAccount(ledger)
-    prediction_log.predicted({"history/model": 3}, 5.0)
-    prediction_log.predicted({"history/model": 2}, 6.0)
-    account.made("populate", [OTHER], account.newest(), "history/model")
-    account.gather(7.0)
+    prediction_log.add({"history/model": 3}, 5.0)
+    prediction_log.add({"history/model": 2}, 6.0)
+    account.add_outputs("populate", [OTHER], account.newest_node(), "history/model")
+    account.update(7.0)
     assert prediction_log.all() == [PredictorCounts("history/model", 5, 0.0, 5.0, 6.0, None)]
     for at in (8.0, 9.0):
-        AnswerBank(ledger).used(OTHER, 4, at)
-        account.gather(at)
+        AnswerBank(ledger).record_use(OTHER, 4, at)
+        account.update(at)
     assert prediction_log.all() == [PredictorCounts("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
 
 
 def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledger) -> None:
     writer_key, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
-    assert (older(ledger, writer_key, 4, 9), older(ledger, writer_key, 5, 9), older(ledger, anothers, 5, 9)) == (
+    assert (stale(ledger, writer_key, 4, 9), stale(ledger, writer_key, 5, 9), stale(ledger, anothers, 5, 9)) == (
         [ONE],
         [OTHER, ONE],
         [],
     )
-    assert (undecoded(ledger, writer_key, 9), wanted(ledger, writer_key, 1)) == ([OTHER], [OTHER])
-    assert (typical_s(ledger, "w"), typical_s(ledger, "x")) == (2.0, None)
+    assert (prefilled(ledger, writer_key, 9), most_used(ledger, writer_key, 1)) == ([OTHER], [OTHER])
+    assert (mean_seconds(ledger, "w"), mean_seconds(ledger, "x")) == (2.0, None)
 
 
 def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
     writer_key = WriterKey("w/", TODAY)
-    assert (older(ledger, writer_key, 5, 1), wanted(ledger, writer_key, 9), undecoded(ledger, writer_key, 9)) == (
+    assert (stale(ledger, writer_key, 5, 1), most_used(ledger, writer_key, 9), prefilled(ledger, writer_key, 9)) == (
         [OTHER],
         [OTHER],
         [OTHER],
@@ -126,47 +136,47 @@ def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None
 
 def test_a_stamp_counts_no_use_never_goes_back_and_is_for_the_same_evidence(ledger: Ledger) -> None:
     for generation, evidence in ((7, ["c"]), (5, ["c"]), (9, ["d"])):
-        stamp(ledger, ONE, generation, evidence)
+        confirm(ledger, ONE, generation, evidence)
     kept = AnswerBank(ledger).find(ONE)
     assert kept
     assert (kept.generation, kept.uses) == (7, 0)
 
 
 def test_idle_rests_until_something_changes(ledger: Ledger) -> None:
-    assert not rests(ledger, "a")
-    rest(ledger, "a")
-    assert rests(ledger, "a")
-    assert not rests(ledger, "b")
+    assert not is_finished(ledger, "a")
+    mark_finished(ledger, "a")
+    assert is_finished(ledger, "a")
+    assert not is_finished(ledger, "b")
     ledger.raise_generation()
-    assert not rests(ledger, "a")
+    assert not is_finished(ledger, "a")
 
 
 def paid(ledger: Ledger) -> float:
     """Gather, twice, and give what was paid."""
-    PredictionLog(ledger).predicted({"history/model": 1}, 1.0)
+    PredictionLog(ledger).add({"history/model": 1}, 1.0)
     for _ in range(2):
-        JobAccount(ledger).gather(5.0)
+        JobAccount(ledger).update(5.0)
     (found,) = PredictionLog(ledger).all()
-    return found.paid
+    return found.credited
 
 
 def answered(ledger: Ledger, origin: Origin) -> None:
     """Have the question that was only read answered, by a person's asking or before."""
     kept = CachedAnswer("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0, origin=origin)
-    AnswerBank(ledger).keep(OTHER, kept, 10_000)
+    AnswerBank(ledger).put(OTHER, kept, 10_000)
 
 
 def test_a_foreseen_question_whose_answer_is_used_pays_whoever_foresaw_it_once(ledger: Ledger) -> None:
     answered(ledger, "predicted")
-    JobAccount(ledger).made("populate", [OTHER], 0, "history/model")
+    JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
     assert paid(ledger) == 0
     for _ in range(3):
-        AnswerBank(ledger).used(OTHER, 5, 1.0)
+        AnswerBank(ledger).record_use(OTHER, 5, 1.0)
         assert paid(ledger) == 1
 
 
 def test_a_foreseen_question_that_was_only_read_pays_when_a_person_has_it_answered(ledger: Ledger) -> None:
-    JobAccount(ledger).made("populate", [OTHER], 0, "history/model")
+    JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
     assert paid(ledger) == 0
     answered(ledger, "user")
     assert paid(ledger) == 1
@@ -174,9 +184,9 @@ def test_a_foreseen_question_that_was_only_read_pays_when_a_person_has_it_answer
 
 def test_what_looks_at_a_foreseen_answer_again_leaves_it_to_whoever_foresaw_it(ledger: Ledger) -> None:
     answered(ledger, "predicted")
-    JobAccount(ledger).made("populate", [OTHER], 0, "history/model")
-    JobAccount(ledger).made("refresh", [OTHER], 0)
-    AnswerBank(ledger).used(OTHER, 5, 1.0)
+    JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
+    JobAccount(ledger).add_outputs("refresh", [OTHER], 0)
+    AnswerBank(ledger).record_use(OTHER, 5, 1.0)
     assert paid(ledger) == 1
 
 
@@ -185,10 +195,10 @@ def test_tensors_that_were_read_for_a_foreseen_question_and_used_for_any_pay_in_
     box = Box(tmp_path)
     for end in (1, 2, 3):
         assert box.keep(*(A, B, C)[:end])
-    JobAccount(box.ledger).made("populate", (), 0, "history/model", 0.5)
+    JobAccount(box.ledger).add_outputs("populate", (), 0, "history/model", 0.5)
     assert paid(box.ledger) == 0
     for used, expected in (((A,), 0.0), ((A, B), 0.25), ((A, B), 0.25), ((A, B, C), 0.5)):
         with box.store.match(ROOT, used) as match:
-            box.store.used(match, 4.0)
+            box.store.record_use(match, 4.0)
         assert paid(box.ledger) == expected
     box.close()

@@ -34,7 +34,7 @@ def open_store(folder: Path) -> Iterator[tuple[Ledger, KvStore]]:
     ledger = open_ledger(home.ledger, create=True)
     limits, score = KvLimits(BUDGET, PLENTY), scores(WEIGHTS)["value"]
     store = KvStore(
-        ledger, home.tensors, limits=limits, score=score, sub_step=SUB_STEP, now=time.time, others=home.beside_tensors
+        ledger, home.kv, limits=limits, score=score, sub_step=SUB_STEP, now=time.time, others=home.other_cache_bytes
     )
     store.collect()
     yield ledger, store
@@ -56,7 +56,7 @@ def wrong_with(folder: Path) -> str:
 def unfinished(folder: Path) -> list[str]:
     """Return the states of the nodes that somebody left on their way."""
     ledger = open_ledger(home_in(folder).ledger, create=True)  # somebody may have died before it was there
-    found = [row[0] for row in ledger.rows.execute("SELECT state FROM kv_nodes WHERE state != 'whole'")]
+    found = [row[0] for row in ledger.rows.execute("SELECT state FROM kv_nodes WHERE state != 'complete'")]
     ledger.close()
     return found
 

@@ -99,8 +99,8 @@ class Life:
         assert rows.execute("SELECT count(*) FROM answers WHERE (state = 'answered') != (reply != '')").fetchone() == (
             0,
         )
-        assert rows.execute("SELECT count(*) FROM asked WHERE stale").fetchone() == (0,)
-        for table in ("bank_vectors", "owed", "hints", "notices"):
+        assert rows.execute("SELECT count(*) FROM history WHERE stale").fetchone() == (0,)
+        for table in ("question_vectors", "verifications", "refresh_candidates", "notices"):
             sql = f"SELECT count(*) FROM {table} WHERE key NOT IN (SELECT key FROM answers)"
             assert (table, *rows.execute(sql).fetchone()) == (table, 0)
 

@@ -27,7 +27,7 @@ def test_two_processes_with_room_for_neither_are_bit_identical_to_a_cold_one(col
         for worker in workers:
             worker.finish()
     with open_store(cold) as (_, store):
-        evicted = store.stats().removed["room"].count
+        evicted = store.stats().removed["evicted"].count
     assert [(worker.codes, len(worker.said), worker.wrong()) for worker in workers] == [([0], prompts, [])] * 2
     assert min(sum(one["reused"] > 0 for one in worker.said) for worker in workers) > prompts // 10
     assert evicted > prompts

@@ -34,7 +34,7 @@ def ready(
 
 
 def asked(session: Session) -> int:
-    return int(session.ledger.rows.execute("SELECT count(*) FROM asked").fetchone()[0])
+    return int(session.ledger.rows.execute("SELECT count(*) FROM history").fetchone()[0])
 
 
 def test_what_was_readied_is_answered_exactly(session: Session) -> None:
@@ -52,7 +52,7 @@ def test_what_was_readied_is_lent(session: Session) -> None:
 def test_nobody_has_asked_what_was_readied(session: Session) -> None:
     made = ready(session)
     assert (asked(session), History(session.ledger).by_tier(), History(session.ledger).last()) == (0, [], None)
-    assert (made.kept.uses, made.kept.used) == (0, 0.0)
+    assert (made.kept.uses, made.kept.last_used) == (0, 0.0)
     found = AnswerBank(session.ledger).find(made.key)
     assert found
     assert found.uses == 0
@@ -60,10 +60,10 @@ def test_nobody_has_asked_what_was_readied(session: Session) -> None:
 
 def test_what_was_only_read_ahead_matches_nothing(session: Session) -> None:
     made = ready(session, decode=False)
-    assert (made.reply, made.kept.state, made.kept.reply) == (None, "undecoded", "")
+    assert (made.reply, made.kept.state, made.kept.reply) == (None, "prefilled", "")
     assert (ask(session, LIKE).reply.tier, ask(session, QUESTION).reply.tier) == ("full", "semantic")
     other = ready(session, QUESTION + " Now?", decode=False)
-    assert other.kept.state == "undecoded"
+    assert other.kept.state == "prefilled"
     assert ask(session, QUESTION + " Now?").reply.tier != "exact"
 
 

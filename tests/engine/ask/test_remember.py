@@ -59,6 +59,6 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
 
 def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:
     reply = Answer("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
-    remember(ledger, "when?", NOW, reply, ServedFrom(b"k", b"k"), 30.0, None)
+    remember(ledger, "when?", NOW, reply, ServedFrom(b"k"), 30.0, None)
     assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
     assert (History(ledger).prompts().questions, RetrievalLog(ledger).lists(10)) == (0, [])

@@ -46,7 +46,7 @@ class LetterEmbedder:
 def mail(name: str, text: str, sender: str = "Ann <ann@choir.org>", day: int = 1, to: tuple[str, ...] = ()) -> Item:
     passages = [DocumentPassage(part, line, line) for line, part in enumerate(text.split("\n"), 1)]
     date = datetime(2024, 4, day, tzinfo=UTC)
-    document = Document(name, "mail", name, sender, to, date, None, (), name, False, text, tuple(passages))
+    document = Document(name, "mail", name, sender, to, date, None, text, tuple(passages))
     return Item(document, tuple(chunk(document, passages)))
 
 

@@ -59,7 +59,7 @@ class Home:
         parts = (self.ledger, reasker.backend, reasker.room, question, AskOptions(), NOW)
         made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
         for _ in range(uses):
-            self.bank.used(made.key, made.kept.generation, NOW.timestamp())
+            self.bank.record_use(made.key, made.kept.generation, NOW.timestamp())
         self.written.clear()
         return made.key
 

@@ -140,7 +140,7 @@ def test_where_something_that_goes_was_used_meanwhile_it_stays_and_nothing_is_ke
     run(model, box, SEGMENTS)
     (old,) = [one for one in box.store.queries.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
     with box.store.match(ROOT, (SYSTEM, A)) as match:
-        box.store.used(match, 1.0)
+        box.store.record_use(match, 1.0)
     box.store.shrink(box.store.budget - box.store.free())
     instead = replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["room"]
@@ -165,7 +165,7 @@ def test_a_segment_that_is_broken_off_leaves_those_before_it_and_nothing_of_its_
     with pytest.raises(SystemExit):
         next(steps)
     assert len(box.files()) == 1
-    assert box.states() == ["whole"]
+    assert box.states() == ["complete"]
     assert states(run(model, box)) == ["there", "done", "done"]
 
 

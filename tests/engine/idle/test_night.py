@@ -13,7 +13,7 @@ from engine.idle.scheduler import Plan, RunLimits
 from engine.idle.types import DONE, IdleJob, Kind, Outcome, OutOfTime
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
-from store.jobs import MOST_ATTEMPTS, JobAccount, JobCost, Jobs
+from store.jobs import MAX_ATTEMPTS, JobAccount, JobCost, Jobs
 from tests.engine.idle.small_home import NOW, PLENTY, runner, states
 
 
@@ -98,7 +98,7 @@ def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
 def test_so_many_units_are_done_and_the_rest_is_left_for_another_night(ledger: Ledger) -> None:
     units = [unit("a"), unit("b"), unit("c")]
     assert run(ledger, *units, limits=RunLimits(math.inf, 2)) == ["done", "done", "units"]
-    assert [job.subject for job in Jobs(ledger).waiting("populate")] == ["c"]
+    assert [job.subject for job in Jobs(ledger).pending("populate")] == ["c"]
 
 
 def test_a_unit_that_there_is_no_time_for_is_not_begun_and_a_shorter_one_is(ledger: Ledger) -> None:
@@ -148,14 +148,14 @@ def test_where_mail_comes_in_all_is_planned_again(ledger: Ledger) -> None:
 
 
 def test_a_killed_unit_is_taken_up_again_and_given_up_in_the_end(ledger: Ledger) -> None:
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         with pytest.raises(Killed):
             run(ledger, unit("a", die))
     assert run(ledger, unit("a", die), unit("b")) == ["given up", "done"]
 
 
 def test_after_a_week_what_was_given_up_is_tried_again(ledger: Ledger) -> None:
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         with pytest.raises(Killed):
             run(ledger, unit("a", die))
     later = runner(ledger, now=NOW + timedelta(days=8))
@@ -163,21 +163,21 @@ def test_after_a_week_what_was_given_up_is_tried_again(ledger: Ledger) -> None:
 
 
 def test_a_unit_that_is_told_to_stop_has_not_been_tried(ledger: Ledger) -> None:
-    for _ in range(MOST_ATTEMPTS + 1):
+    for _ in range(MAX_ATTEMPTS + 1):
         with pytest.raises(SystemExit):
             run(ledger, unit("a", stop))
-    (job,) = Jobs(ledger).waiting("populate")
-    assert (job.attempts, job.state) == (0, "waiting")
+    (job,) = Jobs(ledger).pending("populate")
+    assert (job.attempts, job.state) == (0, "pending")
 
 
 def test_a_unit_that_fails_says_why_and_the_rest_goes_on(ledger: Ledger) -> None:
     done = list(runner(ledger).work({"populate": lambda: [unit("a", fail), unit("b")]}))
     assert [(one.state, one.reason) for one in done] == [("failed", "the model holds too little"), ("done", "")]
-    assert [job.attempts for job in Jobs(ledger).waiting("populate")] == [1]
+    assert [job.attempts for job in Jobs(ledger).pending("populate")] == [1]
 
 
 def test_a_unit_that_the_end_of_the_night_breaks_off_has_been_tried(ledger: Ledger) -> None:
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         assert run(ledger, unit("a", too_long), unit("b")) == ["time", "done"]
     assert run(ledger, unit("a", too_long), unit("b")) == ["given up", "done"]
 
@@ -212,7 +212,7 @@ def test_what_another_process_holds_ends_the_night_and_is_no_attempt(ledger: Led
 
     with pytest.raises(Locked):
         run(ledger, unit("a", locked))
-    assert [job.attempts for job in Jobs(ledger).waiting("populate")] == [0]
+    assert [job.attempts for job in Jobs(ledger).pending("populate")] == [0]
 
 
 def test_the_seconds_of_all_kinds_are_those_that_went_by(ledger: Ledger) -> None:

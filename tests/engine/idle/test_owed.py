@@ -26,7 +26,7 @@ def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
     """Return a question another one's answer; returns both keys."""
     reasker, matched = home.reasker(), home.ask("choir?")
     ask = begin(reasker.backend, home.ledger, question, AskOptions(), NOW)
-    home.bank.keep(ask.key.digest, pending_entry(ask, gather_context(reasker.backend, ask)), reasker.room.bytes)
+    home.bank.put(ask.key.digest, pending_entry(ask, gather_context(reasker.backend, ask)), reasker.room.bytes)
     assert Verifications(home.ledger).add(PendingVerification(ask.key.digest, matched, ALIKE, served, 1.0))
     return ask.key.digest, matched
 
@@ -48,9 +48,9 @@ def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home)
 def test_where_it_is_another_one_the_entry_asks_for_more_and_the_next_one_who_asks_is_told(choir: Home) -> None:
     key, matched = lend(choir, "our band?", "the choir sings on Friday")
     settle(choir)
-    assert Verifications(choir.ledger).rate() == (1, 1)
+    assert Verifications(choir.ledger).result_counts() == (1, 1)
     assert (choir.found(matched).tau or 0) > ALIKE
-    told = Notices(choir.ledger).take(key)
+    told = Notices(choir.ledger).pop(key)
     assert told
     assert (told.kind, told.before, told.after) == ("wrong", "the choir sings on Friday", "the band plays on Saturday")
 
@@ -65,7 +65,7 @@ def test_a_debt_whose_question_was_answered_since_is_struck_out_and_teaches_noth
     lend(choir, "our band?", "the choir sings on Friday")
     choir.ask("our band?")
     assert settle(choir) == []
-    assert (Verifications(choir.ledger).count(), Verifications(choir.ledger).rate()) == (0, (0, 0))
+    assert (Verifications(choir.ledger).count(), Verifications(choir.ledger).result_counts()) == (0, (0, 0))
 
 
 def test_debts_that_cannot_be_paid_today_keep_no_other_one_from_being_paid(
@@ -83,8 +83,8 @@ def test_after_new_mail_another_answer_says_nothing_of_likeness(choir: Home) -> 
     key, matched = lend(choir, "our choir?", "the choir sings on Friday")
     choir.add("moved", "the choir sings on Sunday")
     settle(choir)
-    assert (Verifications(choir.ledger).rate(), Verifications(choir.ledger).count()) == ((0, 0), 0)
+    assert (Verifications(choir.ledger).result_counts(), Verifications(choir.ledger).count()) == ((0, 0), 0)
     assert choir.found(matched).tau is None
-    told = Notices(choir.ledger).take(key)
+    told = Notices(choir.ledger).pop(key)
     assert told
     assert (told.kind, told.after) == ("changed", "the choir sings on Sunday")

@@ -10,7 +10,7 @@ from engine.idle.predict import Prediction, Strategy, decodes, offer, quota
 from engine.idle.refresh import Reasker
 from engine.idle.types import IdleJob
 from engine.types import AskOptions
-from store.jobs import MOST_ATTEMPTS, JobAccount, Jobs
+from store.jobs import MAX_ATTEMPTS, JobAccount, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, do, home, runner, states
 
@@ -55,7 +55,7 @@ def test_a_foreseen_question_is_answered_and_its_entry_says_that_nobody_asked(ch
         "history/model",
         0,
     )
-    assert choir.ledger.rows.execute("SELECT count(*) FROM asked").fetchone() == (0,)
+    assert choir.ledger.rows.execute("SELECT count(*) FROM history").fetchone() == (0,)
     assert units(choir) == []
 
 
@@ -96,12 +96,12 @@ def test_no_more_questions_wait_than_may(choir: Home) -> None:
     many = [Prediction(f"Question {number}?", "history", "model", 0.5) for number in range(1200)]
     assert offer(choir.reasker(), many) == predict.MOST_WAITING
     assert Jobs(choir.ledger).counts() == {"populate": predict.MOST_WAITING}
-    assert Jobs(choir.ledger).waiting("populate")[0].subject == "Whose choir?"
+    assert Jobs(choir.ledger).pending("populate")[0].subject == "Whose choir?"
 
 
 def test_a_question_that_was_given_up_stays_so_though_it_is_foreseen_again(choir: Home) -> None:
-    for _ in range(MOST_ATTEMPTS):
-        Jobs(choir.ledger).begin("populate", "Whose choir?")
+    for _ in range(MAX_ATTEMPTS):
+        Jobs(choir.ledger).start("populate", "Whose choir?")
     for expected in (["given up", "done"], ["given up"]):
         assert sorted(states(do(choir, units(choir))), reverse=True) == expected
         offer(choir.reasker(), FORESEEN[1:])
@@ -111,13 +111,13 @@ def test_a_question_that_was_given_up_stays_so_though_it_is_foreseen_again(choir
 def test_what_is_used_later_is_counted_for_the_kind_that_made_it(choir: Home) -> None:
     do(choir, units(choir))
     account = JobAccount(choir.ledger)
-    account.gather(1.0)
+    account.update(1.0)
     assert account.by_kind()["populate"].hits == 0
     key = choir.ledger.rows.execute("SELECT key, made_ms FROM answers").fetchone()
     for _ in range(3):
-        choir.bank.used(key[0], 1, 1.0)
-    account.gather(1.0)
-    account.gather(1.0)
+        choir.bank.record_use(key[0], 1, 1.0)
+    account.update(1.0)
+    account.update(1.0)
     paid = account.by_kind()["populate"]
     assert paid.hits == 3
     assert paid.saved_s == pytest.approx(3 * key[1] / 1000)

@@ -46,22 +46,22 @@ def test_an_answer_that_changed_is_made_anew_and_the_next_one_who_asks_is_told_b
     concert.add("second", "the concert is on Saturday")
     assert states(do(concert, plan_refreshes(concert.reasker()))) == ["done"]
     assert concert.found(key).evidence == ("second", "first")
-    told = Notices(concert.ledger).take(key)
+    told = Notices(concert.ledger).pop(key)
     assert told
     assert (told.kind, told.before, told.after) == (
         "changed",
         "the concert is on Friday",
         "the concert is on Saturday",
     )
-    assert json.loads(told.because)["path"] == "/mail/second"
+    assert json.loads(told.cause)["path"] == "/mail/second"
 
 
 def test_of_an_answer_that_nobody_has_seen_nobody_is_told(concert: Home) -> None:
     unseen, seen = concert.ask("concert?", predicted=True), concert.ask("the concert?", predicted=True, uses=1)
     concert.add("second", "the concert is on Saturday")
     do(concert, plan_refreshes(concert.reasker()))
-    assert Notices(concert.ledger).take(unseen) is None
-    assert Notices(concert.ledger).take(seen)
+    assert Notices(concert.ledger).pop(unseen) is None
+    assert Notices(concert.ledger).pop(seen)
     assert (concert.found(unseen).origin, concert.found(unseen).uses) == ("predicted", 0)
 
 
@@ -87,7 +87,7 @@ def test_what_was_read_ahead_is_read_ahead_again_and_not_answered(concert: Home)
     key = concert.ask("concert?", decode=False, predicted=True)
     concert.add("second", "the concert is on Saturday")
     do(concert, plan_refreshes(concert.reasker()))
-    assert (concert.found(key).state, concert.found(key).evidence) == ("undecoded", ("second", "first"))
+    assert (concert.found(key).state, concert.found(key).evidence) == ("prefilled", ("second", "first"))
     assert concert.written == []
 
 

@@ -22,18 +22,13 @@ def mail(
         recipients=("Bob Ray <bob@example.org>", "carl@example.org", "Dora", "Emil"),
         date=datetime(2024, 5, 3, 19, 5, tzinfo=UTC),
         message_id=None,
-        links=(),
-        topic=title.casefold(),
-        is_reply=False,
         text="",
         passages=tuple(passages),
     )
 
 
 def meeting(passages: Sequence[DocumentPassage], date: datetime | None = None) -> Document:
-    return Document(
-        "d2", "transcript", "Weekly sync", "", (), date, None, (), "weekly sync", False, "", tuple(passages)
-    )
+    return Document("d2", "transcript", "Weekly sync", "", (), date, None, "", tuple(passages))
 
 
 def chunks_of(*passages: DocumentPassage) -> list[Chunk]:

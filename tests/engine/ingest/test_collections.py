@@ -98,4 +98,4 @@ def test_moved_chunks_are_in_the_index_again_when_the_run_is_done(box: Box) -> N
     mail(box.mail / "a", "red")
     box.ingest(collection="Home")
     box.ingest(collection="Work")
-    assert box.opened.knowledge.untidy == 0
+    assert box.opened.knowledge.uncompacted == 0

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from engine.ingest.pipeline import Guard, Ingest
 from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
-from store.documents import members
 from store.types import Scope
 from tests.effort import examples, slow_only
 from tests.engine.ingest.box import Box, mail, naive
@@ -91,12 +90,6 @@ def test_a_quoting_message_that_goes_with_the_quoted_one_leaves_nothing(box: Box
     assert box.opened.ledger.rows.execute("SELECT count(*) FROM passages").fetchone() == (0,)
 
 
-def test_replies_are_in_one_thread_with_what_they_answer(box: Box) -> None:
-    _correspond(box)
-    threads = box.opened.ledger.rows.execute("SELECT DISTINCT thread FROM documents").fetchall()
-    assert [len(members(box.opened.ledger, thread)) for (thread,) in threads] == [2]
-
-
 def test_a_search_during_an_ingest_never_fails(box: Box) -> None:
     """The full-text index is built last; a search before that must work without it."""
     mail(box.mail / "a", "red")
@@ -112,9 +105,9 @@ def test_the_next_run_compacts_after_a_killed_one(box: Box) -> None:
     with pytest.raises(Killed):
         box.ingest()
     again = box.again()
-    untidy = again.opened.knowledge.untidy
+    untidy = again.opened.knowledge.uncompacted
     again.ingest()
-    assert (untidy > 0, again.opened.knowledge.untidy, again.texts()) == (True, 0, ["red"])
+    assert (untidy > 0, again.opened.knowledge.uncompacted, again.texts()) == (True, 0, ["red"])
     again.opened.ledger.close()
 
 
@@ -130,7 +123,7 @@ mail(box.mail / "a", "red")
 with box.opened.locks.writer():
     box.ingest()
 list(embed(box.opened.vectors, HashEmbedder(), box.opened.locks))
-with box.opened.locks.alone():
+with box.opened.locks.exclusive():
     box.opened.knowledge.compact()
 for folder, _, names in os.walk(box.opened.home.data):
     for path in (folder, *(os.path.join(folder, name) for name in names)):
