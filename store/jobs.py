@@ -64,8 +64,8 @@ _COLUMNS = "kind, subject, cost_s, benefit_s, created, source, attempts, state"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One piece of work; `source` says who wanted it, where that matters. Of one kind and subject there is one."""
+class JobRow:
+    """A stored job; `source` is the predictor that asked for it, if any. There is one row of a kind and subject."""
 
     kind: str
     subject: str
@@ -83,13 +83,13 @@ class Jobs:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def offer(self, jobs: Sequence[Job]) -> None:
+    def offer(self, jobs: Sequence[JobRow]) -> None:
         """Add jobs, or say anew what known ones should cost and bring; how often those were begun stays known."""
         with self._ledger.transaction():
             for job in jobs:
                 self._offer(job)
 
-    def replace(self, kind: str, jobs: Sequence[Job]) -> None:
+    def replace(self, kind: str, jobs: Sequence[JobRow]) -> None:
         """Offer jobs of a kind, and let those go that are not among them."""
         wanted = {job.subject for job in jobs}
         with self._ledger.transaction():
@@ -99,13 +99,13 @@ class Jobs:
             for job in jobs:
                 self._offer(job)
 
-    def every(self, kind: str) -> list[Job]:
+    def every(self, kind: str) -> list[JobRow]:
         """Return the jobs of a kind, given up or not, those first that bring most for each second."""
         sql = f"""SELECT {_COLUMNS} FROM jobs WHERE kind = ?
                   ORDER BY benefit_s / max(cost_s, 1e-9) DESC, created, subject"""
-        return [Job(*row) for row in self._rows.execute(sql, (kind,))]
+        return [JobRow(*row) for row in self._rows.execute(sql, (kind,))]
 
-    def waiting(self, kind: str) -> list[Job]:
+    def waiting(self, kind: str) -> list[JobRow]:
         """Return the jobs of a kind that were not given up, in the same order."""
         return [job for job in self.every(kind) if job.attempts < MOST_ATTEMPTS]
 
@@ -137,7 +137,7 @@ class Jobs:
         sql = "SELECT kind, count(*) FROM jobs WHERE attempts < ? GROUP BY kind ORDER BY kind"
         return dict(self._rows.execute(sql, (MOST_ATTEMPTS,)).fetchall())
 
-    def _offer(self, job: Job) -> None:
+    def _offer(self, job: JobRow) -> None:
         stale = "attempts >= ? AND created < excluded.created - ?"
         sql = f"""INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0, 'waiting') ON CONFLICT DO UPDATE SET
                   cost_s = excluded.cost_s, benefit_s = excluded.benefit_s, source = excluded.source,

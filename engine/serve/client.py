@@ -7,7 +7,6 @@ ends, hangs, or declines. Light to import, for an exact hit comes by.
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from engine.ask.followup import Turn
@@ -15,8 +14,7 @@ from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
 
 if TYPE_CHECKING:
-    from engine.idle.plan import IdleReport, IdleRequest
-    from engine.idle.scheduler import JobResult
+    from engine.idle.report import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
     from engine.types import AskOptions, AskResult, OnText
@@ -170,56 +168,30 @@ def completed(opened: "Session", text: str, requests: Any) -> str:
     return with_model(load)(text, before) if load else ""
 
 
-def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
-    """Have a night's work done; `here` does it in this process."""
-    link = reach(opened) if opened.there and wants(opened) and not asked.dry_run else None
+def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
+    """Have the server run idle jobs; `here` runs them in this process where there is no server."""
+    link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
+        from engine.idle.report import IdleReport
         from engine.serve.process import ConnectionLost
 
         try:
             with closing(link):
-                link.send("idle", {"asked": pack(asked), "now": opened.now.isoformat()})
-                return _report(next(link.answers()).get("report"))
+                link.send("idle", {"request": pack(request), "now": opened.now.isoformat()})
+                return unpack(IdleReport, next(link.answers()).get("report"))
         except (ConnectionLost, Broken):
-            pass  # what was done is done, and what was begun is taken up again
+            pass  # jobs that are done are stored, and one that was begun is run again
     models = opened.models
     usual, models.yield_point = models.yield_point, models.yield_to_questions
     try:
         return here()
     finally:
-        models.yield_point = usual  # which does not refer to them: they go when nobody needs them
+        models.yield_point = usual  # it does not refer to the models: they are freed when no longer needed
 
 
 def done_here(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
-    """Do a night's work for a command that asks this process for it."""
-    from engine.idle.plan import IdleRequest
+    """Run idle jobs for a command that asks this process to."""
+    from engine.idle.report import IdleRequest
 
-    asked = unpack(IdleRequest, job.frame.get("asked"))
-    job.tell("done", {"report": _packed(here(opened, asked))})
-
-
-def _packed(report: "IdleReport") -> Any:
-    """Write a report down, without the means to do its units once more."""
-    about = {"reason": report.reason, "spent": pack(report.spent), "so_far": pack(report.so_far)}
-    return about | {"done": [_row(one) for one in report.done]}
-
-
-def _row(one: "JobResult") -> Any:
-    unit = {part.name: getattr(one.unit, part.name) for part in fields(one.unit) if part.name != "do"}
-    return {"unit": unit, "state": one.state, "reason": one.reason, "spent": pack(one.spent)}
-
-
-def _report(values: Any) -> "IdleReport":
-    """Read a report; Broken where it is none."""
-    from engine.idle.plan import IdleReport
-    from engine.idle.scheduler import JobResult
-    from engine.idle.types import DONE, IdleJob
-    from store.jobs import JobBenefit, JobCost
-
-    try:
-        rows = [(IdleJob(**row["unit"], do=lambda: DONE), row) for row in values["done"]]
-        done = [JobResult(unit, row["state"], unpack(JobCost, row["spent"]), row["reason"]) for unit, row in rows]
-        spent = {kind: unpack(JobCost, one) for kind, one in values["spent"].items()}
-        return IdleReport(done, values["reason"], spent, unpack(dict[str, JobBenefit], values["so_far"]))
-    except (LookupError, TypeError, AttributeError):
-        raise Broken("a report that is none") from None
+    request = unpack(IdleRequest, job.frame.get("request"))
+    job.tell("done", {"report": pack(here(opened, request))})

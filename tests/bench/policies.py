@@ -106,7 +106,7 @@ _ALL = (
         "PerCache as printed",
         COSINE_ALONE | PRINTED,
         foresee=STRIDE,
-        idle_runs=("owed", "populate", "convert", "refill"),
+        idle_runs=("verify", "populate", "convert", "restore"),
         printed=True,
         about="two chunks in order of relevance, LFU, cosine alone, nothing learnt; its questions are foreseen by"
         " the forms of earlier ones; what keeping Q, K and V and saving projections alone comes to is reckoned beside",
@@ -116,7 +116,7 @@ _ALL = (
         "pkb",
         {},
         foresee=STRIDE,
-        idle_runs=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
+        idle_runs=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "restore", "maintenance"),
         order=in_document_order,
         about="as it is installed, but that abstracts are not made and forms of earlier questions foresee, as for all;"
         " it alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.session import Session
 from store.database import open_ledger
-from store.jobs import Job, Jobs
+from store.jobs import JobRow, Jobs
 from store.summaries import Abstracts
 from tests.demo import environment
 
@@ -72,7 +72,7 @@ class Killed:
         """Have a question wait to be readied that nobody asks."""
         question = f"On which day in June is it that the {_thing(self.chance.randrange(1, self._number + 1))} comes?"
         with closing(open_ledger(self.folder / "home" / "ledger.db")) as ledger:
-            Jobs(ledger).offer([Job("populate", question, 1.0, 1.0, 0.0, "history/model")])
+            Jobs(ledger).offer([JobRow("populate", question, 1.0, 1.0, 0.0, "history/model")])
 
     def run(self, *words: str) -> dict[str, Any]:
         """Run a command to its end; returns the object that it prints."""
@@ -94,7 +94,7 @@ class Killed:
         """
         self.foresee()
         row = self.run("idle", "--force")
-        assert {unit["state"] for unit in row["units"]} <= {"done", "there"}
+        assert {unit["state"] for unit in row["units"]} <= {"done", "cached"}
         assert self._rows("SELECT * FROM jobs") == []
         assert self.run("check", "--read-data")["sound"]
         predicted_counts = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.conditions import Machine, Power, Sources, away, power
+from engine.idle.conditions import Machine, Power, Sources, away_s, power
 
 NOW = 1_700_000_000.0
 
@@ -40,7 +40,7 @@ def tool(sources: Sources, name: str, script: str) -> None:
 
 
 def test_a_machine_that_tells_nothing_is_on_mains_and_nobody_is_known_to_be_there(sources: Sources) -> None:
-    assert (power(sources), away(sources, NOW)) == (Power(), None)
+    assert (power(sources), away_s(sources, NOW)) == (Power(), None)
 
 
 def test_supplies_are_read_where_the_kernel_has_them(sources: Sources) -> None:
@@ -53,7 +53,7 @@ def test_the_last_key_at_any_terminal_counts(sources: Sources) -> None:
     terminal(sources, "pts/0", 900)
     terminal(sources, "pts/1", 40)
     terminal(sources, "pts/ptmx", 0)
-    assert away(sources, NOW) == pytest.approx(40)
+    assert away_s(sources, NOW) == pytest.approx(40)
 
 
 def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> None:
@@ -64,20 +64,20 @@ def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> No
         f'test "$1" = list-sessions && echo "  c2 1000 me seat0" && exit\nprintf "{said}"; echo $* >&2',
     )
     terminal(sources, "pts/0", 900)
-    assert away(sources, NOW) == pytest.approx(25, abs=0.01)
+    assert away_s(sources, NOW) == pytest.approx(25, abs=0.01)
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo; exit 1", "kill $$", "printf '\\377'"])
 def test_a_program_that_fails_says_nothing(sources: Sources, script: str) -> None:
     tool(sources, "loginctl", script)
-    assert away(sources, NOW) is None
+    assert away_s(sources, NOW) is None
 
 
 def test_macos_is_asked_through_its_own_programs(sources: Sources) -> None:
     tool(sources, "pmset", "echo \"Now drawing from 'Battery Power'\"")
     tool(sources, "ioreg", "echo '\"HIDIdleTime\" = 5000000000'")
     mac = Sources(sources.supplies, sources.terminals, sources.tools, "darwin")
-    assert (power(mac), away(mac, NOW)) == (Power(mains=False), 5.0)
+    assert (power(mac), away_s(mac, NOW)) == (Power(mains=False), 5.0)
 
 
 def test_facts_hold_what_is_known_and_presence_grows_old(sources: Sources) -> None:

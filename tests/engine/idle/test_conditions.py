@@ -1,4 +1,4 @@
-"""What the system says of power, load and presence, understood; and whether the machine is left alone for it."""
+"""Reports of power, load and presence are parsed, and tell whether the machine may be used."""
 
 import math
 from typing import Any
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from engine.idle.conditions import (
     IdleConditions,
     MachineFacts,
-    Own,
+    OwnLoad,
     Power,
     hid_idle,
     others,
-    pmset,
+    parse_pmset,
     power_of,
-    sessions,
+    session_idle,
     supply,
     why_not,
 )
@@ -106,10 +106,10 @@ def test_a_bay_without_its_battery_is_no_battery() -> None:
 
 
 def test_macos_says_where_power_comes_from() -> None:
-    assert pmset(ON_AC.format(85)) == Power()
-    assert pmset(ON_BATTERY.format(7)) == Power(mains=False)
-    assert pmset("Now drawing from 'AC Power'\n") == pmset("") == Power()
-    assert pmset("Now drawing from 'UPS Power'\n") == Power(mains=False)
+    assert parse_pmset(ON_AC.format(85)) == Power()
+    assert parse_pmset(ON_BATTERY.format(7)) == Power(mains=False)
+    assert parse_pmset("Now drawing from 'AC Power'\n") == parse_pmset("") == Power()
+    assert parse_pmset("Now drawing from 'UPS Power'\n") == Power(mains=False)
 
 
 def test_macos_says_how_long_ago_a_key_was_touched() -> None:
@@ -118,26 +118,26 @@ def test_macos_says_how_long_ago_a_key_was_touched() -> None:
 
 
 def test_a_terminal_is_idle_since_its_last_key_whatever_its_hint() -> None:
-    assert sessions(session("tty", "no", 12), NOW) == pytest.approx(12, abs=0.01)
+    assert session_idle(session("tty", "no", 12), NOW) == pytest.approx(12, abs=0.01)
 
 
 def test_somebody_is_at_a_desktop_until_it_says_that_nobody_is() -> None:
-    assert sessions(session("wayland", "no", 500), NOW) == 0
-    assert sessions(session("wayland", "yes", 500), NOW) == pytest.approx(500, abs=0.01)
+    assert session_idle(session("wayland", "no", 500), NOW) == 0
+    assert session_idle(session("wayland", "yes", 500), NOW) == pytest.approx(500, abs=0.01)
 
 
 def test_a_desktop_that_never_says_anything_says_nothing() -> None:
-    assert sessions(session("x11", "no", None), NOW) is None
+    assert session_idle(session("x11", "no", None), NOW) is None
 
 
 def test_who_waits_for_a_login_is_nobody() -> None:
-    assert sessions(session("wayland", "no", 5, group="greeter"), NOW) is None
-    assert sessions(session("tty", "no", 5, group="user-early"), NOW) is not None
+    assert session_idle(session("wayland", "no", 5, group="greeter"), NOW) is None
+    assert session_idle(session("tty", "no", 5, group="user-early"), NOW) is not None
 
 
 def test_of_many_sessions_the_latest_counts() -> None:
     said = "\n".join((session("tty", "no", 900), session("x11", "no", None), session("tty", "yes", 300)))
-    assert sessions(said, NOW) == pytest.approx(300, abs=0.01)
+    assert session_idle(said, NOW) == pytest.approx(300, abs=0.01)
 
 
 def test_the_load_of_others_is_without_our_own_and_for_each_core() -> None:
@@ -146,7 +146,7 @@ def test_the_load_of_others_is_without_our_own_and_for_each_core() -> None:
 
 def test_our_own_part_settles_as_the_systems_average_does() -> None:
     """Two cores' worth of work for a minute: of an average that is one e-th old, the rest is ours."""
-    own = Own(0, 0)
+    own = OwnLoad(0, 0)
     for second in range(1, 61):
         own = own.then(second, 2.0 * second)
     assert own.load == pytest.approx(2 * (1 - math.exp(-1)))
@@ -156,9 +156,9 @@ def test_our_own_part_settles_as_the_systems_average_does() -> None:
 
 @given(st.text())
 def test_any_text_is_understood_somehow(text: str) -> None:
-    for found in (pmset(text), power_of([supply(text)]), pmset(f"Now drawing from '{text}")):
+    for found in (parse_pmset(text), power_of([supply(text)]), parse_pmset(f"Now drawing from '{text}")):
         assert found in (Power(), Power(mains=False))
-    for seconds in (hid_idle(text), sessions(text, NOW)):
+    for seconds in (hid_idle(text), session_idle(text, NOW)):
         assert seconds is None or seconds >= 0
 
 
@@ -169,7 +169,7 @@ VALUES = st.one_of(st.text(max_size=5), st.integers().map(str), st.sampled_from(
 @given(st.lists(st.dictionaries(NAMES, VALUES), max_size=4))
 def test_any_properties_are_understood_somehow(blocks: list[dict[str, str]]) -> None:
     texts = ["\n".join(f"{name}={value}" for name, value in block.items()) for block in blocks]
-    found, away = power_of([supply(text) for text in texts]), sessions("\n\n".join(texts), NOW)
+    found, away = power_of([supply(text) for text in texts]), session_idle("\n\n".join(texts), NOW)
     assert found in (Power(), Power(mains=False))
     assert away is None or away >= 0
 
