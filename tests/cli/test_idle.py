@@ -73,8 +73,11 @@ def done(row: dict[str, Any]) -> int:
 
 
 def prefetch(pkb: Pkb) -> list[str]:
-    """Run idle jobs; return the reason of each segment that was prefetched."""
-    row = pkb("idle", "--json", "--max-predictions", "0").row
+    """Run idle jobs; return the reason of each segment that was prefetched.
+
+    With time for all of them, however slow the first step of a model in this process is against the estimates.
+    """
+    row = pkb("idle", "--json", "--max-predictions", "0", "--budget", "24h").row
     return [unit["why"] for unit in units(row) if (unit["job"], unit["state"]) == ("prefetch", "done")]
 
 

@@ -1,4 +1,4 @@
-"""The machine, asked through real files and real programs: what is there, what is missing, and what does not answer."""
+"""The state of the machine, read from real files and programs: present, missing, and failing."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def tool(sources: Sources, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_machine_that_tells_nothing_is_on_mains_and_nobody_is_known_to_be_there(sources: Sources) -> None:
+def test_a_machine_without_sources_is_on_mains_and_its_presence_unknown(sources: Sources) -> None:
     assert (power(sources), away_s(sources, NOW)) == (Power(), None)
 
 
@@ -68,7 +68,7 @@ def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> No
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo; exit 1", "kill $$", "printf '\\377'"])
-def test_a_program_that_fails_says_nothing(sources: Sources, script: str) -> None:
+def test_a_program_that_fails_reports_nothing(sources: Sources, script: str) -> None:
     tool(sources, "loginctl", script)
     assert away_s(sources, NOW) is None
 
@@ -80,7 +80,7 @@ def test_macos_is_asked_through_its_own_programs(sources: Sources) -> None:
     assert (power(mac), away_s(mac, NOW)) == (Power(mains=False), 5.0)
 
 
-def test_facts_hold_what_is_known_and_presence_grows_old(sources: Sources) -> None:
+def test_presence_ages_between_reports(sources: Sources) -> None:
     machine = Machine(sources)
     first, second = machine.facts(7.0), machine.facts(None)
     assert (first.power, first.away_s, first.asked_s, second.asked_s) == (Power(), None, 7.0, None)
@@ -93,7 +93,7 @@ def test_this_very_machine_can_be_asked() -> None:
     assert facts.away_s is None or facts.away_s >= 0
 
 
-def test_a_process_knows_for_how_long_it_has_been_there() -> None:
+def test_the_age_of_a_process_is_that_since_its_start() -> None:
     """By what it says itself: no longer than its parent saw, and no shorter than it slept."""
     said = "import time; time.sleep(0.3); from engine.idle.conditions import running_s; print(running_s())"
     began = time.monotonic()
