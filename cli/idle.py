@@ -1,4 +1,4 @@
-"""`pkb idle`: the night's work, done within limits while nobody asks, and what came of it."""
+"""`pkb idle`: run background jobs within limits, and print what was done."""
 
 import sys
 import time
@@ -16,46 +16,34 @@ from engine.text.terminal import one_line, size
 from store.errors import NoModel, NoStore
 
 if TYPE_CHECKING:
-    from engine.idle.plan import IdleReport, IdleRequest
-    from engine.idle.scheduler import JobResult
+    from engine.idle.report import IdleReport, IdleRequest, JobResult
 
-
-_LEFT = {
-    "there": "cached",
-    "time": "no time",
-    "units": "--max",
-    "room": "no space",
-    "changed": "new mail",
-    "failed": "failed",
-    "given up": "gave up",
-    "stopped": "stopped",
-    "planned": "planned",
-}
-_WANTED = ("time", "units", "room", "changed", "stopped")
-# What a kind of work is called when it was done once, and more often.
+_LEFT = ("no time", "limit", "no space", "new mail", "stopped")  # states of jobs that a next run will run
+_LABELS = {"limit": "--max"}  # of states, where they differ from their names
+# The result of a kind of job, singular and plural.
 _NAMES = {
     "refresh": ("answer refreshed", "answers refreshed"),
-    "owed": ("answer verified", "answers verified"),
-    "abstract": ("summary written", "summaries written"),
+    "verify": ("answer verified", "answers verified"),
+    "summarize": ("summary written", "summaries written"),
     "predict": ("prediction run", "prediction runs"),
     "populate": ("predicted question precomputed", "predicted questions precomputed"),
     "convert": ("prefilled question answered", "prefilled questions answered"),
-    "first": ("segment prefetched", "segments prefetched"),
+    "prefetch": ("segment prefetched", "segments prefetched"),
     "blocks": ("block prefetched", "blocks prefetched"),
-    "refill": ("segment restored", "segments restored"),
+    "restore": ("segment restored", "segments restored"),
 }
 
 
 def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
-    """Return what was done as plain values."""
-    done = report.done
+    """Return a report as plain values."""
+    results = report.results
     return {
         "schema": output.SCHEMA,
         "dry_run": dry_run,
         "reason": report.reason,
-        "units": [_unit(one) for one in done],
-        "done": sum(one.state == "done" for one in done),
-        "bytes": sum(one.spent.bytes for one in done),
+        "units": [_result(one) for one in results],
+        "done": sum(one.state == "done" for one in results),
+        "bytes": sum(one.spent.bytes for one in results),
         "seconds": round(seconds, 3),
         "flops": round(sum(spent.flops for spent in report.spent.values())),
         "kinds": [
@@ -66,39 +54,43 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
     }
 
 
-def show(done: "Sequence[JobResult]") -> None:
-    """Print a line for each unit."""
-    for one in done:
-        unit = one.unit
-        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _LEFT[one.state]
-        about = [f"{unit.tokens} tokens"] if unit.tokens else []
-        about += [f"saves {unit.gain:.2f} s"] if unit.gain else []
+def show(results: "Sequence[JobResult]") -> None:
+    """Print a line for each job."""
+    for one in results:
+        job = one.job
+        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _label(one.state)
+        about = [f"{job.tokens} tokens"] if job.tokens else []
+        about += [f"saves {job.gain_s:.2f} s"] if job.gain_s else []
         about += [one.reason] if one.reason else []
-        print(f"{unit.kind:<8}  {took:>8}  {' · '.join([one_line(unit.what, 70), unit.why, *about])}")
+        print(f"{job.kind:<11}  {took:>8}  {' · '.join([one_line(job.what, 70), job.reason, *about])}")
 
 
-def sum_up(done: "Sequence[JobResult]", seconds: float) -> None:
-    """Say in a line what was done, and nothing where nothing was."""
-    kinds = [one.unit.kind for one in done if one.state == "done" and one.unit.kind != "upkeep"]
-    left = sorted({_LEFT[one.state] for one in done if one.state in _WANTED})
+def sum_up(results: "Sequence[JobResult]", seconds: float) -> None:
+    """Print a line that says what was done, if anything was."""
+    kinds = [one.job.kind for one in results if one.state == "done" and one.job.kind != "maintenance"]
+    left = sorted({_label(one.state) for one in results if one.state in _LEFT})
     if not kinds:
         return
     counts = ", ".join(f"{kinds.count(kind):,} {_NAMES[kind][kinds.count(kind) != 1]}" for kind in dict.fromkeys(kinds))
-    kept = f", {size(stored)}" if (stored := sum(one.spent.bytes for one in done)) else ""
-    more = sum(one.state in _WANTED for one in done)
-    print(f"{counts} in {seconds:.1f} s{kept}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
+    stored = f", {size(written)}" if (written := sum(one.spent.bytes for one in results)) else ""
+    more = sum(one.state in _LEFT for one in results)
+    print(f"{counts} in {seconds:.1f} s{stored}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
 
 
-def _unit(one: "JobResult") -> dict[str, Any]:
-    unit = one.unit
+def _label(state: str) -> str:
+    return _LABELS.get(state, state)
+
+
+def _result(one: "JobResult") -> dict[str, Any]:
+    job = one.job
     return {
-        "job": unit.kind,
-        "what": unit.what,
-        "why": unit.why,
-        "tokens": unit.tokens,
-        "expected": round(unit.expected, 3),
-        "gain_s": round(unit.gain, 4),
-        "cost_s": round(unit.seconds, 4),
+        "job": job.kind,
+        "what": job.what,
+        "why": job.reason,
+        "tokens": job.tokens,
+        "expected": round(job.expected, 3),
+        "gain_s": round(job.gain_s, 4),
+        "cost_s": round(job.cost_s, 4),
         "state": one.state,
         "seconds": round(one.spent.seconds, 4),
         "bytes": one.spent.bytes,
@@ -142,31 +134,31 @@ def idle(
 
         arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
         return
-    from engine.idle.plan import IdleReport, IdleRequest
+    from engine.idle.report import IdleReport, IdleRequest
 
-    asked = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
+    request = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:
         from engine.serve import client
 
         try:
-            report = client.work(opened, asked, lambda: _work(opened, asked, quiet=as_json))
+            report = client.work(opened, request, lambda: _run(opened, request, quiet=as_json))
         except (NoStore, NoModel) as error:
             if dry_run or sys.stderr.isatty():
                 raise
-            report = IdleReport(reason=error.message)  # cron would send a message of it every hour
-        seconds = time.monotonic() - asked.began  # but for the closing of files
+            report = IdleReport(reason=error.message)  # cron would mail it every hour
+        seconds = time.monotonic() - request.began
     if as_json:
         output.data(row(report, seconds, dry_run=dry_run))
         return
     if verbose or dry_run:
-        show(report.done)
-    if report.reason and (verbose or (dry_run and not report.done)):
-        output.say(f"pkb: {'stopped early' if report.done else 'nothing done'}: {report.reason}")
-    sum_up(report.done, seconds)
+        show(report.results)
+    if report.reason and (verbose or (dry_run and not report.results)):
+        output.say(f"pkb: {'stopped early' if report.results else 'nothing done'}: {report.reason}")
+    sum_up(report.results, seconds)
 
 
 def _began() -> float:
-    """Return when this command began, on the monotonic clock: where it is the process's own, with the process."""
+    """Return when this command began, on the monotonic clock: with the process, if that was started for it."""
     if sys.argv[1:2] != ["idle"]:
         return time.monotonic()
     from engine.idle.conditions import running_s
@@ -174,8 +166,9 @@ def _began() -> float:
     return time.monotonic() - running_s()
 
 
-def _work(opened: Session, asked: "IdleRequest", *, quiet: bool) -> "IdleReport":
-    from engine.idle.plan import work
+def _run(opened: Session, request: "IdleRequest", *, quiet: bool) -> "IdleReport":
+    from engine.idle.run import run_idle
 
+    _ = opened.ledger  # NoStore before a progress bar is drawn
     with bars(quiet=quiet) as tick:
-        return work(opened, asked, tick)
+        return run_idle(opened, request, tick)

@@ -17,7 +17,7 @@ from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
     from engine.health import Check
-    from engine.idle.plan import IdleReport, IdleRequest
+    from engine.idle.report import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
@@ -222,16 +222,16 @@ class Pkb:
         self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent
     ) -> "IdleReport":
         """Run background jobs for at most so many seconds; without `force`, only while the machine is idle."""
-        from engine.idle.plan import IdleRequest
+        from engine.idle.report import IdleRequest
 
         return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, _ALL, dry_run, force), on_progress)
 
     def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = _silent) -> "IdleReport":
         """Run background jobs, in the background server if there is one."""
-        from engine.idle.plan import work
-        from engine.serve.client import work as anywhere
+        from engine.idle.run import run_idle
+        from engine.serve.client import work
 
-        return anywhere(self.session, request, lambda: work(self.session, request, on_progress))
+        return work(self.session, request, lambda: run_idle(self.session, request, on_progress))
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

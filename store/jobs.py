@@ -65,8 +65,8 @@ _COLUMNS = "kind, subject, cost_s, benefit_s, created, source, attempts, state"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One idle job, unique by kind and subject; `source` is the predictor that asked for it, if any."""
+class JobRow:
+    """A stored idle job, unique by kind and subject; `source` is the predictor that asked for it, if any."""
 
     kind: str
     subject: str
@@ -84,13 +84,13 @@ class Jobs:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def offer(self, jobs: Sequence[Job]) -> None:
+    def offer(self, jobs: Sequence[JobRow]) -> None:
         """Add jobs, or update cost and benefit of known ones; those keep their number of attempts."""
         with self._ledger.transaction():
             for job in jobs:
                 self._offer(job)
 
-    def replace(self, kind: str, jobs: Sequence[Job]) -> None:
+    def replace(self, kind: str, jobs: Sequence[JobRow]) -> None:
         """Offer jobs of a kind, and remove the others of that kind."""
         wanted = {job.subject for job in jobs}
         with self._ledger.transaction():
@@ -100,13 +100,13 @@ class Jobs:
             for job in jobs:
                 self._offer(job)
 
-    def all(self, kind: str) -> list[Job]:
+    def all(self, kind: str) -> list[JobRow]:
         """Return the jobs of a kind, abandoned or not, the highest benefit per second first."""
         sql = f"""SELECT {_COLUMNS} FROM jobs WHERE kind = ?
                   ORDER BY benefit_s / max(cost_s, 1e-9) DESC, created, subject"""
-        return [Job(*row) for row in self._rows.execute(sql, (kind,))]
+        return [JobRow(*row) for row in self._rows.execute(sql, (kind,))]
 
-    def pending(self, kind: str) -> list[Job]:
+    def pending(self, kind: str) -> list[JobRow]:
         """Return the jobs of a kind that were not abandoned, in the same order."""
         return [job for job in self.all(kind) if job.attempts < MAX_ATTEMPTS]
 
@@ -138,7 +138,7 @@ class Jobs:
         sql = "SELECT kind, count(*) FROM jobs WHERE attempts < ? GROUP BY kind ORDER BY kind"
         return dict(self._rows.execute(sql, (MAX_ATTEMPTS,)).fetchall())
 
-    def _offer(self, job: Job) -> None:
+    def _offer(self, job: JobRow) -> None:
         stale = "attempts >= ? AND created < excluded.created - ?"
         sql = f"""INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0, 'pending') ON CONFLICT DO UPDATE SET
                   cost_s = excluded.cost_s, benefit_s = excluded.benefit_s, source = excluded.source,

@@ -1,1 +1,1 @@
-"""What is done while nobody asks: each job a module that plans units of work, and one that does them."""
+"""Idle runs: background jobs that make the next answers faster. Each kind has a module that plans and runs its jobs."""

@@ -1,6 +1,6 @@
-"""The machine, asked: what the kernel, the login manager and macOS's own tools say of power, load and presence.
+"""Whether this machine may be used for idle work: power, load and presence, as the system reports them.
 
-Thin: what they say is understood in device.py. Whatever is missing or does not answer says nothing.
+Sources are the kernel, the login manager and the tools of macOS. A source that is missing or fails is left out.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_SETTLING_S = 60.0  # of the system's first load average
+_AVERAGE_S = 60.0  # time constant of the system's first load average
 _PLUGGED = {"Charging", "Full", "Not charging"}
 _HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d{1,20})\b', re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
@@ -21,14 +21,14 @@ _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Whether the machine runs on mains, as every one without a battery does."""
+    """Whether the machine runs on mains; one without a battery always does."""
 
     mains: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What is known, None where nothing tells: `load` of others, for each core, `away_s` since somebody was there."""
+    """The state of the machine: `load` of other processes per core, `away_s` since it was in use; None if unknown."""
 
     power: Power
     load: float
@@ -38,36 +38,36 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class IdleConditions:
-    """From when on the machine is too busy, and for how long nobody must have been there."""
+    """The load per core above which the machine is busy, and for how long it must not have been in use."""
 
     load: float = 0.5
     away_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """What of the load this process makes itself, to be taken off: the system counts whoever works."""
+class OwnLoad:
+    """The part of the system's load average that is due to this process."""
 
     at: float  # seconds on the clock
-    cpu_s: float  # of processor time, until then
+    cpu_s: float  # processor time until then
     load: float = 0.0
 
-    def then(self, at: float, cpu_s: float) -> "Own":
-        """Go on to a later moment: an average that settles as the system's does."""
+    def then(self, at: float, cpu_s: float) -> "OwnLoad":
+        """Return the load at a later time, as an exponential average like the system's."""
         passed = at - self.at
         if passed <= 0:
             return self
-        kept = math.exp(-passed / _SETTLING_S)
-        return Own(at, cpu_s, self.load * kept + (cpu_s - self.cpu_s) / passed * (1 - kept))
+        decay = math.exp(-passed / _AVERAGE_S)
+        return OwnLoad(at, cpu_s, self.load * decay + (cpu_s - self.cpu_s) / passed * (1 - decay))
 
 
 def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
-    """Return the reason why the machine is to be left alone, None where there is none."""
+    """Return why the machine must not be used for idle work; None where it may."""
     if not facts.power.mains:
         return "on battery"
     if facts.away_s is not None and facts.away_s < limits.away_s:
         return "the machine is in use"
-    if facts.asked_s is not None and abs(facts.asked_s) < limits.away_s:  # far below 0: the clock was put back
+    if facts.asked_s is not None and abs(facts.asked_s) < limits.away_s:  # far below 0: the clock was set back
         return "a question was just asked"
     if facts.load > limits.load:
         return f"the machine is busy: load {facts.load:.1f} per core"
@@ -75,18 +75,18 @@ def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
 
 
 def others(load: float, own: float, cores: int) -> float:
-    """Return the load of others for each core."""
+    """Return the load of other processes per core."""
     return max(0.0, load - own) / max(1, cores)
 
 
 def supply(uevent: str) -> dict[str, str]:
-    """Understand a file /sys/class/power_supply/*/uevent: property by name, without its prefix."""
+    """Parse a file /sys/class/power_supply/*/uevent: properties by name, without its prefix."""
     pairs = (line.partition("=") for line in uevent.splitlines())
     return {name.removeprefix("POWER_SUPPLY_"): value.strip() for name, found, value in pairs if found}
 
 
 def power_of(supplies: Sequence[Mapping[str, str]]) -> Power:
-    """Tell from Linux's supplies; the battery of a mouse is not the machine's."""
+    """Return the power state by Linux's power supplies; the battery of a mouse does not count."""
     mine = [one for one in supplies if one.get("SCOPE") != "Device"]
     batteries = [one for one in mine if one.get("TYPE") in ("Battery", "UPS") and one.get("PRESENT") != "0"]
     if not batteries:
@@ -98,27 +98,28 @@ def power_of(supplies: Sequence[Mapping[str, str]]) -> Power:
     return Power(plugged)
 
 
-def pmset(said: str) -> Power:
-    """Understand what `pmset -g batt` of macOS says."""
-    first = said.partition("\n")[0]
+def parse_pmset(output: str) -> Power:
+    """Parse the output of `pmset -g batt` on macOS."""
+    first = output.partition("\n")[0]
     return Power("'Battery Power'" not in first and "'UPS Power'" not in first)
 
 
-def hid_idle(said: str) -> float | None:
-    """Return the seconds since keys or mouse were touched, by `ioreg -c IOHIDSystem` of macOS."""
-    return min((int(found) / 1e9 for found in _HID_IDLE.findall(said)), default=None)
+def hid_idle(output: str) -> float | None:
+    """Return the seconds since keyboard or mouse were used, by the output of `ioreg -c IOHIDSystem` on macOS."""
+    return min((int(found) / 1e9 for found in _HID_IDLE.findall(output)), default=None)
 
 
-def sessions(said: str, now: float) -> float | None:
-    """Return the seconds since somebody was in any session, by `loginctl show-session`; `now` is since the epoch.
+def session_idle(output: str, now: float) -> float | None:
+    """Return the seconds since any session was in use, by the output of `loginctl show-session`.
 
-    A terminal's idle time is that of its last key. A desktop says when it found nobody there, or nothing at all, ever.
+    A terminal is idle since its last key. A desktop reports since when it is idle, or never reports anything.
+    `now` is in seconds since the epoch.
     """
-    found = (_away(supply(block), now) for block in re.split(r"\n\s*\n", said))
-    return min((away for away in found if away is not None), default=None)
+    found = (_session_idle(supply(block), now) for block in re.split(r"\n\s*\n", output))
+    return min((seconds for seconds in found if seconds is not None), default=None)
 
 
-def _away(session: Mapping[str, str], now: float) -> float | None:
+def _session_idle(session: Mapping[str, str], now: float) -> float | None:
     since = session.get("IdleSinceHint", "")
     if not session.get("Class", "user").startswith("user") or not _NUMBER.fullmatch(since) or not int(since):
         return None
@@ -127,16 +128,16 @@ def _away(session: Mapping[str, str], now: float) -> float | None:
     return max(0.0, now - int(since) / 1e6)
 
 
-_TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # cron has no PATH worth the name
+_TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # the PATH of cron is too short
 _TIMEOUT_S = 2.0
 _FRESH_S = 5.0
-_STARTED = 19  # of what /proc/self/stat says behind the name: ticks from the system's start to that of the process
+_STARTED = 19  # field of /proc/self/stat after the name: ticks from the system's start to the process's
 _SESSION = ("Class", "Type", "IdleHint", "IdleSinceHint")
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where Linux tells: folders of power supplies and of terminals, and where programs are."""
+    """The paths to read on Linux: folders of power supplies and of terminals, and the PATH of programs."""
 
     supplies: Path = Path("/sys/class/power_supply")
     terminals: Path = Path("/dev")
@@ -145,64 +146,64 @@ class Sources:
 
 
 class Machine:
-    """Asked before each piece of work; remembers its own part in the load, and for a moment what programs said."""
+    """Reports the state of this machine; tracks its own load, and caches for seconds what programs report."""
 
     def __init__(self, sources: Sources | None = None, fresh_s: float = _FRESH_S) -> None:
         self._sources, self._fresh_s = sources or Sources(), fresh_s
-        self._own = Own(time.monotonic(), time.process_time())
+        self._own = OwnLoad(time.monotonic(), time.process_time())
         self._known: tuple[float, Power, float | None] | None = None
 
     def facts(self, asked_s: float | None) -> MachineFacts:
-        """Return what is known now; `asked_s` is the time since the last question, which somebody must have asked."""
+        """Return the state of the machine now; `asked_s` is the time since the last question, a sign of presence."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
         if self._known is None or now - self._known[0] >= self._fresh_s:
-            self._known = now, power(self._sources), away(self._sources, time.time())
+            self._known = now, power(self._sources), away_s(self._sources, time.time())
         at, supplied, idle = self._known
         load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
         return MachineFacts(supplied, load, None if idle is None else idle + now - at, asked_s)
 
 
 def running_s() -> float:
-    """Return the seconds since this process was started; where the system does not tell, those that it worked."""
-    told = _text(Path("/proc/self/stat")).rpartition(")")[2].split()
-    if len(told) <= _STARTED:
+    """Return the seconds since this process was started; its processor time where the system does not tell."""
+    fields = _text(Path("/proc/self/stat")).rpartition(")")[2].split()
+    if len(fields) <= _STARTED:
         return time.process_time()
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(told[_STARTED]) / os.sysconf("SC_CLK_TCK"))
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"))
 
 
 def power(sources: Sources) -> Power:
-    """Ask where the power comes from."""
+    """Return the power state."""
     if sources.system == "darwin":
-        return pmset(_said(sources, "pmset", "-g", "batt"))
+        return parse_pmset(_run(sources, "pmset", "-g", "batt"))
     return power_of([supply(_text(path)) for path in sorted(sources.supplies.glob("*/uevent"))])
 
 
-def away(sources: Sources, now: float) -> float | None:
-    """Ask for how many seconds nobody was there; None where nothing tells. `now` is since the epoch."""
+def away_s(sources: Sources, now: float) -> float | None:
+    """Return the seconds since the machine was in use, None if unknown; `now` is in seconds since the epoch."""
     if sources.system == "darwin":
-        return hid_idle(_said(sources, "ioreg", "-c", "IOHIDSystem", "-d", "4"))
+        return hid_idle(_run(sources, "ioreg", "-c", "IOHIDSystem", "-d", "4"))
     known = [one for one in (_sessions(sources, now), _terminals(sources, now)) if one is not None]
     return min(known, default=None)
 
 
 def _sessions(sources: Sources, now: float) -> float | None:
-    listed = _said(sources, "loginctl", "list-sessions", "--no-legend").splitlines()
+    listed = _run(sources, "loginctl", "list-sessions", "--no-legend").splitlines()
     names = [line.split()[0] for line in listed if line.split()]
     if not names:
         return None
-    asked = (word for name in _SESSION for word in ("-p", name))
-    return sessions(_said(sources, "loginctl", "show-session", *asked, *names), now)
+    properties = (word for name in _SESSION for word in ("-p", name))
+    return session_idle(_run(sources, "loginctl", "show-session", *properties, *names), now)
 
 
 def _terminals(sources: Sources, now: float) -> float | None:
-    """Return the seconds since a key was pressed in a terminal: it is read then."""
-    read = [status.st_atime for path in _opened(sources.terminals) if (status := _status(path))]
+    """Return the seconds since a key was pressed in a terminal, which sets its access time."""
+    read = [status.st_atime for path in _used_terminals(sources.terminals) if (status := _status(path))]
     return max(0.0, now - max(read)) if read else None
 
 
-def _opened(folder: Path) -> Iterator[Path]:
-    """Yield the terminals that somebody is logged in at: those are theirs, and windows have one each."""
+def _used_terminals(folder: Path) -> Iterator[Path]:
+    """Yield the terminals of windows, and those at which somebody is logged in, who owns them."""
     yield from folder.glob("pts/[0-9]*")
     yield from (path for path in folder.glob("tty[0-9]*") if (status := _status(path)) and status.st_uid)
 
@@ -221,8 +222,8 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _said(sources: Sources, *words: str) -> str:
-    """Run one of the system's programs and give what it said; nothing where it is missing, fails or dawdles."""
+def _run(sources: Sources, *words: str) -> str:
+    """Return the output of a system program; empty where it is missing, fails or is too slow."""
     env = {"PATH": sources.tools, "LC_ALL": "C"}
     try:
         done = subprocess.run(words, env=env, capture_output=True, check=True, timeout=_TIMEOUT_S)

@@ -1,45 +1,40 @@
-"""The job `upkeep`: the tables are tidied, and a slice of what `pkb check` looks at is looked at, once a day each.
+"""The job `maintenance`: short tasks that are due once a day, such as compacting the search tables.
 
-Knows what is due by small values of the ledger; what a duty does is given to it. Each is short enough to be waited for.
+A ledger value says when each was done last. Knows no task.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from engine.idle.types import IdleJob, Outcome
+from engine.idle.types import Job, Outcome
 from store.database import Ledger
 
 _DAY_S = 86_400.0
-_GUESSED_S = 1.0  # a duty
-_PREFIX = "upkeep."  # of the small values that say when a duty was done last
+_TASK_S = 1.0  # estimated
+_PREFIX = "maintenance."  # of the ledger values that say when a task was done last
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTask:
-    """Something to be done now and then: `due` tells whether there is anything, `do` does it."""
+    """Something to do once a day: `is_needed` tells whether there is anything to do, `do` does it."""
 
     name: str
     what: str
     do: Callable[[], None]
-    due: Callable[[], bool] = lambda: True
+    is_needed: Callable[[], bool] = lambda: True
 
 
-def plan_maintenance(ledger: Ledger, duties: Sequence[MaintenanceTask], now: float) -> list[IdleJob]:
-    """Return a unit for each duty that is due."""
-    return [_unit(ledger, duty, now) for duty in duties if _is_due(ledger, duty, now)]
+def plan_maintenance(ledger: Ledger, tasks: Sequence[MaintenanceTask], now: float) -> list[Job]:
+    """Return a job for each task that is due; `now` is in seconds since the epoch."""
+    return [
+        Job("maintenance", task.name, task.what, "daily", 0.0, 0.0, _TASK_S)
+        for task in tasks
+        if now - float(ledger.get(_PREFIX + task.name) or 0.0) >= _DAY_S and task.is_needed()
+    ]
 
 
-def _is_due(ledger: Ledger, duty: MaintenanceTask, now: float) -> bool:
-    return now - float(ledger.get(_PREFIX + duty.name) or 0.0) >= _DAY_S and duty.due()
-
-
-def _unit(ledger: Ledger, duty: MaintenanceTask, now: float) -> IdleJob:
-    do = partial(_do, ledger, duty, now)
-    return IdleJob("upkeep", duty.name, duty.what, "daily", 0.0, 0.0, _GUESSED_S, do)
-
-
-def _do(ledger: Ledger, duty: MaintenanceTask, now: float) -> Outcome:
-    duty.do()
-    ledger.set(_PREFIX + duty.name, str(now))
+def maintain(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], job: Job, now: float) -> Outcome:
+    """Do the task of a job, and store when."""
+    tasks[job.subject].do()
+    ledger.set(_PREFIX + job.subject, str(now))
     return Outcome()

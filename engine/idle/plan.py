@@ -1,551 +1,430 @@
-"""What a night works on in an open session: the plan of each kind of work, in order. Prints nothing.
+"""The handler of each kind of idle job in an open session, in the order in which the kinds run.
 
-Nothing is opened before a plan needs it: where there is nothing to do, no model and no table is.
+Nothing is opened before a plan needs it: where there is nothing to do, no model is loaded and no table is opened.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from engine.operations import OnProgress
+from engine.idle.types import Handler, Job
 from engine.session import Session
-from store.errors import Locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.idle.conditions import Machine
     from engine.idle.maintenance import MaintenanceTask
     from engine.idle.predict import Prediction, Strategy, View
-    from engine.idle.prefetch import PrefetchContext
+    from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.idle.refresh import Reasker
-    from engine.idle.scheduler import JobResult, Plan
-    from engine.idle.summarize import SummaryBank, Write
-    from engine.idle.types import IdleJob, Kind
+    from engine.idle.summarize import Summarizer, Write
+    from engine.idle.types import Handlers, Kind, Outcome
     from engine.llm.prefill import PromptReader
     from engine.models.mlx import Mlx
     from engine.models.types import LanguageModel
     from store.answers import CachedAnswer
     from store.hits import Hit
-    from store.jobs import JobBenefit, JobCost
+    from store.jobs import JobCost
     from store.summaries import Abstract, Abstracts
     from store.types import Chunk
 
 
-_CHUNKS = 120  # of the newest that no question retrieved, that forms of questions are filled from
-_DOCUMENTS = 200  # of the newest, at most, in which those are looked for
-_ABSTRACT, _RECENT_QUESTIONS = 120, 240  # tokens that a model may write
-_SHOWN = 4  # one part in so many of a model's context shows it abstracts
+_SUMMARY_TOKENS, _PREDICTION_TOKENS = 120, 240  # that a model may write
+_SUMMARIES = 4  # summaries take at most one part in so many of a model's context
+_CHUNKS = 120  # of the newest not retrieved yet, that forms of questions are filled from
+_DOCUMENTS = 200  # of the newest, in which these are looked for
+_QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
+_NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
+_ENTRIES = 200  # stored answers, the most used, whose prompts are restored
+_CHECKED = 50  # cache files that are checked in one run
+_UNCOMPACTED = 100  # rows written since tables were compacted, from which they are compacted again
+
+LoadModel = Callable[[], "LanguageModel"]
 
 
-def quiet(opened: Session) -> bool:
-    """Return whether nothing was asked for a while; what was asked in the future was before the clock was put back."""
+@dataclass(slots=True)
+class IdlePlanner:
+    """Makes the handlers of one idle run; `reader` is the model once it is loaded."""
+
+    session: Session
+    force: bool  # summarize and predict even where a question was just asked
+    predictions: int  # predicted questions to precompute, at most
+    begin_planning: Callable[[], Callable[[], bool]]  # returns a function that tells that planning must end
+    is_over: Callable[[], bool]  # tells that the run must end
+    reader: "PromptReader | None" = field(default=None, init=False)
+
+    def handlers(self) -> "Handlers":
+        """Return the handler of each kind of job, in the order in which they run."""
+        prefills = self.session.writer.load is not None and self.session.settings.kv.reuse != "off"
+        prefetch: Kind = "blocks" if self.session.settings.kv.reuse == "blocks" else "prefetch"
+        handlers: Handlers = {
+            "refresh": self._refresh(),
+            "verify": self._verify(),
+            "summarize": self._summarize(),
+            "predict": self._predict(),
+            "populate": self._populate(),
+            "convert": self._convert(),
+            **({prefetch: self._prefetch(), "restore": self._restore()} if prefills else {}),
+            "maintenance": self._maintenance(),
+        }
+        return handlers
+
+    def measure(self) -> "JobCost":
+        """Return what the model computed so far, and the bytes written to the KV cache."""
+        from engine.models.types import flops
+        from store.jobs import JobCost
+        from store.kv_index import KvCounts
+
+        size = sum(KvCounts(self.session.ledger).written_by_day().values())
+        if self.reader is None:
+            return JobCost(bytes=size)
+        model = cast("Mlx", self.reader.model)
+        meter = model.meter
+        return JobCost(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
+
+    def load(self) -> "PromptReader":
+        """Return the model, loaded."""
+        assert self.session.writer.load, "a quote needs no model"
+        self.reader = self.session.writer.load()
+        return self.reader
+
+    def _refresh(self) -> Handler:
+        from engine.idle.refresh import plan_refreshes, refresh
+
+        return Handler(
+            lambda: self._load_for(plan_refreshes(self._reasker)),
+            lambda job: refresh(self._reasker, job),
+        )
+
+    def _verify(self) -> Handler:
+        from engine.idle.refresh import plan_verifications, verify
+
+        tau, max_error = self.session.settings.bank.tau, self.session.settings.experiment.max_error
+        return Handler(
+            lambda: self._load_for(plan_verifications(self._reasker)),
+            lambda job: verify(self._reasker, job, tau, max_error),
+        )
+
+    def _summarize(self) -> Handler:
+        summarizer = _summarizer(self.session, self._load_model, self.is_over)
+        return Handler(
+            lambda: plan_summaries(self.session, summarizer) if self._may_use_model() else [],
+            summarizer.run,
+        )
+
+    def _predict(self) -> Handler:
+        from engine.idle.predict import View, has_similar, plan_predictions, predict
+
+        planned = dict[str, View]()
+
+        def plan() -> list[Job]:
+            if not self._may_use_model():
+                return []
+            planned.update((view.name, view) for view in views(self.session, self._load_model, self.is_over))
+            return plan_predictions(self._reasker, planned.values())
+
+        def run(job: Job) -> "Outcome":
+            count, is_similar = (
+                self.session.settings.experiment.stride,
+                partial(has_similar, self._reasker, self._strategy),
+            )
+            return predict(self._reasker, planned[job.subject], count, is_similar)
+
+        return Handler(plan, run)
+
+    def _populate(self) -> Handler:
+        from engine.idle.predict import plan_population, populate, quota
+
+        is_used_up = quota(self.predictions)
+        return Handler(
+            lambda: self._load_for(plan_population(self._reasker, self._strategy)),
+            lambda job: populate(self._reasker, self._strategy, job, is_used_up),
+        )
+
+    def _convert(self) -> Handler:
+        from engine.idle.refresh import convert, plan_conversions
+
+        return Handler(
+            lambda: self._load_for(plan_conversions(self._reasker, decode=self._strategy.decode)),
+            lambda job: convert(self._reasker, job),
+        )
+
+    def _prefetch(self) -> Handler:
+        def plan() -> "PrefetchPlan | None":
+            from store.history import RetrievalLog
+
+            lists = RetrievalLog(self.session.ledger).lists(_QUESTIONS)
+            new = [hit.chunk for hit in new_chunks(self.session, _NEW, _NEW)]
+            if not lists and not new:
+                return None
+            from engine.idle.prefetch import RetrievalCounts, plan_prefetch
+
+            context = self._prefetch_context()
+            return plan_prefetch(context, RetrievalCounts(lists, self._chunks, new)) if context else None
+
+        return _handler(plan)
+
+    def _restore(self) -> Handler:
+        def plan() -> "PrefetchPlan | None":
+            from store.kv_index import KvCounts
+
+            counts = KvCounts(self.session.ledger)
+            refused = bool(counts.of("refused"))
+            if not counts.ghosts() and not refused:
+                return None
+            from engine.idle.prefetch import plan_restores
+
+            context = self._prefetch_context()
+            return plan_restores(context, self._most_used(), refused=refused) if context else None
+
+        return _handler(plan)
+
+    def _maintenance(self) -> Handler:
+        from engine.idle.maintenance import maintain, plan_maintenance
+
+        ledger, tasks, now = self.session.ledger, _tasks(self.session), self.session.now.timestamp()
+        return Handler(
+            lambda: plan_maintenance(ledger, tasks, now),
+            lambda job: maintain(ledger, {task.name: task for task in tasks}, job, now),
+        )
+
+    @property
+    def _reasker(self) -> "Reasker":
+        return _reasker(self.session)
+
+    @property
+    def _strategy(self) -> "Strategy":
+        """Return how predicted questions are precomputed: quotes always whole, for there is nothing to prefill."""
+        from engine.idle.predict import Strategy, decodes
+        from engine.types import AskOptions
+
+        settings = self.session.settings
+        decode = self.session.writer.load is None or decodes(settings.bank.tau, settings.experiment.cutoff)
+        return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
+
+    @property
+    def _load_model(self) -> LoadModel | None:
+        """Return what loads the model, None where pkb quotes."""
+        return (lambda: self.load().model) if self.session.writer.load else None
+
+    def _load_for(self, jobs: list[Job]) -> list[Job]:
+        """Load the model where there are jobs that ask questions, so that its time is counted as planning."""
+        if jobs and self.session.writer.load:
+            self.load()
+        return jobs
+
+    def _may_use_model(self) -> bool:
+        return self.force or is_quiet(self.session)
+
+    def _prefetch_context(self) -> "PrefetchContext | None":
+        """Return the model and the cache to prefetch with; None where nothing of this model can be cached."""
+        from engine.idle.prefetch import PrefetchContext
+
+        session, reader = self.session, self.load()
+        settings = session.settings
+        if reader.kept is None:
+            return None
+        parts = (session.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
+        return PrefetchContext(reader, self._reasker, *parts, session.locks.reader, self.begin_planning())
+
+    def _chunks(self, ids: Sequence[str]) -> "dict[str, Chunk]":
+        return {hit.chunk.id: hit.chunk for hit in self.session.reader.chunks(ids)}
+
+    def _most_used(self) -> "Iterator[tuple[CachedAnswer, float]]":
+        """Yield the stored answers whose prompts may be needed again, and how often they were wanted."""
+        from engine.idle.refresh import demand
+        from store.answers import AnswerBank, most_used
+
+        bank = AnswerBank(self.session.ledger)
+        found = (bank.find(key) for key in most_used(self.session.ledger, self._reasker.writer_key, _ENTRIES))
+        return ((cached, demand(cached)) for cached in found if cached)
+
+
+def _handler(plan: "Callable[[], PrefetchPlan | None]") -> Handler:
+    """Return a handler that runs the jobs of its last plan."""
+    last: PrefetchPlan | None = None
+
+    def jobs() -> list[Job]:
+        nonlocal last
+        last = plan()
+        return last.jobs if last else []
+
+    def run(job: Job) -> "Outcome":
+        assert last, "a job that was not planned"
+        return last.run(job)
+
+    return Handler(jobs, run)
+
+
+def queue(session: Session) -> None:
+    """Store the jobs that new mail calls for; none is run, and no model is loaded."""
+    from engine.idle.refresh import plan_refreshes
+    from engine.idle.scheduler import stored
+    from store.jobs import Jobs
+
+    model, now = session.writer.load, session.now.timestamp()
+    refreshes = plan_refreshes(_reasker(session))
+    summarizer = _summarizer(session, (lambda: model().model) if model else None, lambda: False)
+    Jobs(session.ledger).offer([stored(job, now) for job in (*refreshes, *plan_summaries(session, summarizer))])
+
+
+def _reasker(session: Session) -> "Reasker":
+    from engine.idle.refresh import Reasker
+
+    return Reasker(session.ledger, session.backend, session.room, session.now)
+
+
+def is_quiet(session: Session) -> bool:
+    """Return whether no question was asked for a while; one in the future was asked before the clock was set back."""
     from store.history import History
 
-    last = History(opened.ledger).latest_time()
-    return last is None or abs(opened.now.timestamp() - last) >= opened.settings.experiment.quiet_s
+    last = History(session.ledger).latest_time()
+    return last is None or abs(session.now.timestamp() - last) >= session.settings.experiment.quiet_s
 
 
-def abstracts(
-    opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]
-) -> "list[IdleJob]":
-    """Plan what sums new chunks up."""
+def plan_summaries(session: Session, summarizer: "Summarizer") -> list[Job]:
+    """Return jobs that summarize new chunks."""
     from store.summaries import is_up_to_date
 
-    if is_up_to_date(opened.ledger) or not opened.ledger.count("chunks"):
+    if is_up_to_date(session.ledger) or not session.ledger.count("chunks"):
         return []
-    from engine.idle.summarize import MOST, plan_summaries
+    from engine.idle.summarize import MOST
 
-    with opened.locks.reader():
-        wanted = _abstracts(opened).unsummarized(MOST)
-    return plan_summaries(_bank(opened, model, late), wanted) if wanted else []
+    with session.locks.reader():
+        wanted = _abstracts(session).unsummarized(MOST)
+    return summarizer.plan(wanted) if wanted else []
 
 
-def views(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "list[View]":
-    """Return what predicts questions: from those asked so far, and, where a model writes, from abstracts too."""
+def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "Summarizer":
+    from engine.idle.summarize import Summarizer, by_model, by_quotes, writer
+
+    def by_a_model(batch: "Sequence[Hit]") -> str:
+        assert load_model
+        return by_model(batch, _kind(session), writer(load_model(), _SUMMARY_TOKENS, is_over))
+
+    def keep(made: "Sequence[Abstract]") -> int:
+        with session.locks.writer():
+            return _abstracts(session).put(made)
+
+    parts = (by_a_model if load_model else by_quotes, keep, session.writer.fingerprint, session.now.timestamp())
+    return Summarizer(partial(embedded, session), *parts)
+
+
+def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
+    """Return chunks with their vectors, as far as there are any."""
+    with session.locks.reader():
+        hits = session.reader.chunks(ids)
+        vectors = session.tables.vectors(session.ledger.get("vectors") or "vectors", [hit.chunk.id for hit in hits])
+    return [replace(hit, vector=vectors.get(hit.chunk.id)) for hit in hits]
+
+
+def _abstracts(session: Session) -> "Abstracts":
+    from store.summaries import Abstracts
+
+    return Abstracts(session.ledger, session.tables)
+
+
+def _kind(session: Session) -> str:
+    """Return what the home holds, as prompts name it."""
+    from engine.idle.summarize import kind_of
+
+    mails, others = session.catalogue.counts_by_kind()
+    return kind_of(mails, others)
+
+
+def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "list[View]":
+    """Return the views to predict questions from: the history and, where a model writes, the summaries too."""
     from engine.idle.predict import View
     from engine.idle.templates import SOURCES, from_forms
     from store.history import History
 
-    newest = History(opened.ledger).newest()
-    asked, why = str(newest or ""), "new questions since the last run"
-    if model is None:
-        return [View("history", why, asked, SOURCES, lambda _: from_forms(little_asked(opened), asked_before(opened)))]
+    newest = History(session.ledger).newest()
+    asked, reason = str(newest or ""), "new questions since the last run"
+    if load_model is None:
+        return [
+            View("history", reason, asked, SOURCES, lambda _: from_forms(new_chunks(session), past_questions(session)))
+        ]
     from engine.idle.predict import from_abstracts, from_history
     from engine.idle.summarize import writer
 
     def write() -> "Write":
-        return writer(model(), _RECENT_QUESTIONS, late)
+        return writer(load_model(), _PREDICTION_TOKENS, is_over)
 
     def of_history(count: int) -> "Sequence[Prediction]":
-        past = asked_before(opened)
-        by_model = from_history(past, _kind(opened), count, write())
-        return [*by_model, *from_forms(little_asked(opened), past)]
+        past = past_questions(session)
+        by_model = from_history(past, _kind(session), count, write())
+        return [*by_model, *from_forms(new_chunks(session), past)]
 
     def of_abstracts(count: int) -> "Sequence[Prediction]":
-        return from_abstracts(_shown(opened, model()), _kind(opened), count, write())
+        return from_abstracts(_drawn(session, load_model()), _kind(session), count, write())
 
-    mail = str(opened.ledger.generation) if opened.ledger.count("chunks") else ""
+    mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
     return [
-        View("history", why, asked, ("history/model", *SOURCES), of_history),
-        View("abstracts", "mail came since the last time", mail, ("abstracts/model",), of_abstracts),
+        View("history", reason, asked, ("history/model", *SOURCES), of_history),
+        View("abstracts", "new mail since the last run", mail, ("abstracts/model",), of_abstracts),
     ]
 
 
-def _shown(opened: Session, model: "LanguageModel") -> "list[Abstract]":
-    """Return the abstracts that a model is shown, and count them as drawn."""
+def _drawn(session: Session, model: "LanguageModel") -> "list[Abstract]":
+    """Return the summaries that a model predicts from, and count them as drawn."""
     from engine.idle.predict import choose
     from store.history import RetrievalLog
 
-    known = _abstracts(opened)
-    with opened.locks.writer():
-        known.recount(RetrievalLog(opened.ledger).frequencies())
-    with opened.locks.reader():
-        chosen = choose(known.all(), model.context // _SHOWN, lambda text: len(model.tokens(text)))
-    with opened.locks.writer():
+    known = _abstracts(session)
+    with session.locks.writer():
+        known.recount(RetrievalLog(session.ledger).frequencies())
+    with session.locks.reader():
+        chosen = choose(known.all(), model.context // _SUMMARIES, lambda text: len(model.tokens(text)))
+    with session.locks.writer():
         known.count_drawn([one.id for one in chosen])
     return chosen
 
 
-def _bank(opened: Session, model: "Callable[[], LanguageModel] | None", late: Callable[[], bool]) -> "SummaryBank":
-    from engine.idle.summarize import SummaryBank, by_model, by_quotes, writer
-
-    def by_a_model(batch: "Sequence[Hit]") -> str:
-        assert model
-        return by_model(batch, _kind(opened), writer(model(), _ABSTRACT, late))
-
-    def keep(made: "Sequence[Abstract]") -> int:
-        with opened.locks.writer():
-            return _abstracts(opened).put(made)
-
-    parts = (by_a_model if model else by_quotes, keep, opened.writer.fingerprint, opened.now.timestamp())
-    return SummaryBank(partial(embedded, opened), *parts)
-
-
-def embedded(opened: Session, ids: Sequence[str]) -> "list[Hit]":
-    """Return chunks with their vectors, as far as there are any."""
-    with opened.locks.reader():
-        hits = opened.reader.chunks(ids)
-        vectors = opened.tables.vectors(opened.ledger.get("vectors") or "vectors", [hit.chunk.id for hit in hits])
-    return [replace(hit, vector=vectors.get(hit.chunk.id)) for hit in hits]
-
-
-def _abstracts(opened: Session) -> "Abstracts":
-    from store.summaries import Abstracts
-
-    return Abstracts(opened.ledger, opened.tables)
-
-
-def asked_before(opened: Session) -> list[str]:
+def past_questions(session: Session) -> list[str]:
     """Return the last questions, the oldest first."""
     from store.history import latest
 
-    return latest(opened.ledger, opened.settings.experiment.history)[::-1]
+    return latest(session.ledger, session.settings.experiment.history)[::-1]
 
 
-def little_asked(opened: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
+def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
     """Return the newest chunks that no question has retrieved, newest first, out of so many documents."""
     from store.documents import newest_documents
     from store.history import RetrievalLog
     from store.types import Scope
 
-    newest = newest_documents(opened.ledger, documents)
-    places, retrieved = {name: at for at, name in enumerate(newest)}, RetrievalLog(opened.ledger).frequencies()
-    with opened.locks.reader():
-        hits = opened.reader.chunks_of(newest, Scope()) if newest else []
+    newest = newest_documents(session.ledger, documents)
+    places, retrieved = {name: at for at, name in enumerate(newest)}, RetrievalLog(session.ledger).frequencies()
+    with session.locks.reader():
+        hits = session.reader.chunks_of(newest, Scope()) if newest else []
     new = [hit for hit in hits if hit.chunk.id not in retrieved]
     return sorted(new, key=lambda hit: (places[hit.chunk.document], hit.chunk.position))[:most]
 
 
-def _kind(opened: Session) -> str:
-    """Name what the home holds, for a prompt."""
-    from engine.idle.summarize import kind_of
-
-    return kind_of(*opened.catalogue.counts_by_kind())
-
-
-_PLANNED = 4  # one part in so many of the time, at most, goes into planning each kind that is read ahead
-_ENDS_IT = ("done", "there", "room", "failed", "given up")  # what comes of a unit that another night would not change
-_FURTHER = ("first", "blocks")  # kinds that, where anything was done, may go further back the next time
-
-
-@dataclass(frozen=True, slots=True)
-class IdleRequest:
-    """What a command line asks for: when to stop, on the monotonic clock, and whether to do anything at all."""
-
-    began: float
-    seconds: float
-    units: int
-    predictions: int
-    dry_run: bool
-    force: bool
-
-    @property
-    def until(self) -> float:
-        """Return when to stop."""
-        return self.began + self.seconds
-
-
-@dataclass(slots=True)
-class IdleReport:
-    """What was done and what was left; what it took by kind; what the kinds took and brought in all nights so far."""
-
-    done: "list[JobResult]" = field(default_factory=list)
-    reason: str | None = None
-    spent: "dict[Kind, JobCost]" = field(default_factory=dict)
-    so_far: "dict[str, JobBenefit]" = field(default_factory=dict)
-
-
-def work(opened: Session, asked: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
-    """Work as the only one to; whatever keeps it from working is a reason, and no error."""
-    ledger, locks, report = opened.ledger, opened.locks, IdleReport()  # NoStore before a lock file is made
-    with locks.idle() as alone:
-        if not alone and not asked.dry_run:
-            report.reason = "another pkb idle is running"
-            return report
-        from store.jobs import JobAccount, is_finished
-
-        if is_finished(ledger, *_about(opened, asked)):
-            report.reason = "nothing has changed since the last complete run"
-        else:
-            try:
-                _plan_and_work(opened, asked, report, on_progress)
-            except Locked as busy:  # another day
-                report.reason = busy.message
-        account = JobAccount(ledger)
-        if not asked.dry_run:
-            account.update(opened.now.timestamp())
-        report.so_far = account.by_kind()
-    return report
-
-
-def _about(opened: Session, asked: IdleRequest) -> tuple[str, ...]:
-    """Return what there is to do depends on, beside the ledger: once a day it is looked at anyway."""
-    from engine.settings import keys
-
-    about = (opened.now.date().isoformat(), asked.force, quiet(opened))
-    return (repr(keys(opened.settings)), opened.writer.fingerprint, repr(about))
-
-
-def _may_go_on(opened: Session, asked: IdleRequest, machine: "Machine") -> "Callable[[], str | None]":
-    """Return what tells, at any moment, why the machine is to be left alone; None where it may be used."""
-    if asked.force or opened.settings.idle.when == "always":
-        return lambda: None
-    from engine.idle.conditions import IdleConditions, why_not
-    from engine.session import now
-    from store.history import History
-
-    experiment = opened.settings.experiment
-    limits = IdleConditions(experiment.load, experiment.away_s)
-
-    def reason() -> str | None:
-        last = History(opened.ledger).latest_time()
-        return why_not(machine.facts(None if last is None else now(opened.environ).timestamp() - last), limits)
-
-    return reason
-
-
-def _plan_and_work(opened: Session, asked: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:
-    """Do what there is to do; where all of it is done, the next night need not look before something changes."""
-    from engine.idle.conditions import Machine
-    from engine.idle.scheduler import PlanningBudget
-
-    def over() -> bool:
-        return time.monotonic() > asked.until
-
-    planning, machine = PlanningBudget(asked.seconds / _PLANNED, over), Machine()
-    may_go_on = _may_go_on(opened, asked, machine)
-    planner = IdlePlanner(
-        opened,
-        force=asked.force,
-        predictions=asked.predictions,
-        late=planning.begin,
-        over=over,
-    )
-    if asked.dry_run:
-        report.done = _only_planned(planner)
-        if not report.done:
-            report.reason = "the time is up" if over() else "nothing to do"
-        return
-    report.reason = may_go_on()
-    if report.reason is not None:
-        return
-    _work(opened, asked, planner, may_go_on, report, on_progress)
-    if all(map(_ends_it, report.done)) and not planning.cut and not over():
-        from store.jobs import mark_finished
-
-        mark_finished(opened.ledger, *_about(opened, asked))
-
-
-def _ends_it(done: "JobResult") -> bool:
-    """Return whether a next run would find nothing more to do of this; chunks are read further back each time."""
-    return done.state in _ENDS_IT and not (done.state == "done" and done.unit.kind in _FURTHER)
-
-
-def _only_planned(planner: "IdlePlanner") -> "list[JobResult]":
-    from engine.idle.scheduler import JobResult
-
-    return [JobResult(unit, "planned") for plan in planner.plans().values() for unit in plan()]
-
-
-def _work(
-    opened: Session,
-    asked: IdleRequest,
-    planner: "IdlePlanner",
-    may_go_on: "Callable[[], str | None]",
-    report: IdleReport,
-    on_progress: OnProgress,
-) -> None:
-    """Do units, and note what became of each: of one that was planned again, the last."""
-    from engine.idle.scheduler import JobRunner, RunContext, RunLimits, stopping
-    from engine.idle.types import OutOfTime
-    from store.jobs import JobAccount, Jobs
-
-    ledger = opened.ledger
-    world = RunContext(
-        clock=time.monotonic,
-        began=asked.began,
-        may_go_on=may_go_on,
-        generation=lambda: ledger.generation,
-        measure=planner.measure,
-        now=opened.now.timestamp(),
-    )
-    runner = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(asked.until, asked.units))
-    report.spent, found = runner.spent, dict[tuple[str, str], "JobResult"]()
-    try:
-        with stopping(opened.models, planner.over):
-            for one in runner.work(planner.plans()):
-                name = (one.unit.kind, one.unit.subject)
-                known = found.get(name)
-                if known is None or known.state != "done":
-                    found[name] = one
-                report.reason = one.reason if one.state == "stopped" else report.reason
-                on_progress(one.unit.kind, sum(other.unit.kind == one.unit.kind for other in found.values()), None)
-    except OutOfTime:
-        pass  # while a plan waited for the model
-    finally:
-        report.done = list(found.values())
-    if report.reason is None and planner.over():
-        report.reason = "the time is up"
-    elif report.reason is None and not report.done:
-        report.reason = "nothing to do"
-
-
-_QUESTIONS = 2000  # of the latest, whose chunks are counted
-_BACK = 1000  # of the newest documents, and of their chunks that no question retrieved: how far is looked back
-_WANTED = 200  # entries of the bank, the most used, whose prompts are read again
-_SLICE = 50  # kept tensors whose files are read through in a night
-_UNTIDY = 100  # rows written since the tables were tidied, from which they are tidied again
-
-
-@dataclass(slots=True)
-class IdlePlanner:
-    """What the plans of one night share; `reading` is the model once it is loaded."""
-
-    opened: Session
-    force: bool  # not only after a quiet time
-    predictions: int  # foreseen questions that are readied
-    late: Callable[[], Callable[[], bool]]  # gives, as planning begins, what tells that it has taken long enough
-    over: Callable[[], bool]  # the night is
-    reading: "PromptReader | None" = field(default=None, init=False)
-
-    def plans(self) -> "Mapping[Kind, Plan]":
-        """Return the plan of each kind of work, in the order in which they are done."""
-        from engine.idle.predict import quota
-
-        reads = self.opened.writer.load is not None and self.opened.settings.kv.reuse != "off"
-        ahead: dict[Kind, Plan] = {
-            "blocks" if self.opened.settings.kv.reuse == "blocks" else "first": self._hottest,
-            "refill": self._refill,
-        }
-        return {
-            "refresh": partial(self._asks, _refresh),
-            "owed": partial(self._asks, _verify),
-            "abstract": self._abstract,
-            "predict": self._predict,
-            "populate": partial(self._asks, partial(_populate, taken=quota(self.predictions))),
-            "convert": partial(self._asks, _convert),
-            **(ahead if reads else {}),
-            "upkeep": self._upkeep,
-        }
-
-    def measure(self) -> "JobCost":
-        """Return what the model did so far, and the bytes of tensors written."""
-        from engine.models.types import flops
-        from store.jobs import JobCost
-        from store.kv_index import KvCounts
-
-        size = sum(KvCounts(self.opened.ledger).written_by_day().values())
-        if self.reading is None:
-            return JobCost(bytes=size)
-        model = cast("Mlx", self.reading.model)
-        meter = model.meter
-        return JobCost(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
-
-    def load(self) -> "PromptReader":
-        """Load the model, unless it is there."""
-        assert self.opened.writer.load, "a quote needs no model"
-        self.reading = self.opened.writer.load()
-        return self.reading
-
-    def _asks(self, plan: "Callable[[Session, Reasker], list[IdleJob]]") -> "list[IdleJob]":
-        """Plan a kind that asks questions anew; where there is one to ask the model is loaded now, and counted here."""
-        units = plan(self.opened, self._reasker)
-        if units and self.opened.writer.load:
-            self.load()
-        return units
-
-    def _abstract(self) -> "list[IdleJob]":
-        return abstracts(self.opened, self._model, self.over) if self._quiet() else []
-
-    def _predict(self) -> "list[IdleJob]":
-        opened = self.opened
-        if not self._quiet():
-            return []
-        from engine.idle.predict import is_near, plan_predictions
-
-        near = partial(is_near, self._reasker, _strategy(opened))
-        return plan_predictions(
-            self._reasker, views(opened, self._model, self.over), opened.settings.experiment.stride, near
-        )
-
-    @property
-    def _reasker(self) -> "Reasker":
-        """Return what asks questions anew."""
-        from engine.idle.refresh import Reasker
-
-        return Reasker(self.opened.ledger, self.opened.backend, self.opened.room, self.opened.now)
-
-    def _quiet(self) -> bool:
-        return self.force or quiet(self.opened)
-
-    @property
-    def _model(self) -> "Callable[[], LanguageModel] | None":
-        """Return what loads the model, None where pkb quotes."""
-        return (lambda: self.load().model) if self.opened.writer.load else None
-
-    def _hottest(self) -> "list[IdleJob]":
-        from store.history import RetrievalLog as Lists
-
-        opened, lists = self.opened, Lists(self.opened.ledger).lists(_QUESTIONS)
-        new = [hit.chunk for hit in little_asked(opened, _BACK, _BACK)]
-        if not lists and not new:
-            return []
-        from engine.idle.prefetch import RetrievalCounts, plan
-
-        def chunks(ids: "Sequence[str]") -> "dict[str, Chunk]":
-            return {hit.chunk.id: hit.chunk for hit in opened.reader.chunks(ids)}
-
-        found = RetrievalCounts(lists, chunks, new)
-        ahead = self._ahead()
-        return plan(ahead, found) if ahead else []
-
-    def _refill(self) -> "list[IdleJob]":
-        from store.kv_index import KvCounts
-
-        counts = KvCounts(self.opened.ledger)
-        refused = bool(counts.of("refused"))
-        if not counts.ghosts() and not refused:
-            return []
-        from engine.idle.prefetch import plan_restores_of
-
-        ahead = self._ahead()
-        return plan_restores_of(ahead, self._wanted(), refused=refused) if ahead else []
-
-    def _wanted(self) -> "Iterator[tuple[CachedAnswer, float]]":
-        """Return the entries of the bank whose prompts may be wanted again, and how often they were."""
-        from engine.idle.refresh import worth
-        from store.answers import AnswerBank, most_used
-
-        bank = AnswerBank(self.opened.ledger)
-        found = (bank.find(key) for key in most_used(self.opened.ledger, self._reasker.writer_key, _WANTED))
-        return ((kept, worth(kept)) for kept in found if kept)
-
-    def _ahead(self) -> "PrefetchContext | None":
-        """Return what is read ahead with; None where what this model reads cannot be kept."""
-        from engine.idle.prefetch import PrefetchContext
-
-        opened, reading = self.opened, self.load()
-        settings = opened.settings
-        if reading.kept is None:
-            return None
-        parts = (opened.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return PrefetchContext(reading, self._reasker, *parts, opened.locks.reader, self.late())
-
-    def _upkeep(self) -> "list[IdleJob]":
-        from engine.idle.maintenance import plan_maintenance
-
-        return plan_maintenance(self.opened.ledger, _duties(self.opened), self.opened.now.timestamp())
-
-
-def _refresh(opened: Session, reasker: "Reasker") -> "list[IdleJob]":
-    from engine.idle.refresh import plan_refreshes
-
-    return plan_refreshes(reasker)
-
-
-def _verify(opened: Session, reasker: "Reasker") -> "list[IdleJob]":
-    from engine.idle.refresh import plan_verifications
-
-    return plan_verifications(reasker, opened.settings.bank.tau, opened.settings.experiment.max_error)
-
-
-def _populate(opened: Session, reasker: "Reasker", taken: Callable[[], bool]) -> "list[IdleJob]":
-    from engine.idle.predict import plan_population
-
-    return plan_population(reasker, _strategy(opened), taken)
-
-
-def _convert(opened: Session, reasker: "Reasker") -> "list[IdleJob]":
-    from engine.idle.refresh import plan_conversions
-
-    return plan_conversions(reasker, decode=_strategy(opened).decode)
-
-
-def _strategy(opened: Session) -> "Strategy":
-    """Return how foreseen questions are readied: quotes always whole, for there is nothing to read ahead."""
-    from engine.idle.predict import Strategy, decodes
-    from engine.types import AskOptions
-
-    settings = opened.settings
-    decode = opened.writer.load is None or decodes(settings.bank.tau, settings.experiment.cutoff)
-    return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
-
-
-def _duties(opened: Session) -> "list[MaintenanceTask]":
-    """Return what is to be done now and then."""
+def _tasks(session: Session) -> "list[MaintenanceTask]":
+    """Return the maintenance tasks."""
     from engine.idle.maintenance import MaintenanceTask
 
-    ledger = opened.ledger
+    ledger = session.ledger
 
-    def tidy() -> None:
-        with opened.locks.writer():
-            opened.knowledge.compact()
+    def compact() -> None:
+        with session.locks.writer():
+            session.knowledge.compact()
 
-    def look() -> None:
+    def check() -> None:
         from store.integrity import check_slice
 
-        check_slice(opened.home, ledger, _SLICE)
+        check_slice(session.home, ledger, _CHECKED)
 
-    def any_kept() -> bool:
+    def is_any_cached() -> bool:
         from store.kv_index import has_nodes
 
         return has_nodes(ledger)
 
     return [
-        MaintenanceTask("tables", "compact search tables", tidy, lambda: opened.knowledge.uncompacted >= _UNTIDY),
-        MaintenanceTask("slice", "verify part of the ledger and KV cache", look, any_kept),
+        MaintenanceTask(
+            "tables", "compact search tables", compact, lambda: session.knowledge.uncompacted >= _UNCOMPACTED
+        ),
+        MaintenanceTask("slice", "verify part of the ledger and KV cache", check, is_any_cached),
     ]
-
-
-def queue(opened: Session) -> None:
-    """Note what `pkb idle` has to do since mail came in; nothing is done, and no model is loaded."""
-    from engine.idle.refresh import Reasker, plan_refreshes
-    from store.jobs import Job, Jobs
-
-    model, at = opened.writer.load, opened.now.timestamp()
-    asked = plan_refreshes(Reasker(opened.ledger, opened.backend, opened.room, opened.now))
-    units = [*asked, *abstracts(opened, (lambda: model().model) if model else None, lambda: False)]
-    Jobs(opened.ledger).offer([Job(u.kind, u.subject, u.seconds, u.gain, at, u.source) for u in units])

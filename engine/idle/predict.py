@@ -1,6 +1,7 @@
-"""What may be asked next (PerCache 4.1.2): from abstracts and from the questions so far, by a language model.
+"""Jobs that predict questions (PerCache 4.1.2) and precompute their answers: `predict` and `populate`.
 
-A function of what is known at that time alone; asks a model through a function, and keeps nothing.
+predict: views (summaries, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
+A prediction depends on its view alone; a language model is called through a function.
 """
 
 import json
@@ -9,7 +10,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count, zip_longest
 from math import sqrt
 from typing import Any
@@ -18,170 +18,206 @@ from engine.ask.keys import normalise
 from engine.ask.prepare import begin, key_of, prepare
 from engine.idle.refresh import Reasker
 from engine.idle.summarize import Write
-from engine.idle.types import IdleJob, Kind, Outcome
+from engine.idle.types import Job, Kind, Outcome
 from engine.text.terminal import shorten
 from engine.types import AskOptions
 from prompts import prompt
-from store.answers import AnswerBank, known_questions, mean_seconds
-from store.jobs import Job, Jobs, PredictionLog, PredictorCounts
+from store.answers import AnswerBank, known_questions
+from store.jobs import JobRow, Jobs, PredictionLog, PredictorCounts
 from store.summaries import Abstract
 
-KIND: Kind = "populate"
-MOST_WAITING = 1000  # foreseen questions
-_POPULATION_S = 1.0  # an answer, until one was made
+KIND: Kind = "populate"  # under which predicted questions are queued
+_PREFIX = "predicted."  # of the ledger values that name what a view was made of at its last prediction
+_PREDICTION_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
-    """How foreseen questions are readied: in which manner, whether they are answered, which are one to the bank."""
+class View:
+    """What predictions are made from: `predict` returns about so many, `seen` names what the view is made of now."""
 
-    options: AskOptions
-    decode: bool
-    tau: float
-
-
-def decodes(tau: float, cutoff: float) -> bool:
-    """Return whether foreseen questions are answered, or only read: where few hits are let through, few pay.
-
-    PerCache 4.3.2.
-    """
-    return tau <= cutoff
+    name: str
+    reason: str
+    seen: str
+    sources: Sequence[str]
+    predict: Callable[[int], Sequence["Prediction"]]
 
 
-def quota(most: int) -> Callable[[], bool]:
-    """Return what tells, each time that it is asked, whether `most` questions were let through before."""
-    left = count(most, -1)
-    return lambda: next(left) <= 0
+def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
+    """Return a job for each view that has something new."""
+    new = [view for view in views if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen]
+    return [
+        Job("predict", view.name, f"predict questions from {view.name}", view.reason, 0.0, 0.0, _PREDICTION_S)
+        for view in new
+    ]
 
 
-def offer(reasker: Reasker, found: "Iterable[Prediction]") -> int:
-    """Keep foreseen questions until they are readied; returns how many are waiting."""
-    jobs, seconds, at = Jobs(reasker.ledger), _seconds(reasker), reasker.now.timestamp()
-    jobs.offer([Job(KIND, one.question, seconds, one.promise * seconds, at, one.source) for one in found])
-    waiting = jobs.pending(KIND)
-    for job in waiting[MOST_WAITING:]:
-        jobs.remove(KIND, job.subject)
-    return min(len(waiting), MOST_WAITING)
+def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str], bool] | None = None) -> Outcome:
+    """Predict `count` questions from a view and queue them; none that `is_similar` to a stored one."""
+    prediction_log, now = PredictionLog(reasker.ledger), reasker.now.timestamp()
+    counts = {one.source: one for one in prediction_log.all()}
+    given = shares(view.sources, counts, count, now, WEEKS)
+    found = view.predict(count) if sum(given.values()) else ()
+    chosen = pick(found, given, _known_questions(reasker), is_similar)
+    offer(reasker, chosen)
+    prediction_log.add(Counter(one.source for one in chosen), now)
+    reasker.ledger.set(_PREFIX + view.name, view.seen)
+    return Outcome()
 
 
-def plan_population(reasker: Reasker, strategy: Strategy, taken: Callable[[], bool]) -> list[IdleJob]:
-    """Return a unit for each foreseen question that the bank lacks, best first; none is done once all are taken.
-
-    Those that were given up are among them: a row that nobody plans is let go of, and would be begun anew.
-    """
-    jobs = [job for job in Jobs(reasker.ledger).all(KIND) if not _in_bank(reasker, strategy, job.subject)]
-    return [_unit(reasker, strategy, job, taken) for job in jobs]
-
-
-def _seconds(reasker: Reasker) -> float:
-    return mean_seconds(reasker.ledger, reasker.backend.writer) or _POPULATION_S
-
-
-def _unit(reasker: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> IdleJob:
-    why = f"predicted by {job.source}" if job.source else "predicted"
-    return IdleJob(
-        kind=KIND,
-        subject=job.subject,
-        what=job.subject,
-        why=why + ("" if strategy.decode else "; prefill only"),
-        expected=job.benefit_s / job.cost_s if job.cost_s else 0.0,
-        saves=job.cost_s,
-        seconds=job.cost_s,
-        do=partial(_populate, reasker, strategy, job, taken),
-        source=job.source,
-    )
-
-
-def _in_bank(reasker: Reasker, strategy: Strategy, question: str) -> bool:
-    key = key_of(reasker.backend, question, strategy.options, reasker.now)
-    return AnswerBank(reasker.ledger).find(key.digest) is not None
-
-
-def _populate(reasker: Reasker, strategy: Strategy, job: Job, taken: Callable[[], bool]) -> Outcome:
-    """Ready a question, unless the bank has learnt it meanwhile or knows one like it."""
-    question = job.subject
-    if _in_bank(reasker, strategy, question) or is_near(reasker, strategy, question):
-        return Outcome("there")
-    if taken():
-        return Outcome("units")
-    parts = (reasker.ledger, reasker.backend, reasker.room, question, strategy.options, reasker.now)
-    return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
-
-
-def is_near(reasker: Reasker, strategy: Strategy, question: str) -> bool:
-    """Return whether a question of the bank is so near that it would be lent its answer."""
-    ask = begin(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
-    vector, questions = reasker.backend.embed(question, ask.trace), reasker.backend.questions()
-    if vector is None or questions is None:
-        return False
-    from engine.ask.paraphrase import why_different
-    from engine.text.question import understand
-
-    key, asked = ask.key, understand(question, reasker.now)
-    near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
-    return any(why_different(asked, understand(one.answer.question, reasker.now)) is None for one in near)
+def _known_questions(reasker: Reasker) -> list[str]:
+    """Return the questions that are stored, were asked, or are queued, those given up included."""
+    queued = [row.subject for row in Jobs(reasker.ledger).all(KIND)]
+    return [*queued, *known_questions(reasker.ledger)]
 
 
 WEEK_S = 7 * 86_400.0
-WEEKS = 3.0  # without a question that was asked later, after which a predictor rests
-_ASKED, _NOT = 2.0, 18.0  # what is thought of a source before it was tried: one in ten pays
-_JUDGED = 60  # predictions before a source can be said not to pay
-SPARED = 0.25  # of a question that paid, one that only spared all the reading
-_LISTED = 3  # sources that a sentence names
+WEEKS = 3.0  # without a prediction that was asked, after which a predictor is paused
+_PRIOR_ASKED, _PRIOR_NOT = 2.0, 18.0  # beta prior of an untried predictor: one prediction in ten is asked
+_TRIED = 60  # predictions before a predictor can be paused
+_LISTED = 3  # predictors that a sentence names
 
 
 def shares(
-    sources: Sequence[str], yields: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float, floor: int = 1
+    sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float, floor: int = 1
 ) -> dict[str, int]:
-    """Part a budget of predictions among sources by what each may be worth; one that does not rest has `floor` of it.
+    """Split a budget of predictions among predictors by their hit rates; one that is not paused gets `floor` or more.
 
-    Where the budget has not `floor` for each, those that promise most come first.
+    Where the budget does not allow `floor` for each, the best come first.
     """
-    awake = [source for source in sources if not is_paused(yields.get(source), now, weeks)]
-    hopes = {source: _hope(yields.get(source)) for source in awake}
-    ordered = sorted(awake, key=lambda source: -hopes[source])
+    active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
+    rates = {source: _hit_rate(counts.get(source)) for source in active}
+    ordered = sorted(active, key=lambda source: -rates[source])
     given = dict.fromkeys(sources, 0)
     for source in ordered:
         given[source] = min(floor, max(0, budget - sum(given.values())))
-    left, total = budget - sum(given.values()), sum(hopes.values())
-    exact = {source: left * hopes[source] / total for source in ordered}
+    left, total = budget - sum(given.values()), sum(rates.values())
+    exact = {source: left * rates[source] / total for source in ordered}
     for source in ordered:
         given[source] += int(exact[source])
-    rest = budget - sum(given.values()) if ordered else 0
-    for source in sorted(ordered, key=lambda one: int(exact[one]) - exact[one])[:rest]:
+    remainder = budget - sum(given.values()) if ordered else 0
+    for source in sorted(ordered, key=lambda one: int(exact[one]) - exact[one])[:remainder]:
         given[source] += 1
     return given
 
 
 def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
-    """Return whether a source was given its chance and has not paid for so many weeks, or was last tried since then."""
-    if one is None or one.predicted < _JUDGED:
+    """Return whether a predictor was tried enough, had no hit for so many weeks, and was last tried since then."""
+    if one is None or one.predicted < _TRIED:
         return False
-    paid = one.first if one.last_credited is None else one.last_credited
-    silent = one.last - paid >= weeks * WEEK_S
-    return silent and now - one.last < weeks * WEEK_S
+    last_hit = one.first if one.last_credited is None else one.last_credited
+    return one.last - last_hit >= weeks * WEEK_S and now - one.last < weeks * WEEK_S
 
 
-def paused_predictors(yields: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
-    """Return which sources rest, in one sentence for a person; None where none does."""
-    found = sorted(one.source for one in yields if is_paused(one, now, weeks))
+def paused_predictors(counts: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
+    """Return which predictors are paused, in one sentence; None where none is."""
+    found = sorted(one.source for one in counts if is_paused(one, now, weeks))
     if not found:
         return None
     names = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
     return f"paused predictors (none of their questions asked in {weeks:g} weeks): {names}"
 
 
-def _hope(one: PredictorCounts | None) -> float:
-    """Return the share that may pay at best: the mean of a beta distribution and a standard deviation more."""
+def _hit_rate(one: PredictorCounts | None) -> float:
+    """Return an optimistic hit rate: the mean of a beta distribution plus one standard deviation."""
     paid, predicted = (one.credited, one.predicted) if one else (0.0, 0)
-    count = predicted + _ASKED + _NOT
-    worth = (paid + _ASKED) / count
-    return min(1.0, worth + sqrt(worth * (1 - worth) / (count + 1)))
+    count = predicted + _PRIOR_ASKED + _PRIOR_NOT
+    mean = (paid + _PRIOR_ASKED) / count
+    return min(1.0, mean + sqrt(mean * (1 - mean) / (count + 1)))
+
+
+_LINE = 300  # characters of a question in a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A question that may be asked, the view and the method that predicted it, and its probability, 0 to 1."""
+
+    question: str
+    view: str  # "abstracts" or "history"
+    method: str  # "model", "form" or "where-too"
+    probability: float = 0.5
+
+    @property
+    def source(self) -> str:
+        """Return the name of the predictor, under which its predictions are counted."""
+        return f"{self.view}/{self.method}"
+
+
+def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int]) -> list[Abstract]:
+    """Return the newest summaries and those retrieved least, in turn, within so many tokens; oldest first."""
+    newest = sorted(abstracts, key=lambda one: one.age, reverse=True)
+    least = sorted(newest, key=lambda one: one.asked + one.drawn)
+    chosen, left = list[Abstract](), most
+    for one in dict.fromkeys(each for pair in zip_longest(newest, least) for each in pair if each):
+        size = tokens(one.text + "\n")
+        if size > left:
+            break
+        chosen.append(one)
+        left -= size
+    return sorted(chosen, key=lambda one: one.age)
+
+
+def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write: Write) -> list[Prediction]:
+    """Have a model predict `stride` questions about a collection of this `kind` from its summaries."""
+    shown = [shorten(one.text, 4 * _LINE) for one in abstracts]
+    return _predicted("abstracts", shown, kind, stride, write)
+
+
+def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
+    """Have a model predict `stride` questions about a collection of this `kind` from past ones, oldest first."""
+    return _predicted("history", [shorten(one, _LINE) for one in questions], kind, stride, write)
+
+
+def pick(
+    found: Iterable[Prediction],
+    shares: Mapping[str, int],
+    known: Iterable[str],
+    is_similar: Callable[[str], bool] | None = None,
+) -> list[Prediction]:
+    """Return the best predictions of each source, up to its share, without those known or similar to a known one.
+
+    What one source leaves of its share goes to the others, but to none without a share.
+    """
+    ordered = sorted((one for one in found if shares.get(one.source)), key=lambda one: -one.probability)
+    seen, left, total = set(map(normalise, known)), Counter(shares), sum(shares.values())
+    taken, spare = list[Prediction](), list[Prediction]()  # spare: beyond the share
+    for one in ordered:
+        if left[one.source] < 1:
+            spare.append(one)
+        elif _is_new(one.question, seen, is_similar):
+            left[one.source] -= 1
+            taken.append(one)
+    for one in spare:
+        if len(taken) >= total:
+            break
+        if _is_new(one.question, seen, is_similar):
+            taken.append(one)
+    return taken
+
+
+def _predicted(view: str, shown: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
+    if not shown or stride < 1:
+        return []
+    system, _, cue = prompt(f"predict_{view}").rpartition("\n")
+    system = system.replace("{kind}", kind).replace("{count}", str(stride))
+    written = write([system + "\n", *(f"- {one}\n" for one in shown), cue])
+    asked = set(map(normalise, shown))
+    found = [one for one in parse(written, 4 * stride) if normalise(one) not in asked]
+    return [Prediction(one, view, "model") for one in found[:stride]]
+
+
+def _is_new(question: str, seen: set[str], is_similar: Callable[[str], bool] | None) -> bool:
+    """Return whether a question is new, and add it to the seen ones; the expensive comparison comes last."""
+    compared = normalise(question)
+    if not compared or compared in seen:
+        return False
+    seen.add(compared)
+    return not (is_similar and is_similar(question))
 
 
 LONGEST = 200  # characters of a question
-_READ = 20_000  # characters that are looked at
-_DEPTH = 20  # brackets within brackets, beyond which a text is no list of questions
+_PARSED = 20_000  # characters
+_DEPTH = 20  # of nested brackets, beyond which a text is not parsed
 _BULLET = re.compile(r"^(?:[-*•+–—>#|]+\s*|\(?(?:\d{1,3}|[a-zA-Z])[.):\]]\s+|\[\d{1,3}\]\s*)+")
 _LABEL = re.compile(r"^\**(?:questions?|q|prediction)\s*\d{0,3}\**\s*[:.)]\**\s*", re.IGNORECASE)
 _MARKS = "\"'“”„«»‘’`*_ \t"
@@ -192,14 +228,14 @@ _ASKS = re.compile(
     r"|in which|at what|on which|to whom|by when)(?:['’]s)?\s",
     re.IGNORECASE,
 )
-_BLANK = re.compile(r"\[[^\]\d]*\]|<[^>]*>|\{[^}]*\}|_{2,}|\.{3}|…")  # what was to be filled in
+_BLANK = re.compile(r"\[[^\]\d]*\]|<[^>]*>|\{[^}]*\}|_{2,}|\.{3}|…")  # a placeholder
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def parse(written: str, most: int) -> list[str]:
     """Return the first `most` questions of a text, each once, on one line."""
     found = dict[str, str]()
-    for piece in _pieces(_SPECIAL.sub("\n", written[:_READ])):
+    for piece in _pieces(_SPECIAL.sub("\n", written[:_PARSED])):
         question = _question(piece)
         if question:
             found.setdefault(normalise(question), question)
@@ -207,7 +243,7 @@ def parse(written: str, most: int) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield the strings of a JSON list or object where one was written, else the lines."""
+    """Yield the strings of a JSON list or object if there is one, else the lines."""
     for opening, closing in ("[]", "{}"):
         start, end = text.find(opening), text.rfind(closing)
         if 0 <= start < end and '"' in text[start:end]:
@@ -216,12 +252,12 @@ def _pieces(text: str) -> Iterator[str]:
                 yield from strings
                 return
     for line in text.splitlines():
-        yield from _apart(line)
+        yield from _questions_of(line)
 
 
 def _decoded(text: str) -> Any:
-    if max(text.count("["), text.count("{")) > _READ // 100:
-        return None  # deep enough to exhaust the decoder
+    if max(text.count("["), text.count("{")) > _PARSED // 100:
+        return None  # nested deep enough to exhaust the decoder
     try:
         return json.loads(text)
     except ValueError:
@@ -236,8 +272,8 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _strings(one, depth + 1)
 
 
-def _apart(line: str) -> Iterator[str]:
-    """Part a line that asks more than once."""
+def _questions_of(line: str) -> Iterator[str]:
+    """Split a line that holds several questions."""
     start = 0
     for end in _END.finditer(line):
         yield line[start : end.end()]
@@ -247,7 +283,7 @@ def _apart(line: str) -> Iterator[str]:
 
 
 def _question(piece: str) -> str | None:
-    """Clean one line; None where it asks nothing, asks too long, or leaves a blank to be filled in."""
+    """Return the question on one line; None where there is none, it is too long, or it holds a placeholder."""
     text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in piece)
     text = " ".join(text.split())
     before = ""
@@ -264,139 +300,90 @@ def _has_words(text: str) -> bool:
     return len(re.findall(r"[^\W\d_]+", text)) > 1 or len(_WIDE.findall(text)) > 2
 
 
-_LINE = 300  # characters of a question that is shown to a model
+MOST_QUEUED = 1000  # predicted questions
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """A question that may be asked, which view and which way of predicting it came from, and its promise, 0 to 1."""
+class Strategy:
+    """How predicted questions are precomputed: with which options, whether they are decoded, the semantic threshold."""
 
-    question: str
-    view: str  # "abstracts" or "history"
-    way: str  # "model", "form" or "where-too"
-    promise: float = 0.5
-
-    @property
-    def source(self) -> str:
-        """Name the predictor, as it is counted and paid by."""
-        return f"{self.view}/{self.way}"
+    options: AskOptions
+    decode: bool
+    tau: float
 
 
-def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int]) -> list[Abstract]:
-    """Choose the newest abstracts and the least asked-about, by turns, within so many tokens; oldest first."""
-    newest = sorted(abstracts, key=lambda one: one.age, reverse=True)
-    least = sorted(newest, key=lambda one: one.asked + one.drawn)
-    chosen, left = list[Abstract](), most
-    for one in dict.fromkeys(each for pair in zip_longest(newest, least) for each in pair if each):
-        size = tokens(one.text + "\n")
-        if size > left:
-            break
-        chosen.append(one)
-        left -= size
-    return sorted(chosen, key=lambda one: one.age)
+def decodes(tau: float, cutoff: float) -> bool:
+    """Return whether predicted questions are answered, or only prefilled: with a high threshold few would be hits.
 
-
-def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write: Write) -> list[Prediction]:
-    """Let a model predict `stride` questions about somebody's `kind` from what sums it up."""
-    shown = [shorten(one.text, 4 * _LINE) for one in abstracts]
-    return _predicted("abstracts", shown, kind, stride, write)
-
-
-def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
-    """Let a model predict `stride` questions about somebody's `kind` from those asked so far, oldest first."""
-    return _predicted("history", [shorten(one, _LINE) for one in questions], kind, stride, write)
-
-
-def pick(
-    found: Iterable[Prediction],
-    shares: Mapping[str, int],
-    known: Iterable[str],
-    near: Callable[[str], bool] | None = None,
-) -> list[Prediction]:
-    """Take of each source the best of its share, leaving out what is known or near to it; what is not used goes on.
-
-    What one source cannot fill, the others do, but none that has no share.
+    PerCache 4.3.2.
     """
-    ordered = sorted((one for one in found if shares.get(one.source)), key=lambda one: -one.promise)
-    seen, left, total = set(map(normalise, known)), Counter(shares), sum(shares.values())
-    taken, spare = list[Prediction](), list[Prediction]()
-    for one in ordered:
-        if left[one.source] < 1:
-            spare.append(one)
-        elif _is_fresh(one.question, seen, near):
-            left[one.source] -= 1
-            taken.append(one)
-    for one in spare:
-        if len(taken) >= total:
-            break
-        if _is_fresh(one.question, seen, near):
-            taken.append(one)
-    return taken
+    return tau <= cutoff
 
 
-def _predicted(view: str, shown: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
-    if not shown or stride < 1:
-        return []
-    system, _, cue = prompt(f"predict_{view}").rpartition("\n")
-    system = system.replace("{kind}", kind).replace("{count}", str(stride))
-    written = write([system + "\n", *(f"- {one}\n" for one in shown), cue])
-    asked = set(map(normalise, shown))
-    found = [one for one in parse(written, 4 * stride) if normalise(one) not in asked]
-    return [Prediction(one, view, "model") for one in found[:stride]]
+def quota(most: int) -> Callable[[], bool]:
+    """Return a function that tells, each time it is called, whether it was called `most` times before."""
+    left = count(most, -1)
+    return lambda: next(left) <= 0
 
 
-def _is_fresh(question: str, seen: set[str], near: Callable[[str], bool] | None) -> bool:
-    """Return whether a question is new, and count it as seen; what is dear to look at is looked at last."""
-    compared = normalise(question)
-    if not compared or compared in seen:
+def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
+    """Queue predicted questions; return how many are queued now."""
+    jobs, seconds, at = Jobs(reasker.ledger), reasker.answer_s(), reasker.now.timestamp()
+    jobs.offer([JobRow(KIND, one.question, seconds, one.probability * seconds, at, one.source) for one in found])
+    waiting = jobs.pending(KIND)
+    for row in waiting[MOST_QUEUED:]:
+        jobs.remove(KIND, row.subject)
+    return min(len(waiting), MOST_QUEUED)
+
+
+def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
+    """Return a job for each queued question that has no stored answer, best first.
+
+    Those that were given up are among them: a stored job that is not planned is removed, and would be tried anew.
+    """
+    rows = [row for row in Jobs(reasker.ledger).all(KIND) if not _is_cached(reasker, strategy, row.subject)]
+    return [_population_job(strategy, row) for row in rows]
+
+
+def _population_job(strategy: Strategy, row: JobRow) -> Job:
+    reason = f"predicted by {row.source}" if row.source else "predicted"
+    return Job(
+        kind=KIND,
+        subject=row.subject,
+        what=row.subject,
+        reason=reason + ("" if strategy.decode else "; prefill only"),
+        expected=row.benefit_s / row.cost_s if row.cost_s else 0.0,
+        saves_s=row.cost_s,
+        cost_s=row.cost_s,
+        source=row.source,
+    )
+
+
+def populate(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
+    """Precompute a question, unless it or a similar one is stored; none once the quota is used up."""
+    question = job.subject
+    if _is_cached(reasker, strategy, question) or has_similar(reasker, strategy, question):
+        return Outcome("cached")
+    if is_used_up():
+        return Outcome("limit")
+    parts = (reasker.ledger, reasker.backend, reasker.room, question, strategy.options, reasker.now)
+    return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
+
+
+def _is_cached(reasker: Reasker, strategy: Strategy, question: str) -> bool:
+    key = key_of(reasker.backend, question, strategy.options, reasker.now)
+    return AnswerBank(reasker.ledger).find(key.digest) is not None
+
+
+def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
+    """Return whether a stored question is similar enough to be a semantic hit for this one."""
+    ask = begin(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
+    vector, questions = reasker.backend.embed(question, ask.trace), reasker.backend.questions()
+    if vector is None or questions is None:
         return False
-    seen.add(compared)
-    return not (near and near(question))
+    from engine.ask.paraphrase import why_different
+    from engine.text.question import understand
 
-
-_PREFIX = "predicted."  # of the small values that say what a view saw last
-_PREDICTION_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One way to look ahead: `predict` gives about so many questions, `seen` names what it would look at now."""
-
-    name: str
-    why: str
-    seen: str
-    sources: Sequence[str]
-    predict: Callable[[int], Sequence[Prediction]]
-
-
-def plan_predictions(
-    reasker: Reasker, views: Sequence[View], usual: int, near: Callable[[str], bool] | None = None
-) -> list[IdleJob]:
-    """Return a unit for each view that has something new to look at.
-
-    `usual` is the number of questions to predict, `near` tells of one that the bank knows one like.
-    """
-    new = [view for view in views if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen]
-    return [
-        IdleJob("predict", view.name, f"predict questions from {view.name}", view.why, 0.0, 0.0, _PREDICTION_S,
-             partial(_predict, reasker, view, usual, near))
-        for view in new
-    ]  # fmt: skip
-
-
-def _predict(reasker: Reasker, view: View, usual: int, near: Callable[[str], bool] | None) -> Outcome:
-    prediction_log, now = PredictionLog(reasker.ledger), reasker.now.timestamp()
-    yields = {one.source: one for one in prediction_log.all()}
-    given = shares(view.sources, yields, usual, now, WEEKS)
-    found = view.predict(usual) if sum(given.values()) else ()
-    chosen = pick(found, given, _known_questions(reasker), near)
-    offer(reasker, chosen)
-    prediction_log.add(Counter(one.source for one in chosen), now)
-    reasker.ledger.set(_PREFIX + view.name, view.seen)
-    return Outcome()
-
-
-def _known_questions(reasker: Reasker) -> list[str]:
-    """Return the questions of the bank, of the history, and those that wait to be readied or were given up."""
-    waiting = [job.subject for job in Jobs(reasker.ledger).all(KIND)]
-    return [*waiting, *known_questions(reasker.ledger)]
+    key, asked = ask.key, understand(question, reasker.now)
+    near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
+    return any(why_different(asked, understand(one.answer.question, reasker.now)) is None for one in near)

@@ -1,177 +1,144 @@
-"""The jobs `first` and `blocks`: prefetch the N chunks retrieved most often and the N newest that are not cached yet.
+"""Jobs that prefill segments of prompts and store their KV cache: `prefetch` (or `blocks`) and `restore`.
 
-A chunk is prefilled right behind the system segment: as the first of a prompt, or as the block that fits any place.
-Where the cache is full, prefetched chunks that no question used are evicted, the oldest first; nothing else is.
+prefetch: the N chunks retrieved most often and the N newest that are not cached yet, each right behind the system
+segment: as the first of a prompt, or, with `blocks`, as a block that fits any place. Where the cache is full,
+prefetched chunks that no question used are evicted, the oldest first; nothing else is.
+restore: segments of stored questions that were evicted for lack of space, once there is space again.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice, takewhile
 from math import inf
 
 from engine.idle.refresh import Reasker
-from engine.idle.types import (
-    Costs,
-    IdleJob,
-    Ids,
-    Kind,
-    Outcome,
-    Path,
-    PrefillJob,
-    costs,
-    in_order,
-    is_kept,
-    key_of,
-    subject_of,
-)
+from engine.idle.types import Job, Kind, Outcome, in_order
 from engine.llm.blocks import block_of, in_blocks
 from engine.llm.prefill import KvBinding, PromptReader, keep, prefill
 from engine.llm.prompt import Order, Segments, chunk_ids, fit, system_ids
 from engine.types import Trace
-from store.answers import CachedAnswer as Entry
-from store.kv_index import KvQueries, UnusedNode, path_keys
-from store.kv_tree import TreeRoot
+from store.answers import CachedAnswer
+from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys
+from store.kv_tree import Key, TreeRoot
 from store.types import Chunk
 
+Ids = tuple[int, ...]
+Path = tuple[Ids, ...]  # a segment behind those of its prefix
 
-def plan_restores(
-    asked: Iterable[tuple[str, float, Sequence[Path]]], root: TreeRoot, queries: KvQueries, new: Costs | None = None
-) -> list[PrefillJob]:
-    """Return each segment that went, given questions, how often they were asked, and the paths they want.
-
-    What never was kept is not read, nor what stands behind it, unless `new` says what a token of that costs: some of it
-    was read, and there was no room to keep it.
-    """
-    found = dict[Path, PrefillJob]()
-    for question, times, paths in asked:
-        for one in _gone(question, times, paths, root, queries, new):
-            known = found.get(one.path)
-            found[one.path] = replace(known, expected=known.expected + times) if known else one
-    return list(found.values())
+_TOKEN_S = 1e-3  # to prefill one token, until one was
 
 
-def prefixes(segments: Sequence[Ids]) -> list[Path]:
-    """Return all beginnings of a prompt."""
-    return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
+@dataclass(frozen=True, slots=True)
+class TokenCost:
+    """The seconds that one token takes to prefill, and its bytes in the cache; the means of all that is cached."""
+
+    seconds: float
+    bytes: float
 
 
-def _gone(
-    question: str, times: float, paths: Sequence[Path], root: TreeRoot, queries: KvQueries, new: Costs | None
-) -> Iterator[PrefillJob]:
-    out = set[Path]()  # paths with nothing to stand behind
-    for path in paths:
-        key = path_keys(root, path)[-1]
-        if queries.uses(key) is not None:
-            continue
-        ghost, tokens = queries.ghost(key), len(path[-1])
-        if ghost is not None and path[:-1] not in out:
-            yield PrefillJob("refill", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes)
-        elif new is not None:
-            why, size = "not stored for lack of space", int(tokens * new.bytes)
-            yield PrefillJob("refill", question, why, path, times, tokens * new.seconds, size)
-        else:
-            out.add(path)
+def cost_of_token(cached: CountTotal) -> TokenCost:
+    """Return the cost of one token, given the total of all that is cached."""
+    if not cached.tokens:
+        return TokenCost(_TOKEN_S, 0.0)
+    return TokenCost(cached.seconds / cached.tokens, cached.bytes / cached.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSegment:
+    """A segment that questions are expected to need; fields as of a job. Nodes `instead` are evicted for it."""
+
+    kind: Kind
+    what: str
+    reason: str
+    path: Path
+    expected: float
+    seconds: float
+    bytes: int
+    instead: tuple[UnusedNode, ...] = ()
+
+
+def key_of(root: TreeRoot, path: Path) -> Key:
+    """Return the key of the last segment of a path."""
+    return path_keys(root, path)[-1]
+
+
+def is_cached(binding: KvBinding, path: Path) -> bool:
+    """Return whether the last segment of a path is cached."""
+    return binding.store.queries.uses(key_of(binding.root, path)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PrefetchContext:
-    """What is read ahead, by which model, and where it is kept.
+    """The model and the cache to prefetch with.
 
-    `reader` holds off whoever would rewrite the tables, `late` tells that planning has taken long enough.
+    `lock` keeps the tables from being rewritten, `is_over` tells that planning must end.
     """
 
-    reading: PromptReader
+    reader: PromptReader
     reasker: Reasker
     order: Order
-    most: int  # tokens of an answer
+    max_tokens: int  # of an answer
     k: int
-    new: int  # chunks a run that no question retrieved, and that were retrieved most
-    reader: Callable[[], AbstractContextManager[None]]
-    late: Callable[[], bool]
+    count: int  # chunks in a plan, both of those retrieved most and of those that no question retrieved
+    lock: Callable[[], AbstractContextManager[None]]
+    is_over: Callable[[], bool]
 
     @property
-    def kept(self) -> KvBinding:
-        """Return where it is kept."""
-        assert self.reading.kept, "nothing is kept"
-        return self.reading.kept
+    def binding(self) -> KvBinding:
+        """Return the cache."""
+        assert self.reader.kept, "no cache for this model"
+        return self.reader.kept
 
 
-def plan_restores_of(
-    ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]], *, refused: bool = False
-) -> list[IdleJob]:
-    """Plan what of these questions' prompts went for lack of room; with how often each question is wanted.
+@dataclass(frozen=True, slots=True)
+class PrefetchPlan:
+    """Planned jobs, best first, their segments by subject, and the generation of the documents they are made of."""
 
-    Where some was `refused` for lack of room, what never was kept is planned too.
-    """
-    kept = ahead.kept
-    there = kept.store.queries.totals()
-    usual = there.bytes / there.count if there.count else 0  # of a segment: for less room nobody need retrieve
-    wanted = _wanted(ahead, entries) if kept.store.free() > usual else ()
-    new = costs(there) if refused else None
-    return as_units(ahead, plan_restores(wanted, kept.root, kept.store.queries, new))
+    context: PrefetchContext
+    jobs: list[Job]
+    segments: dict[str, WantedSegment]
+    generation: int
 
-
-def _wanted(ahead: PrefetchContext, entries: Iterable[tuple[Entry, float]]) -> Iterator[tuple[str, float, list[Path]]]:
-    """Yield what these questions would read if they were asked now."""
-    for entry, times in entries:
-        if ahead.late():
-            return
-        if paths := _paths(ahead, entry):
-            yield entry.question, times, paths
-
-
-def _paths(ahead: PrefetchContext, entry: Entry) -> list[Path]:
-    """Return the paths of all segments of a prompt but its last."""
-    reading = ahead.reading
-    evidence = ahead.reasker.evidence(entry)
-    if not evidence.reads:
-        return []
-    segments: Segments = fit(reading.model, entry.question, ahead.reasker.now, evidence, ahead.most, ahead.order)
-    if not reading.ropes:
-        return prefixes(segments.ids[:-1])
-    system, *blocks = in_blocks(reading.model, segments).ids[:-1]
-    return [(system,), *((system, block) for block in dict.fromkeys(blocks))]
+    def run(self, job: Job) -> Outcome:
+        """Prefill a segment behind its prefix and store it in place of what it replaces, unless there is no space."""
+        context, segment = self.context, self.segments[job.subject]
+        binding, path = context.binding, segment.path
+        if is_cached(binding, path):
+            return Outcome("cached")
+        if segment.bytes > binding.store.free(sum(node.bytes for node in segment.instead)):
+            return Outcome("no space")
+        with context.lock(), ExitStack() as held:
+            if context.reasker.ledger.generation != self.generation:
+                return Outcome("new mail")  # a chunk that was removed must not be prefilled
+            prefilled = prefill(context.reader, path, Trace(asked=False), held)
+            binding.store.evict_unused([node.key for node in segment.instead])
+            is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
+            binding.model.release(prefilled.cache)
+        return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
 
 
-def as_units(ahead: PrefetchContext, segments: Iterable[PrefillJob]) -> list[IdleJob]:
-    """Make units of segments, best first."""
-    root, generation = ahead.kept.root, ahead.reasker.ledger.generation
-    return in_order(
-        IdleJob(
-            kind=one.kind,
-            subject=subject_of(root, one.path),
-            what=one.what,
-            why=one.why,
-            expected=one.expected,
-            saves=one.seconds,
-            seconds=one.seconds,
-            do=partial(_read, ahead, one, generation),
-            bytes=one.bytes,
-            tokens=len(one.path[-1]),
-            behind=subject_of(root, one.path[:-1]) if len(one.path) > 1 else None,
+def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -> PrefetchPlan:
+    """Return a plan of these segments."""
+    root, generation = context.binding.root, context.reasker.ledger.generation
+    segment_of = dict[Job, WantedSegment]()
+    for segment in segments:
+        job = Job(
+            kind=segment.kind,
+            subject=key_of(root, segment.path).hex(),
+            what=segment.what,
+            reason=segment.reason,
+            expected=segment.expected,
+            saves_s=segment.seconds,
+            cost_s=segment.seconds,
+            bytes=segment.bytes,
+            tokens=len(segment.path[-1]),
+            behind=key_of(root, segment.path[:-1]).hex() if len(segment.path) > 1 else None,
         )
-        for one in segments
-    )
-
-
-def _read(ahead: PrefetchContext, segment: PrefillJob, generation: int) -> Outcome:
-    """Prefill a segment behind its prefix and keep it in place of what it replaces, unless there is no room."""
-    kept, path = ahead.kept, segment.path
-    if is_kept(kept, path):
-        return Outcome("there")
-    if segment.bytes > kept.store.free(sum(one.bytes for one in segment.instead)):
-        return Outcome("room")
-    with ahead.reader(), ExitStack() as held:
-        if ahead.reasker.ledger.generation != generation:
-            return Outcome("changed")  # what the bank no longer holds must not be read
-        read = prefill(ahead.reading, path, Trace(asked=False), held)
-        kept.store.evict_unused([one.key for one in segment.instead])
-        whole = len(read.nodes) + keep(kept, path, read, evict=False) == len(path)
-        kept.model.release(read.cache)
-    return Outcome(node=key_of(kept.root, path)) if whole else Outcome("room")
+        segment_of.setdefault(job, segment)
+    jobs = in_order(segment_of)
+    return PrefetchPlan(context, jobs, {job.subject: segment_of[job] for job in jobs}, generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,37 +158,40 @@ class EvictionCandidate:
     node: UnusedNode
 
 
-def plan(ahead: PrefetchContext, retrieved: RetrievalCounts) -> list[IdleJob]:
-    """Return a unit for each chunk to prefetch; each run goes further back in the new ones, as far as there is room."""
-    times = most_retrieved(retrieved.lists, ahead.new)
-    with ahead.reader():
-        there = retrieved.chunks(list(times))
-    hot = {_path(ahead, there[name]): name for name in times if name in there}
-    one_token, system = costs(ahead.kept.store.queries.totals()), (system_ids(ahead.reading.model),)
-    kind: Kind = "blocks" if ahead.reading.ropes else "first"
+def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> PrefetchPlan:
+    """Plan the chunks to prefetch; each run goes further back in the new ones, as far as there is space."""
+    times = most_retrieved(retrieved.lists, context.count)
+    with context.lock():
+        found = retrieved.chunks(list(times))
+    frequent = {_path(context, found[name]): name for name in times if name in found}
+    binding, blocks = context.binding, context.reader.ropes
+    one_token, system = cost_of_token(binding.store.queries.totals()), (system_ids(context.reader.model),)
+    kind: Kind = "blocks" if blocks else "prefetch"
 
-    def segment(path: Path, what: str, why: str, expected: float) -> PrefillJob:
+    def segment(path: Path, what: str, reason: str, expected: float) -> WantedSegment:
         tokens = len(path[-1])
-        return PrefillJob(kind, what, why, path, expected, tokens * one_token.seconds, int(tokens * one_token.bytes))
+        return WantedSegment(
+            kind, what, reason, path, expected, tokens * one_token.seconds, int(tokens * one_token.bytes)
+        )
 
-    wanted = list[tuple[int, PrefillJob]]()
-    for path, name in hot.items():
-        if not is_kept(ahead.kept, path):
-            helped = times[name] if ahead.reading.ropes else times[name] / ahead.k  # one of k is a prompt's first
-            wanted.append((-1, segment(path, there[name].header, _why(times[name]), helped)))
-    for age, path in islice(_uncached(ahead, retrieved.new), ahead.new):
+    wanted = list[tuple[int, WantedSegment]]()
+    for path, name in frequent.items():
+        if not is_cached(binding, path):
+            uses = times[name] if blocks else times[name] / context.k  # one of k is a prompt's first
+            wanted.append((-1, segment(path, found[name].header, _reason(times[name]), uses)))
+    for age, path in islice(_uncached(context, retrieved.new), context.count):
         wanted.append((age, segment(path, retrieved.new[age].header, "new, not retrieved yet", 0.0)))
 
     def evictable() -> list[EvictionCandidate]:
-        spared = {key_of(ahead.kept.root, path) for path in hot}
-        ages = {key_of(ahead.kept.root, _path(ahead, chunk)): age for age, chunk in enumerate(retrieved.new)}
-        unused = [one for one in ahead.kept.store.queries.unused("first", "blocks") if one.key not in spared]
-        return sorted((EvictionCandidate(ages.get(one.key, inf), one) for one in unused), key=lambda one: one.age)
+        protected = {key_of(binding.root, path) for path in frequent}
+        ages = {key_of(binding.root, _path(context, chunk)): age for age, chunk in enumerate(retrieved.new)}
+        unused = [node for node in binding.store.queries.unused("prefetch", "blocks") if node.key not in protected]
+        return sorted((EvictionCandidate(ages.get(node.key, inf), node) for node in unused), key=lambda one: one.age)
 
-    found = list(make_room(wanted, ahead.kept.store.free(), evictable))
-    if found and not is_kept(ahead.kept, system):
-        found.insert(0, segment(system, "system prompt", "shared by every question", 0.0))
-    return as_units(ahead, found)
+    chosen = list(make_room(wanted, binding.store.free(), evictable))
+    if chosen and not is_cached(binding, system):
+        chosen.insert(0, segment(system, "system prompt", "shared by every question", 0.0))
+    return plan_segments(context, chosen)
 
 
 def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
@@ -232,43 +202,128 @@ def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
 
 
 def make_room(
-    wanted: Sequence[tuple[float, PrefillJob]], free: int, evictable: Callable[[], list[EvictionCandidate]]
-) -> Iterator[PrefillJob]:
+    wanted: Sequence[tuple[float, WantedSegment]], free: int, evictable: Callable[[], list[EvictionCandidate]]
+) -> Iterator[WantedSegment]:
     """Yield segments, given with their ages, those that `free` bytes lack room for with older nodes to evict.
 
-    `evictable` returns the newest first; it is not called where all have room. Where too little is older, nothing goes.
+    `evictable` returns the newest first; it is not called where all have room. Where too little is older, none is
+    evicted.
     """
     left: list[EvictionCandidate] | None = None
     for age, segment in wanted:
-        going = list[EvictionCandidate]()
+        evicted = list[EvictionCandidate]()
         if segment.bytes > free and left is None:
             left = evictable()
         while left and segment.bytes > free and left[-1].age > age:
-            going.append(left.pop())
-            free += going[-1].node.bytes
+            evicted.append(left.pop())
+            free += evicted[-1].node.bytes
         if segment.bytes > free and left is not None:
-            free -= sum(one.node.bytes for one in going)
-            left += reversed(going)
+            free -= sum(one.node.bytes for one in evicted)
+            left += reversed(evicted)
             yield segment
             continue
         free -= segment.bytes
-        why = f"{segment.why}; replaces older, never used entries" if going else segment.why
-        yield replace(segment, why=why, instead=tuple(one.node for one in going))
+        reason = f"{segment.reason}; replaces older, never used entries" if evicted else segment.reason
+        yield replace(segment, reason=reason, instead=tuple(one.node for one in evicted))
 
 
-def _uncached(ahead: PrefetchContext, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
-    """Yield the places and paths of those chunks that are not cached, until planning has taken long enough."""
-    for age, chunk in takewhile(lambda _: not ahead.late(), enumerate(new)):
-        path = _path(ahead, chunk)
-        if not is_kept(ahead.kept, path):
+def _uncached(context: PrefetchContext, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
+    """Yield the places and paths of those chunks that are not cached, until planning must end."""
+    for age, chunk in takewhile(lambda _: not context.is_over(), enumerate(new)):
+        path = _path(context, chunk)
+        if not is_cached(context.binding, path):
             yield age, path
 
 
-def _path(ahead: PrefetchContext, chunk: Chunk) -> Path:
-    model = ahead.reading.model
-    ids = tuple(model.tokens(block_of(chunk))) if ahead.reading.ropes else chunk_ids(model, 1, chunk)
+def _path(context: PrefetchContext, chunk: Chunk) -> Path:
+    model = context.reader.model
+    ids = tuple(model.tokens(block_of(chunk))) if context.reader.ropes else chunk_ids(model, 1, chunk)
     return (system_ids(model), ids)
 
 
-def _why(times: int) -> str:
+def _reason(times: int) -> str:
     return "retrieved once" if times == 1 else f"retrieved for {times} questions"
+
+
+def plan_restores(
+    context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]], *, refused: bool = False
+) -> PrefetchPlan:
+    """Plan the evicted segments of these entries' prompts, given how often each entry is wanted.
+
+    Where some were `refused` for lack of space, segments that never were cached are planned too.
+    """
+    binding = context.binding
+    cached = binding.store.queries.totals()
+    mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
+    prompts = _prompts(context, entries) if binding.store.free() > mean else ()
+    new = cost_of_token(cached) if refused else None
+    return plan_segments(context, evicted_segments(prompts, binding.root, binding.store.queries, new))
+
+
+def _prompts(
+    context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]
+) -> Iterator[tuple[str, float, list[Path]]]:
+    """Yield the paths of the prompts of these questions as of now, until planning must end."""
+    for entry, times in entries:
+        if context.is_over():
+            return
+        if paths := _prompt_paths(context, entry):
+            yield entry.question, times, paths
+
+
+def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
+    """Return the paths of all segments of a prompt but its last."""
+    reader = context.reader
+    evidence = context.reasker.evidence(entry)
+    if not evidence.reads:
+        return []
+    now, most = context.reasker.now, context.max_tokens
+    segments: Segments = fit(reader.model, entry.question, now, evidence, most, context.order)
+    if not reader.ropes:
+        return prefixes(segments.ids[:-1])
+    system, *blocks = in_blocks(reader.model, segments).ids[:-1]
+    return [(system,), *((system, block) for block in dict.fromkeys(blocks))]
+
+
+def prefixes(segments: Sequence[Ids]) -> list[Path]:
+    """Return all prefixes of a prompt."""
+    return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
+
+
+def evicted_segments(
+    prompts: Iterable[tuple[str, float, Sequence[Path]]],
+    root: TreeRoot,
+    queries: KvQueries,
+    new: TokenCost | None = None,
+) -> list[WantedSegment]:
+    """Return each evicted segment, given questions, how often they are wanted, and the paths of their prompts.
+
+    A segment that never was cached is left out with all behind it, unless `new` says what one of its tokens costs: it
+    may have been refused for lack of space.
+    """
+    found = dict[Path, WantedSegment]()
+    for question, times, paths in prompts:
+        for one in _evicted(question, times, paths, root, queries, new):
+            known = found.get(one.path)
+            found[one.path] = replace(known, expected=known.expected + times) if known else one
+    return list(found.values())
+
+
+def _evicted(
+    question: str, times: float, paths: Sequence[Path], root: TreeRoot, queries: KvQueries, new: TokenCost | None
+) -> Iterator[WantedSegment]:
+    never_cached = set[Path]()
+    for path in paths:
+        key = path_keys(root, path)[-1]
+        if queries.uses(key) is not None:
+            continue
+        ghost, tokens = queries.ghost(key), len(path[-1])
+        if ghost is not None and path[:-1] not in never_cached:
+            yield WantedSegment(
+                "restore", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes
+            )
+        elif new is not None:
+            reason, size = "not stored for lack of space", int(tokens * new.bytes)
+            yield WantedSegment("restore", question, reason, path, times, tokens * new.seconds, size)
+        else:
+            never_cached.add(path)

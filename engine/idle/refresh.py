@@ -1,7 +1,9 @@
-"""The job `refresh`: answers that new mail may have changed, looked at again before anybody asks (PerCache 4.1.3).
+"""Jobs that answer stored questions again: `refresh`, `verify` and `convert`.
 
-hinted or of an older generation -> same evidence? its generation is stamped : the answer is made anew -> where a person
-has seen another one, the next one who asks is told. Freshness itself is decided when serving: this saves the waiting.
+refresh (PerCache 4.1.3): a stale answer. Same evidence? raise its generation : make the answer anew -> did a person
+see another answer? notify the next one who asks. Freshness is decided when an answer is served; this saves the wait.
+verify: a question that was served the answer of a similar one gets its own, and the two are compared.
+convert: a question that was only prefilled is answered.
 """
 
 import json
@@ -10,14 +12,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import normalise, scope_of
 from engine.ask.prepare import BankBudget, Prepared, begin, gather_context, key_of, prepare
 from engine.ask.semantic import learned_tau
-from engine.idle.types import DONE, IdleJob, Outcome, by_rate
+from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, AskOptions, Backend, relocate
 from store.answers import (
@@ -39,10 +40,12 @@ from store.database import Ledger
 if TYPE_CHECKING:
     from engine.types import Evidence
 
+_ANSWER_S = 1.0  # to make an answer, until one was made
+
 
 @dataclass(frozen=True, slots=True)
 class Reasker:
-    """By what means questions are asked anew, at what time."""
+    """Asks stored questions again, at a given time."""
 
     ledger: Ledger
     backend: Backend
@@ -51,249 +54,104 @@ class Reasker:
 
     @property
     def writer_key(self) -> WriterKey:
-        """Return what the entries have in common that would be made the same way today."""
+        """Return the writer and the day of all entries that would be made the same way now."""
         return WriterKey(f"{self.backend.writer}/", self.now.date().isoformat())
 
-    def makes(self, kept: CachedAnswer) -> bool:
-        """Return whether an entry would be made the same way today: by this writer, for this day."""
-        same_writer = kept.writer.startswith(f"{self.backend.writer}/")
-        return same_writer and key_of(self.backend, kept.question, options_of(kept), self.now).day == kept.day
+    def makes(self, cached: CachedAnswer) -> bool:
+        """Return whether an entry would be made the same way now: by this writer, for this day."""
+        same_writer = cached.writer.startswith(f"{self.backend.writer}/")
+        return same_writer and key_of(self.backend, cached.question, options_of(cached), self.now).day == cached.day
 
-    def evidence(self, kept: CachedAnswer) -> "Evidence":
-        """Retrieve for a kept question as things are now."""
+    def evidence(self, cached: CachedAnswer) -> "Evidence":
+        """Retrieve for a stored question as of now."""
         return gather_context(
-            self.backend, begin(self.backend, self.ledger, kept.question, options_of(kept), self.now)
+            self.backend, begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
         ).evidence
 
-    def anew(self, kept: CachedAnswer, *, decode: bool = True) -> Prepared:
-        """Make a kept entry anew; with `decode` its answer too."""
-        parts = (self.ledger, self.backend, self.room, kept.question, options_of(kept), self.now)
-        return prepare(*parts, decode=decode, origin=kept.origin, source=kept.source)
+    def answer(self, cached: CachedAnswer, *, decode: bool = True) -> Prepared:
+        """Make an entry anew: prefill its prompt and, with `decode`, write its answer."""
+        parts = (self.ledger, self.backend, self.room, cached.question, options_of(cached), self.now)
+        return prepare(*parts, decode=decode, origin=cached.origin, source=cached.source)
+
+    def answer_s(self) -> float:
+        """Return the seconds that an answer typically takes."""
+        return mean_seconds(self.ledger, self.backend.writer) or _ANSWER_S
 
 
-def options_of(kept: CachedAnswer) -> AskOptions:
-    """Return the manner in which an entry was asked for: the last part of its writer is the number of sources."""
-    return AskOptions(scope_of(kept.scope), int(kept.writer.rpartition("/")[2]))
+def options_of(cached: CachedAnswer) -> AskOptions:
+    """Return the options that an entry was asked with: the last part of its writer is the number of passages."""
+    return AskOptions(scope_of(cached.scope), int(cached.writer.rpartition("/")[2]))
 
 
-def worth(kept: CachedAnswer) -> float:
-    """Return how often an entry was wanted: it was asked for when a person had it made, and at each use since."""
-    return kept.uses + (1.0 if kept.origin == "user" else 0.1)
+def demand(cached: CachedAnswer) -> float:
+    """Return how often an entry was wanted: once where a person asked for it, and at each use since."""
+    return cached.uses + (1.0 if cached.origin == "user" else 0.1)
 
 
-MOST_CONVERSIONS = 500  # entries looked at in a night
-_CONVERSION_S = 1.0  # an answer, until one was made
+MOST_REFRESHES = 500  # answers in one plan
+_SHORTEST_S = 0.01  # of a refresh, whatever the answer took
 
 
-def plan_conversions(reasker: Reasker, *, decode: bool) -> list[IdleJob]:
-    """Return a unit for each entry that was read and not answered, where answers are wanted."""
-    if not decode:
-        return []
-    bank, seconds = AnswerBank(reasker.ledger), mean_seconds(reasker.ledger, reasker.backend.writer) or _CONVERSION_S
-    found = ((key, bank.find(key)) for key in prefilled(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS))
-    return by_rate(
-        IdleJob(
-            kind="convert",
-            subject=key.hex(),
-            what=kept.question,
-            why="prefilled, not answered yet",
-            expected=worth(kept),
-            saves=seconds,
-            seconds=seconds,
-            do=partial(_convert, reasker, key, kept),
-            source=kept.source,
-        )
-        for key, kept in found
-        if kept and reasker.makes(kept)
-    )
-
-
-def _convert(reasker: Reasker, key: bytes, kept: CachedAnswer) -> Outcome:
-    now = AnswerBank(reasker.ledger).find(key)
-    if now is None or now.state != "prefilled":
-        return Outcome("there")
-    return Outcome("done", (reasker.anew(kept).key,))
-
-
-NEARLY = 0.8  # F1 of content words from which an answer only says a little more than the other
-_DENYING = re.compile(
-    r"no|not|never|none|without|cannot|cant|dont|(?:did|does|is|was|were|are|could|would|should|wo)nt"
-)
-
-
-def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
-    """Return whether two answers say the same; None and "" are the finding that there is no answer.
-
-    `span` is what an answer highlights, where it highlights anything: the date, name or number that was asked for.
-    """
-    if not one or not other:
-        return not one and not other
-    if normalise(one) == normalise(other):
-        return True
-    if span and other_span:
-        return normalise(span) == normalise(other_span)
-    if span and _stands(words(span), words(other)):
-        return True
-    shorter, longer = sorted((_content(one), _content(other)), key=len)
-    return _within(shorter, longer) and not any(_weighs(word) for word in _more(shorter, longer))
-
-
-def _content(text: str) -> list[str]:
-    return [word for word in words(text) if word not in FUNCTION_WORDS or _DENYING.fullmatch(word)]
-
-
-def _within(shorter: list[str], longer: list[str]) -> bool:
-    """Return whether one list stands in the other in order, and is nearly as long."""
-    left = iter(longer)
-    in_order = all(word in left for word in shorter)
-    return bool(shorter) and in_order and 2 * len(shorter) >= NEARLY * (len(shorter) + len(longer))
-
-
-def _more(shorter: list[str], longer: list[str]) -> list[str]:
-    """Return the words of the longer list that the shorter one lacks."""
-    left = list(longer)
-    for word in shorter:
-        left.remove(word)
-    return left
-
-
-def _weighs(word: str) -> bool:
-    """Return whether a word more can turn an answer around."""
-    return bool(_DENYING.fullmatch(word)) or any(sign.isdigit() for sign in word)
-
-
-def _stands(wanted: list[str], found: list[str]) -> bool:
-    """Return whether words stand among others, one behind the other."""
-    starts = range(len(found) - len(wanted) + 1) if wanted else range(0)
-    return any(found[start : start + len(wanted)] == wanted for start in starts)
-
-
-MOST_VERIFICATIONS = 500  # debts paid in a night
-TAU = "tau"  # the small value of the ledger that holds the learnt threshold
-_VERIFICATION_S = 1.0  # an answer, until one was made
-
-
-def plan_verifications(reasker: Reasker, tau: float, max_error: float) -> list[IdleJob]:
-    """Return a unit for each question that is owed its answer."""
-    seconds = mean_seconds(reasker.ledger, reasker.backend.writer) or _VERIFICATION_S
-    return by_rate(
-        IdleJob(
-            kind="owed",
-            subject=pending.key.hex(),
-            what=kept.question,
-            why=f"semantic hit to verify, similarity {pending.similarity:.2f}",
-            expected=kept.uses + 1.0,
-            saves=seconds,
-            seconds=seconds,
-            do=partial(_verify, reasker, pending, kept, tau, max_error),
-        )
-        for pending, kept in islice(_open(reasker), MOST_VERIFICATIONS)
-    )
-
-
-def _open(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
-    """Yield the debts that can be paid now, oldest first; nothing is learnt where a question had its answer since."""
-    bank, verifications = AnswerBank(reasker.ledger), Verifications(reasker.ledger)
-    for pending in verifications.all():
-        kept = bank.find(pending.key)
-        if kept and kept.state != "pending":
-            verifications.drop(pending.key)
-        elif kept and reasker.makes(kept):
-            yield pending, kept
-
-
-def _verify(
-    reasker: Reasker, pending: PendingVerification, kept: CachedAnswer, tau: float, max_error: float
-) -> Outcome:
-    prepared = reasker.anew(kept)
-    reply = prepared.reply
-    assert reply, "it was to be answered"
-    span = reply.answer[slice(*reply.highlight)] if reply.answer and reply.highlight else ""
-    right = same_answer(reply.answer, pending.served, span)
-    judged = right or prepared.kept.evidence == kept.evidence  # else mail came since, and says nothing of likeness
-    _settle(reasker, pending, right=right, judged=judged)
-    if not right:
-        about = (pending.served, reply.answer, "", reasker.now.timestamp())
-        Notices(reasker.ledger).add(Notice(pending.key, "wrong" if judged else "changed", *about))
-    if judged:
-        tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)
-        reasker.ledger.set(TAU, str(tau))
-    return Outcome("done", (prepared.key,))
-
-
-def _settle(reasker: Reasker, pending: PendingVerification, *, right: bool, judged: bool) -> None:
-    verifications, at = Verifications(reasker.ledger), reasker.now.timestamp()
-    if not judged:
-        verifications.drop(pending.key)
-        return
-    verifications.resolve(pending.key, right, at)
-    if not right:
-        AnswerBank(reasker.ledger).raise_tau(pending.matched, math.nextafter(pending.similarity, math.inf))
-
-
-MOST_REFRESHES = 500  # answers looked at in a night
-_LEAST_S = 0.01  # that looking takes, whatever the answer took
-
-
-def plan_refreshes(reasker: Reasker) -> list[IdleJob]:
-    """Return a unit for each entry that may be out of date: those first that new chunks came near to."""
-    hinted = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
+def plan_refreshes(reasker: Reasker) -> list[Job]:
+    """Return a job for each entry that may be stale, first those that new chunks are similar to."""
+    similar = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
     old = stale(reasker.ledger, reasker.writer_key, reasker.ledger.generation, MOST_REFRESHES)
-    near = _units(reasker, list(hinted), "new mail is close to it")
+    first = _refreshes(reasker, list(similar), "new mail is close to it")
     return [
-        *near[:MOST_REFRESHES],
-        *_units(reasker, [key for key in old if key not in hinted], "new mail since it was answered"),
+        *first[:MOST_REFRESHES],
+        *_refreshes(reasker, [key for key in old if key not in similar], "new mail since it was answered"),
     ]
 
 
-def _units(reasker: Reasker, keys: Sequence[bytes], why: str) -> list[IdleJob]:
+def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job]:
     found = ((key, AnswerBank(reasker.ledger).find(key)) for key in keys)
-    return by_rate(_unit(reasker, key, kept, why) for key, kept in found if kept and _fits(reasker, kept))
-
-
-def _fits(reasker: Reasker, kept: CachedAnswer) -> bool:
-    return kept.state != "pending" and reasker.makes(kept)
-
-
-def _unit(reasker: Reasker, key: bytes, kept: CachedAnswer, why: str) -> IdleJob:
-    seconds = max(_LEAST_S, kept.made_ms / 1000)
-    return IdleJob(
-        "refresh", key.hex(), kept.question, why, worth(kept), seconds, seconds, partial(_refresh, reasker, key)
+    return by_rate(
+        _refresh_job(key, cached, reason) for key, cached in found if cached and _can_refresh(reasker, cached)
     )
 
 
-def _refresh(reasker: Reasker, key: bytes) -> Outcome:
-    """Look at an entry again, as it is now."""
-    kept, generation = AnswerBank(reasker.ledger).find(key), reasker.ledger.generation
-    if kept is None or not _fits(reasker, kept):
-        return Outcome("there")
-    evidence = reasker.evidence(kept)
-    if evidence.chunks == kept.evidence:
-        _still_right(reasker, key, kept, evidence, generation)
+def _can_refresh(reasker: Reasker, cached: CachedAnswer) -> bool:
+    return cached.state != "pending" and reasker.makes(cached)
+
+
+def _refresh_job(key: bytes, cached: CachedAnswer, reason: str) -> Job:
+    seconds = max(_SHORTEST_S, cached.made_ms / 1000)
+    return Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds, seconds)
+
+
+def refresh(reasker: Reasker, job: Job) -> Outcome:
+    """Answer an entry again where its evidence has changed."""
+    key = bytes.fromhex(job.subject)
+    cached, generation = AnswerBank(reasker.ledger).find(key), reasker.ledger.generation
+    if cached is None or not _can_refresh(reasker, cached):
+        return Outcome("cached")
+    evidence = reasker.evidence(cached)
+    if evidence.chunks == cached.evidence:
+        _renew(reasker, key, cached, evidence, generation)
         return DONE
-    prepared = reasker.anew(kept, decode=kept.state == "answered")
-    if prepared.reply and (kept.origin == "user" or kept.uses):
-        _tell(reasker, key, kept, prepared.reply, evidence)
+    prepared = reasker.answer(cached, decode=cached.state == "answered")
+    if prepared.reply and (cached.origin == "user" or cached.uses):
+        _notify_change(reasker, key, cached, prepared.reply, evidence)
     RefreshCandidates(reasker.ledger).remove(key)
     return Outcome("done", (prepared.key,))
 
 
-def _still_right(reasker: Reasker, key: bytes, kept: CachedAnswer, evidence: "Evidence", generation: int) -> None:
-    """Stamp an entry whose evidence is what it was, with its sources where they stand now."""
-    moved = replace(kept, reply=relocate(kept.reply, evidence.sources)) if kept.reply else kept
-    if moved != kept:
+def _renew(reasker: Reasker, key: bytes, cached: CachedAnswer, evidence: "Evidence", generation: int) -> None:
+    """Raise the generation of an entry whose evidence is the same, and update the paths and lines of its sources."""
+    moved = replace(cached, reply=relocate(cached.reply, evidence.sources)) if cached.reply else cached
+    if moved != cached:
         AnswerBank(reasker.ledger).put(key, moved, reasker.room.bytes)
-    confirm(reasker.ledger, key, generation, kept.evidence)
+    confirm(reasker.ledger, key, generation, cached.evidence)
     RefreshCandidates(reasker.ledger).remove(key)
 
 
-def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
-    """Note that an answer has changed, with the first source that it did not have before."""
-    before = json.loads(kept.reply)
-    answer, marked = before["answer"], before["highlight"]
-    if same_answer(answer, reply.answer, _span(answer, marked), _span(reply.answer, reply.highlight)):
+def _notify_change(reasker: Reasker, key: bytes, cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
+    """Store a notice that an answer has changed, with the first source that is new."""
+    before = json.loads(cached.reply)
+    answer, highlight = before["answer"], before["highlight"]
+    if same_answer(answer, reply.answer, _span(answer, highlight), _span(reply.answer, reply.highlight)):
         return
-    known = set(kept.evidence)
+    known = set(cached.evidence)
     new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)
     because = json.dumps(asdict(new.sources[0])) if new and new.sources else ""
     notice = Notice(key, "changed", answer or "", reply.answer, because, reasker.now.timestamp())
@@ -302,3 +160,153 @@ def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evide
 
 def _span(answer: str | None, highlight: Sequence[int] | None) -> str:
     return answer[highlight[0] : highlight[1]] if answer and highlight else ""
+
+
+MOST_VERIFICATIONS = 500  # in one plan
+TAU = "tau"  # the ledger value that holds the learned threshold
+
+
+def plan_verifications(reasker: Reasker) -> list[Job]:
+    """Return a job for each question that was served the answer of another and has none of its own."""
+    seconds = reasker.answer_s()
+    return by_rate(
+        Job(
+            kind="verify",
+            subject=pending.key.hex(),
+            what=cached.question,
+            reason=f"semantic hit to verify, similarity {pending.similarity:.2f}",
+            expected=cached.uses + 1.0,
+            saves_s=seconds,
+            cost_s=seconds,
+        )
+        for pending, cached in islice(_unverified(reasker), MOST_VERIFICATIONS)
+    )
+
+
+def _unverified(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
+    """Yield the verifications that can be made now, oldest first; drop those of questions answered since."""
+    bank, verifications = AnswerBank(reasker.ledger), Verifications(reasker.ledger)
+    for pending in verifications.all():
+        cached = bank.find(pending.key)
+        if cached and cached.state != "pending":
+            verifications.drop(pending.key)
+        elif cached and reasker.makes(cached):
+            yield pending, cached
+
+
+def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
+    """Answer a question and compare that with the answer it was served; `tau` is the threshold before any learning."""
+    key = bytes.fromhex(job.subject)
+    pending, cached = Verifications(reasker.ledger).find(key), AnswerBank(reasker.ledger).find(key)
+    if pending is None or cached is None or cached.state != "pending":
+        return Outcome("cached")
+    prepared = reasker.answer(cached)
+    reply = prepared.reply
+    assert reply, "a verification writes an answer"
+    right = same_answer(reply.answer, pending.served, _span(reply.answer, reply.highlight))
+    # On other evidence a different answer says nothing about the similarity of the questions.
+    counts = right or prepared.kept.evidence == cached.evidence
+    _store_verdict(reasker, pending, right=right, counts=counts)
+    if not right:
+        about = (pending.served, reply.answer, "", reasker.now.timestamp())
+        Notices(reasker.ledger).add(Notice(pending.key, "wrong" if counts else "changed", *about))
+    if counts:
+        tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)
+        reasker.ledger.set(TAU, str(tau))
+    return Outcome("done", (prepared.key,))
+
+
+def _store_verdict(reasker: Reasker, pending: PendingVerification, *, right: bool, counts: bool) -> None:
+    verifications, at = Verifications(reasker.ledger), reasker.now.timestamp()
+    if not counts:
+        verifications.drop(pending.key)
+        return
+    verifications.resolve(pending.key, right, at)
+    if not right:
+        AnswerBank(reasker.ledger).raise_tau(pending.matched, math.nextafter(pending.similarity, math.inf))
+
+
+MOST_CONVERSIONS = 500  # entries in one plan
+
+
+def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
+    """Return a job for each entry that was only prefilled, where answers are wanted."""
+    if not decode:
+        return []
+    bank, seconds = AnswerBank(reasker.ledger), reasker.answer_s()
+    found = ((key, bank.find(key)) for key in prefilled(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS))
+    return by_rate(
+        Job(
+            kind="convert",
+            subject=key.hex(),
+            what=cached.question,
+            reason="prefilled, not answered yet",
+            expected=demand(cached),
+            saves_s=seconds,
+            cost_s=seconds,
+            source=cached.source,
+        )
+        for key, cached in found
+        if cached and reasker.makes(cached)
+    )
+
+
+def convert(reasker: Reasker, job: Job) -> Outcome:
+    """Write the answer of an entry that was only prefilled."""
+    cached = AnswerBank(reasker.ledger).find(bytes.fromhex(job.subject))
+    if cached is None or cached.state != "prefilled":
+        return Outcome("cached")
+    return Outcome("done", (reasker.answer(cached).key,))
+
+
+_SAME_F1 = 0.8  # of content words, from which one answer says only a little more than the other
+_NEGATION = re.compile(
+    r"no|not|never|none|without|cannot|cant|dont|(?:did|does|is|was|were|are|could|would|should|wo)nt"
+)
+
+
+def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
+    """Return whether two answers say the same; None and "" mean that there is no answer.
+
+    `span` is the highlighted part of an answer, if any: the date, name or number that was asked for.
+    """
+    if not one or not other:
+        return not one and not other
+    if normalise(one) == normalise(other):
+        return True
+    if span and other_span:
+        return normalise(span) == normalise(other_span)
+    if span and _contains(words(other), words(span)):
+        return True
+    shorter, longer = sorted((_content(one), _content(other)), key=len)
+    return _nearly_contains(longer, shorter) and not any(map(_changes_meaning, _extra_words(longer, shorter)))
+
+
+def _content(text: str) -> list[str]:
+    return [word for word in words(text) if word not in FUNCTION_WORDS or _NEGATION.fullmatch(word)]
+
+
+def _nearly_contains(longer: list[str], shorter: list[str]) -> bool:
+    """Return whether a list holds another in order, and is not much longer."""
+    left = iter(longer)
+    in_order = all(word in left for word in shorter)
+    return bool(shorter) and in_order and 2 * len(shorter) >= _SAME_F1 * (len(shorter) + len(longer))
+
+
+def _extra_words(longer: list[str], shorter: list[str]) -> list[str]:
+    """Return the words of the longer list that the shorter one lacks."""
+    left = list(longer)
+    for word in shorter:
+        left.remove(word)
+    return left
+
+
+def _changes_meaning(word: str) -> bool:
+    """Return whether one more such word can change an answer: a negation or a number."""
+    return bool(_NEGATION.fullmatch(word)) or any(sign.isdigit() for sign in word)
+
+
+def _contains(text: list[str], phrase: list[str]) -> bool:
+    """Return whether a list of words holds a phrase."""
+    starts = range(len(text) - len(phrase) + 1) if phrase else range(0)
+    return any(text[start : start + len(phrase)] == phrase for start in starts)

@@ -1,61 +1,68 @@
-"""A night's work: kind by kind in their order, each unit in turn while it may go on, and all of it counted.
+"""Run the jobs of an idle run: kind by kind in order, each job only while the run may continue; count all of it.
 
-plan a kind -> its jobs are rows -> may this one be done? -> begin -> do -> end -> count. Knows no kind of work: a plan
-gives the units of one, best first, as things are when its turn comes. Time, power and presence are arguments.
+plan a kind -> store its jobs -> may this one run? -> begin -> run -> end -> count. Knows no kind of job: a handler
+plans its kind when its turn comes, and runs it. Time, power and presence are arguments.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.idle.predict import SPARED
-from engine.idle.types import READING, IdleJob, Kind, Outcome, OutOfTime, State
+from engine.idle.report import JobResult
+from engine.idle.types import PREFILLS, Handler, Handlers, Job, Kind, Outcome, OutOfTime, State
 from store.errors import Locked, PkbError
-from store.jobs import Job, JobAccount, JobCost, Jobs
+from store.jobs import JobAccount, JobCost, JobRow, Jobs
 
 if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
 
 
-class PlanningBudget:
-    """How long planning may take, each time that it begins; `cut` tells whether it ever took longer."""
+PREFILL_CREDIT = (
+    0.25  # credit for a predicted question of which only the prefill was reused; 1 for one whose answer was
+)
 
-    def __init__(self, seconds: float, over: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds, self._over, self._clock, self.cut = seconds, over, clock, False
+
+class PlanningBudget:
+    """How long planning may take, each time that it begins; `exceeded` tells whether it ever took longer."""
+
+    def __init__(
+        self, seconds: float, is_over: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds, self._is_over, self._clock, self.exceeded = seconds, is_over, clock, False
 
     def begin(self) -> Callable[[], bool]:
-        """Return what tells, from now on, whether it has taken long enough, or the night is over."""
+        """Start the clock; return a function that tells whether planning must end, as it must when the run does."""
         until = self._clock() + self._seconds
 
-        def late() -> bool:
-            ended = self._clock() > until or self._over()
-            self.cut = self.cut or ended
+        def is_spent() -> bool:
+            ended = self._clock() > until or self._is_over()
+            self.exceeded = self.exceeded or ended
             return ended
 
-        return late
+        return is_spent
 
 
 @contextmanager
-def stopping(models: "ResidentModel", over: Callable[[], bool]) -> Iterator[None]:
-    """Have NoTime raised, while this is open, at the model's next step once the night is `over`.
+def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[None]:
+    """Raise OutOfTime, in this context, at the model's next step after the idle run `is_over`.
 
-    A question that is answered between two steps is none of the night's work, and goes on.
+    A question that is answered between two steps is not part of the run, and is answered to its end.
     """
-    usual, asked = models.yield_point, False
+    usual, answering = models.yield_point, False
 
     def yield_point() -> None:
-        nonlocal asked
-        if asked:
+        nonlocal answering
+        if answering:
             usual()
             return
-        asked = True
+        answering = True
         try:
             usual()
         finally:
-            asked = False
-        if over():
+            answering = False
+        if is_over():
             raise OutOfTime
 
     models.yield_point = yield_point
@@ -65,154 +72,145 @@ def stopping(models: "ResidentModel", over: Callable[[], bool]) -> Iterator[None
         models.yield_point = usual
 
 
-Plan = Callable[[], Sequence[IdleJob]]
-
-
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """When to stop: seconds on the clock, and units."""
+    """When to stop: seconds on the clock, and jobs."""
 
     until: float
-    units: int
+    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a night is surrounded by.
+    """The surroundings of an idle run.
 
-    `may_go_on` gives the reason why not, `generation` rises with new mail, `measure` says what the model did so far.
+    `why_stop` returns the reason to stop, if any; `generation` rises with new mail; `measure` returns what the model
+    computed so far.
     """
 
     clock: Callable[[], float]  # seconds
-    began: float  # on the clock: what went by until there is a night is counted as its start
-    may_go_on: Callable[[], str | None]
+    began: float  # on the clock: the time until the runner exists is counted as the kind `start`
+    why_stop: Callable[[], str | None]
     generation: Callable[[], int]
     measure: Callable[[], JobCost]
     now: float  # seconds since the epoch
 
 
-@dataclass(frozen=True, slots=True)
-class JobResult:
-    """What became of a unit, what it took, and the reason where it was left for one that a person would ask for."""
-
-    unit: IdleJob
-    state: State
-    spent: JobCost = field(default_factory=JobCost)
-    reason: str = ""
-
-
 class JobRunner:
-    """One night; `spent` is what it took so far, by kind."""
+    """One idle run; `spent` is its cost so far, by kind."""
 
-    def __init__(self, jobs: Jobs, account: JobAccount, world: RunContext, limits: RunLimits) -> None:
-        self._jobs, self._account, self._world, self._limits = jobs, account, world, limits
+    def __init__(self, jobs: Jobs, account: JobAccount, context: RunContext, limits: RunLimits) -> None:
+        self._jobs, self._account, self._context, self._limits = jobs, account, context, limits
         self.spent = dict[Kind, JobCost]()
-        self._thought = dict[Kind, float]()  # seconds that what was done was thought to take
-        self._taken = dict[Kind, float]()
-        self._counted = world.began  # on the clock: until then all seconds are counted
+        self._estimated_s = dict[Kind, float]()  # of jobs that are done
+        self._measured_s = dict[Kind, float]()
+        self._counted = context.began  # on the clock: all seconds before it are counted
 
-    def work(self, plans: Mapping[Kind, Plan]) -> Iterator[JobResult]:
-        """Do what there is to do, yielding each unit with what became of it; all over again where mail came in.
+    def run(self, handlers: Handlers) -> Iterator[JobResult]:
+        """Run the jobs of all kinds and yield the result of each; start over when mail comes in.
 
-        Nothing more is planned once the time is up.
+        Once the time is up nothing more is planned.
         """
-        left = set[State]()
+        seen = set[State]()
         self._count("start", JobCost())
-        while "changed" not in left:
-            generation = self._world.generation()
-            for kind, plan in plans.items():
-                if self._world.clock() > self._limits.until:
+        while "new mail" not in seen:
+            generation = self._context.generation()
+            for kind, handler in handlers.items():
+                if self._context.clock() > self._limits.until:
                     return  # planning takes its time too
-                for done in self._each(kind, plan, generation):
-                    left.add(done.state)
-                    yield done
-                if left & {"stopped", "changed"}:
+                for result in self._run_kind(kind, handler, generation):
+                    seen.add(result.state)
+                    yield result
+                if seen & {"stopped", "new mail"}:
                     break
-            if "changed" not in left or self._world.clock() > self._limits.until:
+            if "new mail" not in seen or self._context.clock() > self._limits.until:
                 return
-            left.clear()
+            seen.clear()
 
-    def _each(self, kind: Kind, plan: Plan, generation: int) -> Iterator[JobResult]:
-        """Plan a kind, and do its units."""
-        units = self._planned(kind, plan)
-        given_up, behind = self._jobs.abandoned(kind), dict[str, State]()
-        for unit in units:
-            done = self._look(unit, generation, given_up, behind) or self._do(unit)
-            if done.state not in ("done", "there"):
-                behind[unit.subject] = done.state
-            yield done
+    def _run_kind(self, kind: Kind, handler: Handler, generation: int) -> Iterator[JobResult]:
+        """Plan a kind, and run its jobs."""
+        jobs = self._plan(kind, handler)
+        gave_up, skipped = self._jobs.abandoned(kind), dict[str, State]()
+        for job in jobs:
+            result = self._skip(job, generation, gave_up, skipped) or self._run_job(job, handler)
+            if result.state not in ("done", "cached"):
+                skipped[job.subject] = result.state
+            yield result
         self._count(kind, JobCost())
 
-    def _planned(self, kind: Kind, plan: Plan) -> Sequence[IdleJob]:
-        """Make rows of a plan; planning takes its time too, whatever comes of it."""
+    def _plan(self, kind: Kind, handler: Handler) -> Sequence[Job]:
+        """Plan a kind and store its jobs; count the time, even where planning fails."""
         try:
-            units = plan()
-            rows = [Job(u.kind, u.subject, u.seconds, u.gain, self._world.now, u.source) for u in units]
-            self._jobs.replace(kind, rows)
+            jobs = handler.plan()
+            self._jobs.replace(kind, [stored(job, self._context.now) for job in jobs])
         finally:
             self._count(kind, JobCost())
-        return units
+        return jobs
 
-    def _look(
-        self, unit: IdleJob, generation: int, given_up: set[str], behind: Mapping[str, State]
-    ) -> JobResult | None:
-        """Return why a unit is left; None where it is to be done."""
-        if (reason := self._world.may_go_on()) is not None:
-            return JobResult(unit, "stopped", reason=reason)
-        if self._world.generation() != generation:  # what the bank no longer holds must not be read
-            return JobResult(unit, "changed")
-        if unit.behind is not None and unit.behind in behind:
-            return JobResult(unit, behind[unit.behind])
-        if unit.subject in given_up:
-            return JobResult(unit, "given up")
-        if sum(spent.units for spent in self.spent.values()) >= self._limits.units:
-            return JobResult(unit, "units")
-        thought, taken = self._thought.get(unit.kind, 0.0), self._taken.get(unit.kind, 0.0)
-        slower = max(1.0, taken / thought) if thought else 1.0  # than units of its kind were thought to be
-        late = self._world.clock() + unit.seconds * slower > self._limits.until
-        return JobResult(unit, "time") if late else None
+    def _skip(self, job: Job, generation: int, gave_up: set[str], skipped: Mapping[str, State]) -> JobResult | None:
+        """Return why a job does not run; None where it does."""
+        if (reason := self._context.why_stop()) is not None:
+            return JobResult(job, "stopped", reason=reason)
+        if self._context.generation() != generation:  # a chunk that was removed must not be prefilled
+            return JobResult(job, "new mail")
+        if job.behind is not None and job.behind in skipped:
+            return JobResult(job, skipped[job.behind])
+        if job.subject in gave_up:
+            return JobResult(job, "gave up")
+        if sum(spent.units for spent in self.spent.values()) >= self._limits.jobs:
+            return JobResult(job, "limit")
+        estimated, measured = self._estimated_s.get(job.kind, 0.0), self._measured_s.get(job.kind, 0.0)
+        slowdown = max(1.0, measured / estimated) if estimated else 1.0
+        too_long = self._context.clock() + job.cost_s * slowdown > self._limits.until
+        return JobResult(job, "no time") if too_long else None
 
-    def _do(self, unit: IdleJob) -> JobResult:
-        """Do a unit, so that one who is killed over it takes it up again, and one who is told to stop has not tried.
+    def _run_job(self, job: Job, handler: Handler) -> JobResult:
+        """Run a job. One that is killed has been tried, and so has one that ran out of time: it may always be too long.
 
-        One that was begun because it was thought to be shorter has been tried: it may always be too long.
+        One that a signal stops has not.
         """
-        before, node = self._world.measure(), self._account.newest_node()
-        reason, (kind, subject) = "", (unit.kind, unit.subject)
+        before, node = self._context.measure(), self._account.newest_node()
+        reason, (kind, subject) = "", (job.kind, job.subject)
         self._jobs.start(kind, subject)
         try:
-            outcome = unit.do()
+            outcome = handler.run(job)
         except (SystemExit, KeyboardInterrupt, Locked):
             self._jobs.release(kind, subject)
             raise
         except OutOfTime:
-            outcome = Outcome("time")
+            outcome = Outcome("no time")
         except PkbError as error:
             outcome, reason = Outcome("failed"), error.message
-        self._settle(unit, outcome)
+        self._store(job, outcome)
         if outcome.node:
             self._account.add_node(kind, outcome.node)
-        elif kind not in READING:  # what a question kept meanwhile is none of theirs
-            self._account.add_outputs(kind, outcome.made, node, unit.source, SPARED)
+        elif kind not in PREFILLS:  # nodes that a question stored meanwhile are not theirs
+            self._account.add_outputs(kind, outcome.made, node, job.source, PREFILL_CREDIT)
         done = outcome.state == "done"
-        spent = self._count(kind, self._world.measure().less(before) + JobCost(int(done)))
+        spent = self._count(kind, self._context.measure().less(before) + JobCost(int(done)))
         if done:
-            self._thought[kind] = self._thought.get(kind, 0.0) + unit.seconds
-            self._taken[kind] = self._taken.get(kind, 0.0) + spent.seconds
-        return JobResult(unit, outcome.state, spent, reason)
+            self._estimated_s[kind] = self._estimated_s.get(kind, 0.0) + job.cost_s
+            self._measured_s[kind] = self._measured_s.get(kind, 0.0) + spent.seconds
+        return JobResult(job, outcome.state, spent, reason)
 
-    def _settle(self, unit: IdleJob, outcome: Outcome) -> None:
-        if outcome.state in ("done", "there"):
-            self._jobs.remove(unit.kind, unit.subject)
-        elif outcome.state in ("failed", "time"):
-            self._jobs.fail(unit.kind, unit.subject)
+    def _store(self, job: Job, outcome: Outcome) -> None:
+        """Store the outcome of a job."""
+        if outcome.state in ("done", "cached"):
+            self._jobs.remove(job.kind, job.subject)
+        elif outcome.state in ("failed", "no time"):
+            self._jobs.fail(job.kind, job.subject)
         else:
-            self._jobs.release(unit.kind, unit.subject)
+            self._jobs.release(job.kind, job.subject)
 
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:
-        """Count what was spent on a kind, and the seconds since anything was counted: none is left out."""
-        now = self._world.clock()
+        """Count a cost for a kind, with all seconds since the last count."""
+        now = self._context.clock()
         spent, self._counted = spent + JobCost(seconds=now - self._counted), now
         self.spent[kind] = self.spent.get(kind, JobCost()) + spent
         self._account.add(kind, spent)
         return spent
+
+
+def stored(job: Job, now: float) -> JobRow:
+    """Return a job as it is stored; `now` is in seconds since the epoch."""
+    return JobRow(job.kind, job.subject, job.cost_s, job.gain_s, now, job.source)

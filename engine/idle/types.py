@@ -1,35 +1,30 @@
-"""A unit of idle work: what it is, what speaks for it, what it should cost and bring, and how to do it. Pure."""
+"""The values of idle work: a job as plain data, its outcome, and the handler of its kind; the order of jobs. Pure."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
-
-from store.kv_index import CountTotal, UnusedNode, path_keys
-from store.kv_tree import Key, TreeRoot
-
-if TYPE_CHECKING:
-    from engine.llm.prefill import KvBinding
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 
 class OutOfTime(Exception):
-    """The night was over before a piece of work was."""
+    """The idle run ended in the middle of a job."""
 
 
 Kind = Literal[
-    "start", "refresh", "owed", "abstract", "predict", "populate", "convert", "first", "blocks", "refill", "upkeep"
+    "start", "refresh", "verify", "summarize", "predict", "populate", "convert", "prefetch", "blocks", "restore",
+    "maintenance",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they are done
-READING: frozenset[Kind] = frozenset(("first", "blocks", "refill"))  # each unit reads one segment of prompts
+KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run
+PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks", "restore"))  # each job prefills one segment of prompts
 
-# `failed` and `given up`: it raised an error, now or too often; the others say why a unit was left.
+# `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.
 State = Literal[
-    "done", "there", "time", "units", "room", "changed", "failed", "given up", "stopped", "planned"
+    "done", "cached", "no time", "limit", "no space", "new mail", "failed", "gave up", "stopped", "planned"
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a unit, the keys of the answers that it made, and that of the segment that it read and kept."""
+    """The state of a job that ran, the keys of the answers it made, and the key of the segment it stored."""
 
     state: State = "done"
     made: tuple[bytes, ...] = ()
@@ -40,105 +35,67 @@ DONE = Outcome()
 
 
 @dataclass(frozen=True, slots=True)
-class IdleJob:
-    """One piece of work, short enough not to be missed when it is broken off.
+class Job:
+    """One piece of work, short enough that losing it to an interruption does not matter.
 
-    `subject` names it within its kind, from one night to the next; `what` and `why` are for a person. `expected` is how
-    many of as many questions as were asked so far will want it, `saves` the seconds that each of them saves.
-    Where the unit `behind` which it stands is left, so is it.
+    `subject` identifies it within its kind, from one idle run to the next; `what` and `reason` are for a person.
+    `expected` is how many questions will use it, out of as many as were asked so far; `saves_s` the seconds that it
+    saves each of them. Where the job `behind` which it stands does not run, neither does this one.
     """
 
     kind: Kind
     subject: str
     what: str
-    why: str
+    reason: str
     expected: float
-    saves: float
-    seconds: float  # that it is thought to take
-    do: Callable[[], Outcome] = field(compare=False, repr=False)
-    bytes: int = 0  # that keeping what it makes is thought to take
-    tokens: int = 0  # that it is to read, where that is known
+    saves_s: float
+    cost_s: float  # estimated
+    bytes: int = 0  # of the cache, estimated
+    tokens: int = 0  # to prefill, where that is known
     behind: str | None = None
-    source: str = ""  # who wanted it
+    source: str = ""  # the predictor that asked for it
 
     @property
-    def gain(self) -> float:
-        """Return the seconds that questions will save."""
-        return self.expected * self.saves
+    def gain_s(self) -> float:
+        """Return the seconds that questions are expected to save."""
+        return self.expected * self.saves_s
 
     @property
     def rate(self) -> float:
-        """Return the benefit of each second of work."""
-        return self.gain / self.seconds if self.seconds else 0.0
+        """Return the gain for each second of work."""
+        return self.gain_s / self.cost_s if self.cost_s else 0.0
 
 
-def by_rate(units: Iterable[IdleJob]) -> list[IdleJob]:
-    """Put units in order of benefit per second."""
-    return sorted(units, key=lambda unit: -unit.rate)
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How jobs of one kind are planned, best first, and how one of the last plan is run."""
+
+    plan: Callable[[], Sequence[Job]]
+    run: Callable[[Job], Outcome]
 
 
-def in_order(units: Iterable[IdleJob]) -> list[IdleJob]:
-    """Put units in order of benefit per second, each behind what it stands behind; of two of one name, the better.
+Handlers = Mapping[Kind, Handler]  # in the order in which the kinds run
 
-    A unit is as good as the best one that waits for it.
+
+def by_rate(jobs: Iterable[Job]) -> list[Job]:
+    """Return jobs in order of gain per second."""
+    return sorted(jobs, key=lambda job: -job.rate)
+
+
+def in_order(jobs: Iterable[Job]) -> list[Job]:
+    """Return jobs in order of gain per second, each after the one it stands behind; of one subject, the better.
+
+    A job ranks as high as the best one that stands behind it.
     """
-    best = dict[str, IdleJob]()
-    for unit in units:
-        if unit.subject not in best or unit.rate > best[unit.subject].rate:
-            best[unit.subject] = unit
+    best = dict[str, Job]()
+    for job in jobs:
+        if job.subject not in best or job.rate > best[job.subject].rate:
+            best[job.subject] = job
     rates, depths = dict.fromkeys(best, 0.0), dict.fromkeys(best, 0)
-    for unit in best.values():
-        above: IdleJob | None = unit
+    for job in best.values():
+        above: Job | None = job
         while above is not None:
-            rates[above.subject] = max(rates[above.subject], unit.rate)
+            rates[above.subject] = max(rates[above.subject], job.rate)
             above = best.get(above.behind) if above.behind else None
-            depths[unit.subject] += above is not None
-    return sorted(best.values(), key=lambda unit: (-rates[unit.subject], depths[unit.subject]))
-
-
-Ids = tuple[int, ...]
-Path = tuple[Ids, ...]  # a segment behind those that it stands behind
-
-_GUESSED_S = 1e-3  # a token, until one was read
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What a token takes to read, in seconds, and to keep, in bytes; as measured on all that is kept."""
-
-    seconds: float
-    bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class PrefillJob:
-    """One segment that questions are expected to want; fields as a unit's. Nodes `instead` are evicted for it."""
-
-    kind: Kind
-    what: str
-    why: str
-    path: Path
-    expected: float
-    seconds: float
-    bytes: int
-    instead: tuple[UnusedNode, ...] = ()
-
-
-def costs(kept: CountTotal) -> Costs:
-    """Return what a token costs, from all that is kept."""
-    return Costs(kept.seconds / kept.tokens, kept.bytes / kept.tokens) if kept.tokens else Costs(_GUESSED_S, 0.0)
-
-
-def key_of(root: TreeRoot, path: Path) -> Key:
-    """Return the key of the last segment of a path."""
-    return path_keys(root, path)[-1]
-
-
-def subject_of(root: TreeRoot, path: Path) -> str:
-    """Name a segment behind its prefix."""
-    return key_of(root, path).hex()
-
-
-def is_kept(kept: "KvBinding", path: Path) -> bool:
-    """Return whether the last segment of a path is kept."""
-    return kept.store.queries.uses(key_of(kept.root, path)) is not None
+            depths[job.subject] += above is not None
+    return sorted(best.values(), key=lambda job: (-rates[job.subject], depths[job.subject]))

@@ -7,15 +7,13 @@ ends, hangs or declines. Every exact hit imports this module: heavy imports stan
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from engine.session import Session
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn
-    from engine.idle.plan import IdleReport, IdleRequest
-    from engine.idle.scheduler import JobResult
+    from engine.idle.report import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
     from engine.types import AskOptions, AskResult, OnText
@@ -172,17 +170,18 @@ def completed(opened: "Session", text: str, requests: Any) -> str:
     return with_model(load)(text, before) if load else ""
 
 
-def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
+def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
     """Run idle jobs in the resident process, or in this one by `here` where there is none."""
-    link = reach(opened) if opened.there and wants(opened) and not asked.dry_run else None
+    link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
+        from engine.idle.report import IdleReport
         from engine.serve.process import ConnectionLost
-        from engine.serve.protocol import Broken, pack
+        from engine.serve.protocol import Broken, pack, unpack
 
         try:
             with closing(link):
-                link.send("idle", {"asked": pack(asked), "now": opened.now.isoformat()})
-                return _unpack_report(next(link.answers()).get("report"))
+                link.send("idle", {"request": pack(request), "now": opened.now.isoformat()})
+                return unpack(IdleReport, next(link.answers()).get("report"))
         except (ConnectionLost, Broken):
             pass  # finished jobs are recorded; the current one starts again
     models = opened.models
@@ -195,40 +194,8 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
 
 def serve_idle(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
     """Run idle jobs inside the resident process, for a command that asked for them."""
-    from engine.idle.plan import IdleRequest
-    from engine.serve.protocol import unpack
+    from engine.idle.report import IdleRequest
+    from engine.serve.protocol import pack, unpack
 
-    asked = unpack(IdleRequest, job.frame.get("asked"))
-    job.send("done", {"report": _pack_report(here(opened, asked))})
-
-
-def _pack_report(report: "IdleReport") -> Any:
-    """Serialize a report, without the functions that run its jobs."""
-    from engine.serve.protocol import pack
-
-    about = {"reason": report.reason, "spent": pack(report.spent), "so_far": pack(report.so_far)}
-    return about | {"done": [_pack_job(one) for one in report.done]}
-
-
-def _pack_job(one: "JobResult") -> Any:
-    from engine.serve.protocol import pack
-
-    unit = {part.name: getattr(one.unit, part.name) for part in fields(one.unit) if part.name != "do"}
-    return {"unit": unit, "state": one.state, "reason": one.reason, "spent": pack(one.spent)}
-
-
-def _unpack_report(values: Any) -> "IdleReport":
-    """Parse a report; Broken where it is malformed."""
-    from engine.idle.plan import IdleReport
-    from engine.idle.scheduler import JobResult
-    from engine.idle.types import DONE, IdleJob
-    from engine.serve.protocol import Broken, unpack
-    from store.jobs import JobBenefit, JobCost
-
-    try:
-        rows = [(IdleJob(**row["unit"], do=lambda: DONE), row) for row in values["done"]]
-        done = [JobResult(unit, row["state"], unpack(JobCost, row["spent"]), row["reason"]) for unit, row in rows]
-        spent = {kind: unpack(JobCost, one) for kind, one in values["spent"].items()}
-        return IdleReport(done, values["reason"], spent, unpack(dict[str, JobBenefit], values["so_far"]))
-    except (LookupError, TypeError, AttributeError):
-        raise Broken("a malformed report") from None
+    request = unpack(IdleRequest, job.frame.get("request"))
+    job.send("done", {"report": pack(here(opened, request))})

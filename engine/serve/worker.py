@@ -333,12 +333,12 @@ class RequestQueue(Thread):
             job.send("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
 
     def _idle_run(self, job: QueuedRequest) -> None:
-        from engine.idle.plan import work
+        from engine.idle.run import run_idle
         from engine.serve.client import serve_idle
 
         opened = self._state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
-        serve_idle(job, opened, work)
+        serve_idle(job, opened, run_idle)
 
     def _release(self, job: QueuedRequest) -> None:
         from engine.models.memory import release

@@ -41,7 +41,7 @@ SMALL = {"nano": 40_000_000, "135M": 105_000_000}  # bytes of tensors, before th
 LARGE = 4_000_000_000
 SIZES: dict[str, dict[str, Any]] = {"nano": {}, "135M": {"ask.k": 2}}  # settings: PerCache reads two chunks
 USUAL = {"nano": "locomo", "135M": "qmsum"}  # whose answers are sentences
-READY: tuple[Kind, ...] = ("populate", "convert", "refill")
+READY: tuple[Kind, ...] = ("populate", "convert", "restore")
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ def c(case: Case, name: str) -> None:
         shares = (_share(lived.answers[part]) for part in (slice(0, 6), anew, rest))
         print(f"  {title}: {nodes}, {sum(lived.loaded[rest])} by the rest;", end=" ")
         print("of their tokens {:.0%}, {:.0%} and {:.0%}".format(*shares))
-        did = lived.spent.get("refill", JobCost())
+        did = lived.spent.get("restore", JobCost())
         print(f"    read again: {did.units} segments, {did.read} tokens in {did.seconds:.1f} s")
 
 

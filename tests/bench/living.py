@@ -14,7 +14,7 @@ from typing import Any, Self
 from zlib import crc32
 
 from engine.ask.keys import normalise
-from engine.idle.plan import IdlePlanner, little_asked
+from engine.idle.plan import IdlePlanner, new_chunks
 from engine.idle.predict import offer, pick
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner, RunContext, RunLimits
@@ -128,27 +128,27 @@ class Life:
         What a tiny or random model would foresee is no question.
         """
         reasker = Reasker(self.session.ledger, self.session.backend, self.session.room, NOW)
-        found = from_forms(little_asked(self.session), self._asked(self.session.settings.experiment.history))
+        found = from_forms(new_chunks(self.session), self._asked(self.session.settings.experiment.history))
         shares = dict.fromkeys((one.source for one in found), most)
         chosen = pick(found, shares, self._known())[:most]
-        offer(reasker, [replace(one, promise=0.5) for one in chosen])
+        offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 
     def runner(self, kinds: Iterable[Kind] | None = None) -> dict[Kind, JobCost]:
         """Do a night's work, of some kinds or of all; returns what it took by kind."""
         ledger = self.session.ledger
-        world = RunContext(
+        context = RunContext(
             clock=time.monotonic,
             began=time.monotonic(),
-            may_go_on=lambda: None,
+            why_stop=lambda: None,
             generation=lambda: ledger.generation,
             measure=self.planner.measure,
             now=NOW.timestamp(),
         )
-        runner = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(float("inf"), 10**6))
-        plans = self.planner.plans()
-        wanted = set(plans if kinds is None else kinds)
-        for _ in runner.work({kind: plan for kind, plan in plans.items() if kind in wanted}):
+        runner = JobRunner(Jobs(ledger), JobAccount(ledger), context, RunLimits(float("inf"), 10**6))
+        handlers = self.planner.handlers()
+        wanted = set(handlers if kinds is None else kinds)
+        for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
             pass
         return runner.spent
 

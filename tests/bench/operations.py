@@ -99,7 +99,7 @@ def measured(
             life.ask(text)
         operations = [*of_bank(sizes, rounds, scratch), *of_home(life, texts), *of_model(state)]
         rows = timed(operations, rounds)
-        life.runner(("abstract",))
+        life.runner(("summarize",))
         return [*rows, *of_items(life, state, scratch)]
 
 

@@ -108,7 +108,7 @@ _ALL = (
         "PerCache as printed",
         COSINE_ALONE | PRINTED,
         foresee=STRIDE,
-        idle_runs=("owed", "populate", "convert", "refill"),
+        idle_runs=("verify", "populate", "convert", "restore"),
         printed=True,
         about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; its questions are predicted from"
         " the forms of earlier ones; the cost of storing Q, K and V and saving projections alone is computed beside",
@@ -118,7 +118,7 @@ _ALL = (
         "pkb",
         {},
         foresee=STRIDE,
-        idle_runs=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
+        idle_runs=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "restore", "maintenance"),
         order=in_document_order,
         about="as installed, but without abstracts; predictions come from the forms of earlier questions, as for all;"
         " it alone drafts tokens of an answer, so one baseline is run with drafts too",

@@ -1,4 +1,4 @@
-"""Nights that are killed: mail keeps coming to a `pkb watch`, and `pkb idle` dies at random moments. For tests."""
+"""Idle runs that are killed: mail keeps coming to `pkb watch`, and `pkb idle` dies at random moments. For tests."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.session import Session
 from store.database import open_ledger
-from store.jobs import Job, Jobs
+from store.jobs import JobRow, Jobs
 from store.summaries import Abstracts
 from tests.demo import environment
 
@@ -25,14 +25,14 @@ _PLACES = ("boat house", "old library", "town hall", "harbour office")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What there is of a night's work: keys of answers, of kept tensors, and of abstracts."""
+    """What idle runs have made: keys of answers, of KV cache nodes, and of summaries."""
 
     answers: frozenset[bytes]
     nodes: frozenset[bytes]
     abstracts: frozenset[str]
 
     def lacks(self, before: "Made") -> bool:
-        """Return whether anything has gone since."""
+        """Return whether anything is missing since."""
         return not (
             self.answers >= before.answers and self.nodes >= before.nodes and self.abstracts >= before.abstracts
         )
@@ -40,7 +40,7 @@ class Made:
 
 @dataclass(slots=True)
 class Killed:
-    """A home whose nights are killed, and what was seen of it: where each kill fell, and how often work was redone."""
+    """A home whose idle runs are killed; counts the job that each kill hit, and how many jobs were begun again."""
 
     folder: Path
     chance: random.Random
@@ -50,11 +50,11 @@ class Killed:
 
     @property
     def mail(self) -> Path:
-        """Return the folder that mail comes to."""
+        """Return the folder that mail is delivered to."""
         return self.folder / "inbox"
 
     def deliver(self, count: int = 1) -> None:
-        """Have mail come, as a Maildir has it."""
+        """Deliver mail, as to a Maildir."""
         for name in ("tmp", "new", "cur"):
             (self.mail / name).mkdir(parents=True, exist_ok=True)
         for _ in range(count):
@@ -68,11 +68,11 @@ class Killed:
         number = self.chance.randrange(1, self._number + 1)
         return f"Who brings the {_thing(number)}?"
 
-    def foresee(self) -> None:
-        """Have a question wait to be readied that nobody asks."""
+    def queue(self) -> None:
+        """Queue a predicted question."""
         question = f"On which day in June is it that the {_thing(self.chance.randrange(1, self._number + 1))} comes?"
         with closing(open_ledger(self.folder / "home" / "ledger.db")) as ledger:
-            Jobs(ledger).offer([Job("populate", question, 1.0, 1.0, 0.0, "history/model")])
+            Jobs(ledger).offer([JobRow("populate", question, 1.0, 1.0, 0.0, "history/model")])
 
     def run(self, *words: str) -> dict[str, Any]:
         """Run a command to its end; returns the object that it prints."""
@@ -88,21 +88,21 @@ class Killed:
         subprocess.run(command, env=environment(self.folder), check=True)
 
     def settle(self) -> float:
-        """Have a night end by itself: nothing is left then, all is sound, and what was foreseen is answered at once.
+        """Let an idle run end by itself: no job is left then, the home is sound, and a predicted question is a hit.
 
-        Gives the seconds that it took.
+        Return the seconds that it took.
         """
-        self.foresee()
+        self.queue()
         row = self.run("idle", "--force")
-        assert {unit["state"] for unit in row["units"]} <= {"done", "there"}
+        assert {unit["state"] for unit in row["units"]} <= {"done", "cached"}
         assert self._rows("SELECT * FROM jobs") == []
         assert self.run("check", "--read-data")["sound"]
-        predicted_counts = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
-        assert self.run("ask", self.chance.choice(sorted(predicted_counts))[0])["tier"] == "exact"
+        predicted = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
+        assert self.run("ask", self.chance.choice(sorted(predicted))[0])["tier"] == "exact"
         return float(row["seconds"])
 
     def kill(self, longest_s: float) -> bool:
-        """Begin a night and kill it; True where it was still at work. What was there is there, and one job is begun."""
+        """Start an idle run and kill it; True where it still ran. Nothing is lost, and at most one job is begun."""
         before, began = self.made(), dict(self._rows("SELECT kind || subject, attempts FROM jobs"))
         command = [sys.executable, "-m", "cli.app", "idle", "--force"]
         process = subprocess.Popen(command, env=environment(self.folder), stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""`pkb idle`: what it reads ahead is there for the next question, changes no answer, and evicts nothing asked for."""
+"""`pkb idle`: prefetched segments are reused by the next question, change no answer, and evict nothing used."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from cli.app import run
-from engine.idle.plan import embedded, little_asked, quiet
+from engine.idle.plan import embedded, is_quiet, new_chunks
 from engine.session import Session
 from store.database import open_ledger
-from store.jobs import Job, Jobs
+from store.jobs import JobRow, Jobs
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, NANO, environment
@@ -51,7 +51,7 @@ def runner(
     asked_before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Pkb:
     """Return pkb in a copy of that home."""
-    return Pkb(Path(shutil.copytree(asked_before, tmp_path / "night")), monkeypatch, capsys)
+    return Pkb(Path(shutil.copytree(asked_before, tmp_path / "idle")), monkeypatch, capsys)
 
 
 def tokens(pkb: Pkb, question: str, *flags: str) -> dict[str, int]:
@@ -60,8 +60,8 @@ def tokens(pkb: Pkb, question: str, *flags: str) -> dict[str, int]:
 
 
 def units(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the units but those of upkeep, which is due once a day."""
-    return [unit for unit in row["units"] if unit["job"] != "upkeep"]
+    """Return the jobs but those of maintenance, which is due once a day."""
+    return [unit for unit in row["units"] if unit["job"] != "maintenance"]
 
 
 def states(row: dict[str, Any]) -> set[str]:
@@ -72,10 +72,13 @@ def done(row: dict[str, Any]) -> int:
     return sum(unit["state"] == "done" for unit in units(row))
 
 
-def read_ahead(pkb: Pkb) -> list[str]:
-    """Let a night go by; returns why each chunk was read ahead that was."""
-    row = pkb("idle", "--json", "--max-predictions", "0").row
-    return [unit["why"] for unit in units(row) if (unit["job"], unit["state"]) == ("first", "done")]
+def prefetch(pkb: Pkb) -> list[str]:
+    """Run idle jobs; return the reason of each segment that was prefetched.
+
+    With time for all of them, however slow the first step of a model in this process is against the estimates.
+    """
+    row = pkb("idle", "--json", "--max-predictions", "0", "--budget", "24h").row
+    return [unit["why"] for unit in units(row) if (unit["job"], unit["state"]) == ("prefetch", "done")]
 
 
 def rows(pkb: Pkb, sql: str) -> list[Any]:
@@ -83,10 +86,10 @@ def rows(pkb: Pkb, sql: str) -> list[Any]:
         return ledger.execute(sql).fetchall()
 
 
-def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_question_finds_them(runner: Pkb) -> None:
+def test_the_most_retrieved_chunks_are_prefetched_and_the_next_question_reuses_them(runner: Pkb) -> None:
     row = runner("idle", "--json").row
     assert done(row) == len(units(row)) > 2
-    assert {unit["job"] for unit in units(row)} == {"first"}
+    assert {unit["job"] for unit in units(row)} == {"prefetch"}
     assert row["units"][0]["what"] == "system prompt"
     assert rows(runner, "SELECT DISTINCT depth FROM kv_nodes ORDER BY depth") == [(1,), (2,)]
     assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(done(row),)]
@@ -95,43 +98,41 @@ def test_the_hottest_chunks_are_read_behind_the_system_segment_and_the_next_ques
 
 @pytest.fixture
 def few(fresh: Pkb) -> Pkb:
-    """Return pkb that has read a few meetings, and a model that may read ahead at any time."""
+    """Return pkb with a few meetings, and a model that may prefetch at any time."""
     fresh("ingest", str(DATA / "transcripts"), "--vectors", "later")
     fresh("config", "set", "model.name", str(NANO))
     fresh("config", "set", "idle.when", "always")
     return fresh
 
 
-def test_each_night_reads_new_chunks_further_back_than_the_one_before(few: Pkb) -> None:
+def test_each_run_prefetches_new_chunks_further_back(few: Pkb) -> None:
     few("config", "set", "idle.ahead", "3")
-    assert read_ahead(few) == ["shared by every question", *3 * ["new, not retrieved yet"]]
-    assert read_ahead(few) == 3 * ["new, not retrieved yet"]
+    assert prefetch(few) == ["shared by every question", *3 * ["new, not retrieved yet"]]
+    assert prefetch(few) == 3 * ["new, not retrieved yet"]
     assert rows(few, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
 
 
-def test_new_mail_takes_the_place_of_older_mail_that_was_read_ahead_and_never_asked_about(
-    pkb: Pkb, tmp_path: Path
-) -> None:
+def test_new_chunks_replace_older_prefetched_ones_that_were_never_used(pkb: Pkb, tmp_path: Path) -> None:
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "idle.when", "always")
     pkb("config", "set", "idle.ahead", "8")
-    assert read_ahead(pkb) == ["shared by every question", *8 * ["new, not retrieved yet"]]
+    assert prefetch(pkb) == ["shared by every question", *8 * ["new, not retrieved yet"]]
     nodes = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     pkb("config", "set", "kv.bytes", str(pkb("stats", "--json").row["bytes"]["cache"] + 100_000))
     for number in (24, 25):
         mail(tmp_path / "post", number, f"The spare key is in room {number}.")
     pkb("ingest", str(tmp_path / "post"))
-    newest, newer = read_ahead(pkb)
+    newest, newer = prefetch(pkb)
     assert newest == "new, not retrieved yet; replaces older, never used entries"
     assert newest.startswith(newer)
     left = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     assert left[:-2] == nodes[: len(left) - 2]
     assert len(left) <= len(nodes) + 1
-    assert rows(pkb, "SELECT count(*) FROM job_outputs JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
-    assert read_ahead(pkb) == []
+    assert rows(pkb, "SELECT count(*) FROM idle_made JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
+    assert prefetch(pkb) == []
 
 
-def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_about_anything_else(pkb: Pkb) -> None:
+def test_the_system_segment_is_stored_at_the_first_question_and_reused_by_any_other(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     assert tokens(pkb, ASKED[0])["reused"] == 0
     ((system,),) = rows(pkb, "SELECT length(ids) / 4 FROM kv_nodes WHERE depth = 1")
@@ -139,7 +140,7 @@ def test_the_system_segment_is_kept_at_the_first_question_and_reused_by_one_abou
 
 
 @pytest.mark.slow
-def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(runner: Pkb) -> None:
+def test_an_answer_is_the_same_with_prefetched_segments_and_without(runner: Pkb) -> None:
     without = runner("ask", NEW, "--json", "--no-cache").row
     runner("idle", "--force", "--max-predictions", "0")
     found = runner("ask", NEW, "--json").row
@@ -147,7 +148,7 @@ def test_an_answer_is_the_same_with_what_was_read_ahead_and_without(runner: Pkb)
     assert found["tokens"]["reused"] > 0 == without["tokens"]["reused"]
 
 
-@pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])  # by force chunks are summed up, too
+@pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])  # which summarizes chunks, too
 def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb, flags: list[str]) -> None:
     before = runner("stats", "--json").row
     history = rows(runner, "SELECT * FROM history JOIN retrievals ON history.id = retrievals.question")
@@ -158,10 +159,10 @@ def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: P
     assert rows(runner, "SELECT * FROM kv_counts") == []
     assert rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key") == answers
     changed = {name for name in after if after[name] != before[name]}
-    assert changed - {"answers"} == {"kv", "bytes", "idle"}  # what is foreseen is new there
+    assert changed - {"bank"} == {"tensors", "bytes", "night"}  # predicted questions are new there
 
 
-def test_it_says_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
+def test_it_prints_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
     runner("config", "set", "idle.ahead", "200")
     assert runner("idle").out.count("\n") == 1
     again = runner("idle")
@@ -169,7 +170,7 @@ def test_it_says_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
     assert runner("idle", "--json").row["units"] == []
 
 
-def test_where_pkb_quotes_and_nothing_came_there_is_nothing_to_do_and_it_says_so_only_if_asked(pkb: Pkb) -> None:
+def test_where_pkb_quotes_and_nothing_is_new_it_gives_the_reason_only_if_asked(pkb: Pkb) -> None:
     pkb("ask", ASKED[0])
     pkb("config", "set", "idle.when", "always")
     silent, told, row = pkb("idle"), pkb("idle", "-v"), pkb("idle", "--json").row
@@ -188,14 +189,14 @@ def test_in_an_empty_home_the_model_is_not_even_loaded(pkb: Pkb, tmp_path: Path)
     assert rows(pkb, "SELECT count(*) FROM meta WHERE name = 'threads'") == [(0,)]
 
 
-def test_where_nothing_is_kept_nothing_is_read_ahead(runner: Pkb) -> None:
+def test_without_a_cache_nothing_is_prefetched(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "off")
     jobs = {unit["job"] for unit in runner("idle", "--json").row["units"]}
-    assert jobs.isdisjoint({"first", "blocks", "refill"})
+    assert jobs.isdisjoint({"prefetch", "blocks", "restore"})
     assert rows(runner, "SELECT * FROM kv_nodes") == []
 
 
-def test_a_dry_run_shows_what_and_why_and_does_nothing(runner: Pkb) -> None:
+def test_a_dry_run_lists_jobs_with_reasons_and_runs_none(runner: Pkb) -> None:
     ran = runner("idle", "--dry-run")
     assert ran.out.count("planned") == ran.out.count("\n") > 2
     assert "retrieved for 3 questions" in ran.out
@@ -203,42 +204,42 @@ def test_a_dry_run_shows_what_and_why_and_does_nothing(runner: Pkb) -> None:
     assert states(runner("idle", "--dry-run", "--json").row) == {"planned"}
 
 
-def test_what_is_new_is_read_behind_all_that_was_retrieved_before(runner: Pkb) -> None:
+def test_retrieved_chunks_are_prefetched_before_new_ones(runner: Pkb) -> None:
     units = runner("idle", "--dry-run", "--json").row["units"]
-    whys = [unit["why"] for unit in units if unit["job"] == "first"]
+    whys = [unit["why"] for unit in units if unit["job"] == "prefetch"]
     assert set(whys) >= {"retrieved for 3 questions", "retrieved for 2 questions", "retrieved once"}
     new = [why == "new, not retrieved yet" for why in whys]
     assert any(new)
     assert new == sorted(new)
 
 
-def test_limits_of_units_and_of_time_are_kept_and_the_rest_is_done_the_next_time(runner: Pkb) -> None:
+def test_limits_of_jobs_and_of_time_hold_and_the_rest_is_done_the_next_time(runner: Pkb) -> None:
     one, none = runner("idle", "--max", "1", "--json").row, runner("idle", "--budget", "0s", "--json").row
-    assert (done(one), states(one)) == (1, {"done", "units"})
+    assert (done(one), states(one)) == (1, {"done", "limit"})
     assert (none["units"], none["reason"]) == ([], "the time is up")
     rest = runner("idle", "--json").row
     assert (done(rest), states(rest)) == (len(units(one)) - 1, {"done"})
 
 
-def test_a_time_that_is_none_is_named(runner: Pkb) -> None:
+def test_an_invalid_time_is_named(runner: Pkb) -> None:
     ran = runner("idle", "--budget", "soon")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "soon is not a time like 90s, 10m or 2h" in ran.err
 
 
-def test_nothing_that_is_kept_goes_for_what_is_read_ahead(runner: Pkb) -> None:
+def test_used_segments_are_not_evicted_for_prefetched_ones(runner: Pkb) -> None:
     tokens(runner, NEW)
     nodes = rows(runner, "SELECT key FROM kv_nodes")
     used = runner("stats", "--json").row["bytes"]["cache"]
     runner("config", "set", "kv.bytes", str(used + 100_000))
     row = runner("idle", "--json").row
-    assert states(row) == {"room"}
+    assert states(row) == {"no space"}
     assert rows(runner, "SELECT key FROM kv_nodes") == nodes
     assert runner("idle").out == ""
 
 
 @pytest.mark.slow
-def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(runner: Pkb) -> None:
+def test_segments_evicted_for_lack_of_space_are_restored_when_there_is_more(runner: Pkb) -> None:
     for question in ASKED:
         runner("ask", question)
     full = {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED}
@@ -248,21 +249,21 @@ def test_what_went_for_lack_of_room_is_read_again_when_there_is_more(runner: Pkb
     assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
     runner("config", "set", "kv.bytes", "1000000000")
     row = runner("idle", "--json").row
-    assert {unit["job"] for unit in row["units"]} >= {"refill"}
+    assert {unit["job"] for unit in row["units"]} >= {"restore"}
     assert set(rows(runner, "SELECT key FROM kv_nodes")) >= nodes
     assert {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED} == full
 
 
 @pytest.mark.slow
-def test_in_blocks_the_hottest_chunks_are_there_for_any_place(runner: Pkb) -> None:
+def test_blocks_of_the_most_retrieved_chunks_are_reused_at_any_place(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "blocks")
     row = runner("idle", "--force", "--json").row
-    assert {unit["job"] for unit in units(row)} & {"blocks", "first", "refill"} == {"blocks"}
+    assert {unit["job"] for unit in units(row)} & {"blocks", "prefetch", "restore"} == {"blocks"}
     found = tokens(runner, ASKED[0])
     assert found["reused"] > 0.8 * found["prompt"]
 
 
-def test_a_second_idle_leaves_at_once_and_in_silence(runner: Pkb) -> None:
+def test_a_second_idle_run_exits_at_once_and_prints_nothing(runner: Pkb) -> None:
     with Locks(runner.folder / "home" / "locks").idle() as alone:
         assert alone
         ran, row = runner("idle"), runner("idle", "--json").row
@@ -270,7 +271,7 @@ def test_a_second_idle_leaves_at_once_and_in_silence(runner: Pkb) -> None:
     assert row["reason"] == "another pkb idle is running"
 
 
-def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(runner: Pkb) -> None:
+def test_while_tables_are_rewritten_it_exits_and_gives_the_reason_only_if_asked(runner: Pkb) -> None:
     with Locks(runner.folder / "home" / "locks").exclusive():
         ran = runner("idle", "-v")
     assert (ran.code, ran.out) == (0, "")
@@ -278,7 +279,7 @@ def test_while_tables_are_rewritten_it_leaves_in_silence_and_says_why_if_asked(r
 
 
 def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None:
-    """Stop it when the first unit is there, at low priority as it runs; what is left is done the next time."""
+    """Stop it after its first job, at low priority; what is left is done the next time."""
     planned = units(runner("idle", "--dry-run", "--json").row)
     command, env = [sys.executable, "-m", "cli.app", "idle"], environment(runner.folder)
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -295,7 +296,7 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None
     assert rows(runner, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "complete")]
 
 
-def test_units_are_listed_as_json_says_them(runner: Pkb) -> None:
+def test_the_bytes_of_a_run_are_those_of_its_jobs(runner: Pkb) -> None:
     row = json.loads(runner("idle", "--json").out)
     assert row["bytes"] == sum(unit["bytes"] for unit in row["units"]) > 0
 
@@ -303,7 +304,7 @@ def test_units_are_listed_as_json_says_them(runner: Pkb) -> None:
 LATER = {"PKB_NOW": "2024-06-19T20:00"}  # the evening of the day that the bundled data ends
 
 
-def test_after_new_mail_answers_are_looked_at_again_and_the_next_one_who_asks_is_told(pkb: Pkb, tmp_path: Path) -> None:
+def test_after_new_mail_answers_are_refreshed_and_the_next_one_who_asks_is_told(pkb: Pkb, tmp_path: Path) -> None:
     question, folder = "Where does the sewing circle meet?", tmp_path / "more"
     pkb("config", "set", "idle.when", "always")
     mail(folder, 1, "The sewing circle meets in the old library on Mondays.")
@@ -320,77 +321,77 @@ def test_after_new_mail_answers_are_looked_at_again_and_the_next_one_who_asks_is
     assert "the answer was" not in pkb("ask", question).err
 
 
-def test_in_the_evening_chunks_are_summed_up_and_what_may_be_asked_is_answered_before_it_is(pkb: Pkb) -> None:
+def test_after_a_quiet_time_chunks_are_summarized_and_predicted_questions_are_answered(pkb: Pkb) -> None:
     pkb("config", "set", "idle.when", "always")
     pkb("ask", "When is the summer concert?")
     row = pkb("idle", "--json", env=LATER).row
     assert {unit["state"] for unit in units(row)} == {"done"}
     kinds = [unit["job"] for unit in units(row)]
-    assert list(dict.fromkeys(kinds)) == ["abstract", "predict", "populate"]
-    predicted_counts = [unit["what"] for unit in row["units"] if unit["job"] == "populate"]
-    assert pkb("ask", predicted_counts[0], "--json").row["tier"] == "exact"
+    assert list(dict.fromkeys(kinds)) == ["summarize", "predict", "populate"]
+    predicted = [unit["what"] for unit in row["units"] if unit["job"] == "populate"]
+    assert pkb("ask", predicted[0], "--json").row["tier"] == "exact"
     paid = job_of(pkb("idle", "--json").row["so_far"], "populate")
-    assert (paid["units"], paid["hits"]) == (len(predicted_counts), 1)
+    assert (paid["units"], paid["hits"]) == (len(predicted), 1)
     assert 0 < paid["saved_s"] < paid["seconds"]
-    assert rows(pkb, "SELECT sum(predicted), sum(credited) FROM predictor_stats") == [(len(predicted_counts), 1.0)]
+    assert rows(pkb, "SELECT sum(predicted), sum(paid) FROM foreseen") == [(len(predicted), 1.0)]
 
 
-def test_a_clock_that_was_put_back_keeps_nothing_waiting(pkb: Pkb) -> None:
+def test_a_clock_that_was_set_back_delays_nothing(pkb: Pkb) -> None:
     pkb("ask", "When is the summer concert?", env=LATER)
     session = Session(environment(pkb.folder))
     with closing(session.ledger):
-        assert quiet(session)
+        assert is_quiet(session)
 
 
-def test_no_more_foreseen_questions_are_readied_than_may_be(pkb: Pkb) -> None:
+def test_no_more_predicted_questions_are_precomputed_than_the_limit(pkb: Pkb) -> None:
     for name in ("summer concert", "spring concert", "rehearsal"):
         pkb("ask", f"When is the {name}?")
     row = pkb("idle", "--force", "--max-predictions", "1", "--json").row
     states = [unit["state"] for unit in row["units"] if unit["job"] == "populate"]
     assert states.count("done") == 1
-    assert states[-1] == "units"
+    assert states[-1] == "limit"
 
 
-def test_above_the_cutoff_questions_are_read_and_once_below_answered_from_what_was_read(runner: Pkb) -> None:
+def test_above_the_cutoff_questions_are_prefilled_and_once_below_answered(runner: Pkb) -> None:
     runner("config", "set", "bank.tau", "0.9")
-    foresee(runner, NEW)
+    queue(runner, NEW)
     assert outcomes(runner("idle", "--json").row, "populate") == ["done"]
     assert rows(runner, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("prefilled", "predicted")]
     runner("config", "set", "bank.tau", "0.85")
     runner("config", "set", "idle.ahead", "0")
     row = runner("idle", "--json").row
     assert outcomes(row, "convert") == ["done"]
-    assert 0 < row["flops"] < 2 * 800_000 * 200  # the question and the answer: what was read ahead is loaded
+    assert 0 < row["flops"] < 2 * 800_000 * 200  # the question and the answer: the prefilled context is loaded
     assert rows(runner, "SELECT * FROM kv_counts WHERE kind IN ('hit', 'partial')") == []  # nobody asked
     assert rows(runner, "SELECT sum(uses) FROM kv_nodes") == [(0,)]
     assert runner("ask", NEW, "--json").row["tier"] == "exact"
 
 
-def test_its_account_adds_up_to_the_time_that_went_by(runner: Pkb) -> None:
-    foresee(runner, NEW)
+def test_the_seconds_by_kind_add_up_to_the_time_passed(runner: Pkb) -> None:
+    queue(runner, NEW)
     row = runner("idle", "--json").row
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
-    read = sum(unit["tokens"] for unit in row["units"] if unit["job"] == "first")
+    read = sum(unit["tokens"] for unit in row["units"] if unit["job"] == "prefetch")
     assert row["flops"] > 2 * 700_000 * read > 0  # nano has 0.8 million numbers
 
 
-def test_where_pkb_quotes_the_account_adds_up_too(pkb: Pkb) -> None:
+def test_where_pkb_quotes_they_add_up_too(pkb: Pkb) -> None:
     row = pkb("idle", "--force", "--json").row
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
     assert [spent["job"] for spent in row["kinds"]][:2] == ["start", "refresh"]
     assert row["flops"] == 0
 
 
-def test_where_pkb_quotes_chunks_are_summed_up_with_their_vectors(pkb: Pkb) -> None:
+def test_where_pkb_quotes_chunks_are_summarized_with_their_vectors(pkb: Pkb) -> None:
     session = Session(environment(pkb.folder))
     with closing(session.ledger):
-        names = [hit.chunk.id for hit in little_asked(session)]
+        names = [hit.chunk.id for hit in new_chunks(session)]
         found = embedded(session, names)
     assert len(found) == len(names) > 0
     assert {None if hit.vector is None else len(hit.vector) for hit in found} == {384}
 
 
-def test_where_somebody_asked_just_now_the_machine_is_left_to_them(runner: Pkb) -> None:
+def test_after_a_question_nothing_runs_for_a_while(runner: Pkb) -> None:
     runner("config", "set", "idle.when", "free")
     ran, row = runner("idle"), runner("idle", "--json").row
     assert (ran.code, ran.out, ran.err, row["units"]) == (0, "", "", [])
@@ -399,9 +400,9 @@ def test_where_somebody_asked_just_now_the_machine_is_left_to_them(runner: Pkb) 
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_where_it_was(runner: Pkb) -> None:
-    """Kill it wherever it happens to be; at most the unit that it was about is done once more."""
-    foresee(runner, NEW)
+def test_killed_at_any_moment_the_next_run_goes_on(runner: Pkb) -> None:
+    """Kill it at any moment; at most the job that was running is done once more."""
+    queue(runner, NEW)
     command, env = [sys.executable, "-m", "cli.app", "idle"], environment(runner.folder)
     for nodes in (1, 3):
         process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -410,7 +411,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(runner: Pkb) -> None:
         process.communicate()
     assert all(attempts <= 2 for (attempts,) in rows(runner, "SELECT attempts FROM jobs"))
     row = runner("idle", "--json").row
-    assert states(row) <= {"done", "there"}
+    assert states(row) <= {"done", "cached"}
     assert rows(runner, "SELECT count(*) FROM jobs") == [(0,)]
     assert runner("check", "--read-data", "--json").row["sound"]
     assert runner("ask", NEW, "--json").row["tier"] == "exact"
@@ -423,10 +424,10 @@ def mail(folder: Path, number: int, text: str) -> None:
     (folder / f"{number}.eml").write_text(f"{head}Date: Mon, {number} Jun 2024 10:00:00 +0000\n\n{text}\n")
 
 
-def foresee(pkb: Pkb, question: str) -> None:
-    """Have a question wait to be readied."""
+def queue(pkb: Pkb, question: str) -> None:
+    """Queue a predicted question."""
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
-        Jobs(ledger).offer([Job("populate", question, 1.0, 1.0, 0.0, "history/model")])
+        Jobs(ledger).offer([JobRow("populate", question, 1.0, 1.0, 0.0, "history/model")])
 
 
 def _nodes(pkb: Pkb, least: int) -> bool:
@@ -443,8 +444,8 @@ def outcomes(row: dict[str, Any], job: str) -> list[str]:
 
 
 def _wait(there: Callable[[], bool]) -> None:
-    for _ in range(3000):  # whoever works at low priority waits for everybody else
+    for _ in range(3000):  # a process of low priority may wait long
         if there():
             return
         time.sleep(0.1)
-    pytest.fail("nothing was read ahead in five minutes")
+    pytest.fail("nothing was prefetched in five minutes")

@@ -1,4 +1,4 @@
-"""A home lived in: mail is delivered to `pkb watch`, questions are asked, and nights are killed; all real processes."""
+"""Mail is delivered to `pkb watch`, questions are asked, and idle runs are killed; all in real processes."""
 
 import random
 import signal
@@ -13,7 +13,7 @@ _KILLS = 4
 
 
 @pytest.mark.slow
-def test_mail_comes_questions_are_asked_and_nights_are_killed_and_nothing_is_lost(fresh: Pkb) -> None:
+def test_while_mail_comes_and_questions_are_asked_killed_idle_runs_lose_nothing(fresh: Pkb) -> None:
     home = Killed(fresh.folder, random.Random(2024))
     home.deliver(6)
     with process(fresh, "watch", str(home.mail), "--quiet", "1s") as watch:

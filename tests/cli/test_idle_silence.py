@@ -1,4 +1,4 @@
-"""`pkb idle` as cron runs it, and as a person does: silent where nothing can be done, with a reason for who asks."""
+"""`pkb idle` as cron runs it, and as a person does: silent where nothing can be done, with a reason on request."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_off_a_terminal_a_model_that_is_gone_is_a_reason_and_no_error(pkb: Pkb) 
     assert (told.code, told.row["reason"]) == (0, "the model folder /no/model does not exist")
 
 
-def test_a_dry_run_is_a_persons_and_hears_what_is_missing(fresh: Pkb) -> None:
+def test_a_dry_run_in_an_empty_home_is_an_error(fresh: Pkb) -> None:
     ran = fresh("idle", "--dry-run")
     assert (ran.code, ran.err) == (10, "pkb: nothing has been ingested yet; try: pkb ingest FOLDER\n")
 

@@ -67,7 +67,7 @@ def test_a_source_can_be_shown_whole(pkb: Pkb) -> None:
 def test_an_idle_run_reports_its_jobs_and_shows_its_progress(pkb: Pkb) -> None:
     told = list[str]()
     report = pkb.idle(budget_s=5, on_progress=lambda step, done, total: told.append(step))
-    assert {one.unit.kind for one in report.done if one.state == "done"} <= set(told)
+    assert {one.job.kind for one in report.results if one.state == "done"} <= set(told)
     assert told
 
 

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.database import open_ledger
-from store.jobs import MAX_ATTEMPTS, Job, Jobs
+from store.jobs import MAX_ATTEMPTS, JobRow, Jobs
 
 WEEK = 7 * 86_400.0
 
 
-def job(subject: str, *, benefit: float = 1.0, cost: float = 1.0, created: float = 0.0, kind: str = "populate") -> Job:
-    return Job(kind, subject, cost, benefit, created, "history/model")
+def job(
+    subject: str, *, benefit: float = 1.0, cost: float = 1.0, created: float = 0.0, kind: str = "populate"
+) -> JobRow:
+    return JobRow(kind, subject, cost, benefit, created, "history/model")
 
 
 @pytest.fixture

@@ -1,18 +1,19 @@
-"""A small home in which questions can be asked: real rows, and a bank of chunks that a question names by its words.
+"""A small home in which questions can be asked: real rows, and chunks that are retrieved by their words.
 
 The evidence of a question are the chunks that share a word with it, the latest first; its answer is the text of the
 first of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.ask.prepare import BankBudget, prepare
 from engine.idle.refresh import Reasker
-from engine.idle.scheduler import JobResult, JobRunner, RunContext, RunLimits
-from engine.idle.types import IdleJob
+from engine.idle.report import JobResult
+from engine.idle.scheduler import JobRunner, RunContext, RunLimits
+from engine.idle.types import Handler, Job, Outcome
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
@@ -22,17 +23,17 @@ from store.types import Chunk
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 WRITER = "writer-1"
-PLENTY = RunLimits(until=1e9, units=10_000)
+PLENTY = RunLimits(until=1e9, jobs=10_000)
 
 
 @dataclass
 class Home:
-    """A home, and all that was done in it."""
+    """A home, and the questions that were answered and prefilled in it."""
 
     ledger: Ledger
     texts: dict[str, str] = field(default_factory=dict)  # chunks by name, oldest first
     written: list[str] = field(default_factory=list)  # questions that were answered
-    read: list[str] = field(default_factory=list)  # questions that were read ahead
+    read: list[str] = field(default_factory=list)  # questions that were prefilled
     folder: str = "/mail"
 
     def add(self, name: str, text: str) -> None:
@@ -41,7 +42,7 @@ class Home:
         self.ledger.raise_generation()
 
     def reasker(self) -> Reasker:
-        """Return what asks questions here."""
+        """Return what asks the questions of this home again."""
         backend = Backend(
             embed=lambda text, trace: None,
             gather=self._gather,
@@ -54,7 +55,7 @@ class Home:
         return Reasker(self.ledger, backend, BankBudget(1_000_000, 5), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
-        """Have a question asked, and so often again; returns its key."""
+        """Ask a question, then use its answer so often; return its key."""
         reasker = self.reasker()
         parts = (self.ledger, reasker.backend, reasker.room, question, AskOptions(), NOW)
         made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
@@ -101,21 +102,26 @@ def runner(
     *,
     limits: RunLimits = PLENTY,
     clock: Callable[[], float] = lambda: 0.0,
-    may_go_on: Callable[[], str | None] = lambda: None,
+    why_stop: Callable[[], str | None] = lambda: None,
     generation: Callable[[], int] = lambda: 1,
     measure: Callable[[], JobCost] = JobCost,
     now: datetime = NOW,
 ) -> JobRunner:
-    """Begin a night."""
-    world = RunContext(clock, clock(), may_go_on, generation, measure, now.timestamp())
-    return JobRunner(Jobs(ledger), JobAccount(ledger), world, limits)
+    """Begin an idle run."""
+    context = RunContext(clock, clock(), why_stop, generation, measure, now.timestamp())
+    return JobRunner(Jobs(ledger), JobAccount(ledger), context, limits)
 
 
-def do(home: Home, units: list[IdleJob]) -> list[JobResult]:
-    """Do the units of one kind."""
-    return list(runner(home.ledger).work({units[0].kind: lambda: units})) if units else []
+def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:
+    """Return a handler of jobs that are planned already."""
+    return Handler(lambda: jobs, run)
 
 
-def states(done: list[JobResult]) -> list[str]:
-    """Return what became of units."""
-    return [one.state for one in done]
+def run_jobs(home: Home, jobs: list[Job], run: Callable[[Job], Outcome]) -> list[JobResult]:
+    """Run jobs of one kind."""
+    return list(runner(home.ledger).run({jobs[0].kind: handler(jobs, run)})) if jobs else []
+
+
+def states(results: list[JobResult]) -> list[str]:
+    """Return the states of jobs."""
+    return [one.state for one in results]

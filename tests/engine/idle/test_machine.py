@@ -1,4 +1,4 @@
-"""The machine, asked through real files and real programs: what is there, what is missing, and what does not answer."""
+"""The state of the machine, read from real files and programs: present, missing, and failing."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.conditions import Machine, Power, Sources, away, power
+from engine.idle.conditions import Machine, Power, Sources, away_s, power
 
 NOW = 1_700_000_000.0
 
@@ -39,8 +39,8 @@ def tool(sources: Sources, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_machine_that_tells_nothing_is_on_mains_and_nobody_is_known_to_be_there(sources: Sources) -> None:
-    assert (power(sources), away(sources, NOW)) == (Power(), None)
+def test_a_machine_without_sources_is_on_mains_and_its_presence_unknown(sources: Sources) -> None:
+    assert (power(sources), away_s(sources, NOW)) == (Power(), None)
 
 
 def test_supplies_are_read_where_the_kernel_has_them(sources: Sources) -> None:
@@ -53,7 +53,7 @@ def test_the_last_key_at_any_terminal_counts(sources: Sources) -> None:
     terminal(sources, "pts/0", 900)
     terminal(sources, "pts/1", 40)
     terminal(sources, "pts/ptmx", 0)
-    assert away(sources, NOW) == pytest.approx(40)
+    assert away_s(sources, NOW) == pytest.approx(40)
 
 
 def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> None:
@@ -64,23 +64,23 @@ def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> No
         f'test "$1" = list-sessions && echo "  c2 1000 me seat0" && exit\nprintf "{said}"; echo $* >&2',
     )
     terminal(sources, "pts/0", 900)
-    assert away(sources, NOW) == pytest.approx(25, abs=0.01)
+    assert away_s(sources, NOW) == pytest.approx(25, abs=0.01)
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo; exit 1", "kill $$", "printf '\\377'"])
-def test_a_program_that_fails_says_nothing(sources: Sources, script: str) -> None:
+def test_a_program_that_fails_reports_nothing(sources: Sources, script: str) -> None:
     tool(sources, "loginctl", script)
-    assert away(sources, NOW) is None
+    assert away_s(sources, NOW) is None
 
 
 def test_macos_is_asked_through_its_own_programs(sources: Sources) -> None:
     tool(sources, "pmset", "echo \"Now drawing from 'Battery Power'\"")
     tool(sources, "ioreg", "echo '\"HIDIdleTime\" = 5000000000'")
     mac = Sources(sources.supplies, sources.terminals, sources.tools, "darwin")
-    assert (power(mac), away(mac, NOW)) == (Power(mains=False), 5.0)
+    assert (power(mac), away_s(mac, NOW)) == (Power(mains=False), 5.0)
 
 
-def test_facts_hold_what_is_known_and_presence_grows_old(sources: Sources) -> None:
+def test_presence_ages_between_reports(sources: Sources) -> None:
     machine = Machine(sources)
     first, second = machine.facts(7.0), machine.facts(None)
     assert (first.power, first.away_s, first.asked_s, second.asked_s) == (Power(), None, 7.0, None)
@@ -93,7 +93,7 @@ def test_this_very_machine_can_be_asked() -> None:
     assert facts.away_s is None or facts.away_s >= 0
 
 
-def test_a_process_knows_for_how_long_it_has_been_there() -> None:
+def test_the_age_of_a_process_is_that_since_its_start() -> None:
     """By what it says itself: no longer than its parent saw, and no shorter than it slept."""
     said = "import time; time.sleep(0.3); from engine.idle.conditions import running_s; print(running_s())"
     began = time.monotonic()

@@ -93,7 +93,7 @@ def test_what_one_source_cannot_fill_another_does() -> None:
 
 def test_what_is_known_or_near_or_the_same_is_left_out() -> None:
     found = [about(one) for one in ("When is a?", "when is A", "When is b?", "When is c?", "When is d?")]
-    taken = pick(found, {"history/form": 9}, ["when is b ?"], near=lambda question: "c" in question)
+    taken = pick(found, {"history/form": 9}, ["when is b ?"], is_similar=lambda question: "c" in question)
     assert [one.question for one in taken] == ["When is a?", "When is d?"]
 
 

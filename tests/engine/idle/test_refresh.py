@@ -1,13 +1,14 @@
-"""Answers are looked at again after new mail: what still holds is stamped, what does not is made anew and told."""
+"""Stale answers are refreshed: kept where their evidence is the same, else made anew, and the change is told."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from engine.idle.refresh import plan_refreshes
+from engine.idle.refresh import plan_refreshes, refresh
 from store.answers import Notices, RefreshCandidates
-from tests.engine.idle.small_home import Home, do, home, states
+from tests.engine.idle.small_home import Home, home, run_jobs, states
 
 
 @pytest.fixture
@@ -19,7 +20,13 @@ def concert(tmp_path: Path) -> Home:
     return found
 
 
-def test_where_nothing_came_nothing_is_looked_at(concert: Home) -> None:
+def run(home: Home) -> list[str]:
+    """Refresh what is stale; return the states of the jobs."""
+    reasker = home.reasker()
+    return states(run_jobs(home, plan_refreshes(reasker), partial(refresh, reasker)))
+
+
+def test_without_new_mail_nothing_is_refreshed(concert: Home) -> None:
     concert.ask("concert?")
     assert plan_refreshes(concert.reasker()) == []
 
@@ -27,24 +34,24 @@ def test_where_nothing_came_nothing_is_looked_at(concert: Home) -> None:
 def test_an_answer_with_the_same_evidence_only_gets_the_new_generation(concert: Home) -> None:
     key = concert.ask("concert?", uses=2)
     concert.add("other", "nothing of interest")
-    assert states(do(concert, plan_refreshes(concert.reasker()))) == ["done"]
+    assert run(concert) == ["done"]
     assert concert.written == []
     assert (concert.found(key).generation, concert.found(key).uses) == (concert.ledger.generation, 2)
     assert Notices(concert.ledger).count() == 0
 
 
-def test_a_source_that_was_moved_is_named_where_it_stands_now(concert: Home) -> None:
+def test_a_source_that_was_moved_gets_its_new_path(concert: Home) -> None:
     key = concert.ask("concert?")
     concert.folder = "/elsewhere"
     concert.ledger.raise_generation()
-    do(concert, plan_refreshes(concert.reasker()))
+    run(concert)
     assert json.loads(concert.found(key).reply)["sources"][0]["path"] == "/elsewhere/first"
 
 
-def test_an_answer_that_changed_is_made_anew_and_the_next_one_who_asks_is_told_by_which_message(concert: Home) -> None:
+def test_an_answer_that_changed_is_made_anew_and_a_notice_names_the_new_message(concert: Home) -> None:
     key = concert.ask("concert?")
     concert.add("second", "the concert is on Saturday")
-    assert states(do(concert, plan_refreshes(concert.reasker()))) == ["done"]
+    assert run(concert) == ["done"]
     assert concert.found(key).evidence == ("second", "first")
     told = Notices(concert.ledger).pop(key)
     assert told
@@ -56,10 +63,10 @@ def test_an_answer_that_changed_is_made_anew_and_the_next_one_who_asks_is_told_b
     assert json.loads(told.cause)["path"] == "/mail/second"
 
 
-def test_of_an_answer_that_nobody_has_seen_nobody_is_told(concert: Home) -> None:
+def test_an_answer_that_nobody_has_seen_gets_no_notice(concert: Home) -> None:
     unseen, seen = concert.ask("concert?", predicted=True), concert.ask("the concert?", predicted=True, uses=1)
     concert.add("second", "the concert is on Saturday")
-    do(concert, plan_refreshes(concert.reasker()))
+    run(concert)
     assert Notices(concert.ledger).pop(unseen) is None
     assert Notices(concert.ledger).pop(seen)
     assert (concert.found(unseen).origin, concert.found(unseen).uses) == ("predicted", 0)
@@ -68,30 +75,32 @@ def test_of_an_answer_that_nobody_has_seen_nobody_is_told(concert: Home) -> None
 def test_the_same_words_from_another_message_are_no_change(concert: Home) -> None:
     key = concert.ask("concert?")
     concert.add("copy", "The concert is on Friday.")
-    do(concert, plan_refreshes(concert.reasker()))
+    run(concert)
     assert concert.found(key).evidence == ("copy", "first")
     assert Notices(concert.ledger).count() == 0
 
 
-def test_questions_that_new_mail_came_near_to_come_first_and_then_the_most_used(concert: Home) -> None:
-    seldom, often, near = (concert.ask(f"{word} concert?", uses=uses) for word, uses in (("a", 0), ("b", 3), ("c", 0)))
+def test_questions_similar_to_new_mail_come_first_and_then_the_most_used(concert: Home) -> None:
+    seldom, often, similar = (
+        concert.ask(f"{word} concert?", uses=uses) for word, uses in (("a", 0), ("b", 3), ("c", 0))
+    )
     concert.add("second", "the concert is on Saturday")
-    RefreshCandidates(concert.ledger).add([near], "second", 1.0)
-    assert [bytes.fromhex(unit.subject) for unit in plan_refreshes(concert.reasker())] == [near, often, seldom]
-    do(concert, plan_refreshes(concert.reasker()))
+    RefreshCandidates(concert.ledger).add([similar], "second", 1.0)
+    assert [bytes.fromhex(job.subject) for job in plan_refreshes(concert.reasker())] == [similar, often, seldom]
+    run(concert)
     assert RefreshCandidates(concert.ledger).count() == 0
     assert plan_refreshes(concert.reasker()) == []
 
 
-def test_what_was_read_ahead_is_read_ahead_again_and_not_answered(concert: Home) -> None:
+def test_a_prefilled_question_is_prefilled_again_and_not_answered(concert: Home) -> None:
     key = concert.ask("concert?", decode=False, predicted=True)
     concert.add("second", "the concert is on Saturday")
-    do(concert, plan_refreshes(concert.reasker()))
-    assert (concert.found(key).state, concert.found(key).evidence) == ("prefilled", ("second", "first"))
+    run(concert)
+    assert (concert.found(key).state, concert.found(key).evidence) == ("undecoded", ("second", "first"))
     assert concert.written == []
 
 
-def test_a_question_of_another_day_or_another_writer_is_left_alone(concert: Home) -> None:
+def test_a_question_of_another_day_or_another_writer_is_not_refreshed(concert: Home) -> None:
     concert.ask("concert tomorrow?")
     concert.ask("concert?")
     with concert.ledger.transaction():

@@ -1,4 +1,4 @@
-"""Segments are read ahead one at a time, and whatever ends the work leaves what was kept before."""
+"""Segments are prefetched one at a time, and whatever ends the run leaves those that were stored before."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.idle.prefetch import PrefetchContext, as_units
-from engine.idle.scheduler import JobResult
-from engine.idle.types import Ids, PrefillJob, is_kept, key_of
+from engine.idle.prefetch import Ids, PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
+from engine.idle.report import JobResult
+from engine.idle.types import Handler
 from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import in_document_order
 from engine.models.load import load
@@ -55,14 +55,14 @@ def box(tmp_path: Path) -> Iterator[Box]:
     found.close()
 
 
-def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> PrefillJob:
-    return PrefillJob("first", "", "", path, expected, 0.1, size)
+def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> WantedSegment:
+    return WantedSegment("prefetch", "", "", path, expected, 0.1, size)
 
 
 SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5))
 
 
-def ahead(model: Mlx, box: Box) -> PrefetchContext:
+def context(model: Mlx, box: Box) -> PrefetchContext:
     reasker = Home(box.ledger).reasker()
     reading = PromptReader(model, KvBinding(box.store, ROOT, model))
     return PrefetchContext(reading, reasker, in_document_order, 16, 5, 120, nullcontext, lambda: False)
@@ -71,23 +71,27 @@ def ahead(model: Mlx, box: Box) -> PrefetchContext:
 def run(
     model: Mlx,
     box: Box,
-    segments: Sequence[PrefillJob] = SEGMENTS,
+    segments: Sequence[WantedSegment] = SEGMENTS,
     measure: Callable[[], JobCost] = JobCost,
 ) -> list[JobResult]:
-    units = as_units(ahead(model, box), segments)
-    return list(runner(box.ledger, measure=measure).work({"first": lambda: units}))
+    return list(runner(box.ledger, measure=measure).run({"prefetch": handler(model, box, segments)}))
 
 
-def test_segments_are_kept_and_found_there_the_next_time(model: Mlx, box: Box) -> None:
+def handler(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> Handler:
+    plan = plan_segments(context(model, box), segments)
+    return Handler(lambda: plan.jobs, plan.run)
+
+
+def test_segments_are_stored_and_cached_the_next_time(model: Mlx, box: Box) -> None:
     written = KvCounts(box.ledger).written_by_day
     done = run(model, box, measure=lambda: JobCost(bytes=sum(written().values())))
     assert states(done) == ["done"] * 3
     assert sum(one.spent.bytes for one in done) == box.store.stats().bytes > 0
-    assert all(is_kept(KvBinding(box.store, ROOT, model), one.path) for one in SEGMENTS)
-    assert states(run(model, box)) == ["there"] * 3
+    assert all(is_cached(KvBinding(box.store, ROOT, model), one.path) for one in SEGMENTS)
+    assert states(run(model, box)) == ["cached"] * 3
 
 
-def test_what_was_read_ahead_gives_the_logits_of_what_was_not(model: Mlx, box: Box) -> None:
+def test_prefetched_segments_give_the_same_logits_as_a_cold_prefill(model: Mlx, box: Box) -> None:
     run(model, box)
     with box.store.match(ROOT, (SYSTEM, A)) as match:
         assert len(match.nodes) == 2
@@ -98,78 +102,81 @@ def test_what_was_read_ahead_gives_the_logits_of_what_was_not(model: Mlx, box: B
     assert np.array_equal(model.logits(cache, LAST), model.logits(cold, LAST))
 
 
-def test_reading_ahead_counts_no_use_and_no_hit(model: Mlx, box: Box) -> None:
+def test_prefetching_counts_no_use_and_no_hit(model: Mlx, box: Box) -> None:
     run(model, box)
     stats = box.store.stats()
     assert (stats.hits, stats.partial) == (CountTotal(), CountTotal())
     assert box.ledger.rows.execute("SELECT DISTINCT uses FROM kv_nodes").fetchall() == [(0,)]
 
 
-def test_what_stands_behind_a_segment_that_there_is_no_room_for_is_left_too(model: Mlx, box: Box) -> None:
+def test_segments_behind_one_without_space_are_not_prefetched_either(model: Mlx, box: Box) -> None:
     assert (
         states(run(model, box, (segment(SYSTEM, size=PLENTY), segment(SYSTEM, A), segment(SYSTEM, A, B))))
-        == ["room"] * 3
+        == ["no space"] * 3
     )
     assert box.files() == set()
 
 
-def test_what_the_bank_no_longer_holds_is_not_read(model: Mlx, box: Box) -> None:
-    """New mail comes between planning and reading."""
-    units = as_units(ahead(model, box), SEGMENTS[:1])
+def test_a_segment_planned_before_new_mail_is_not_prefetched(model: Mlx, box: Box) -> None:
+    """New mail comes between planning and running."""
+    plan = plan_segments(context(model, box), SEGMENTS[:1])
     box.ledger.raise_generation()
-    assert units[0].do().state == "changed"
+    assert plan.run(plan.jobs[0]).state == "new mail"
     assert box.files() == set()
 
 
-def test_what_was_read_ahead_and_never_used_goes_for_what_is_read_in_its_place(model: Mlx, box: Box) -> None:
+def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
-    (old,) = [one for one in box.store.queries.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
+    (old,) = [one for one in box.store.queries.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     box.store.shrink(box.store.budget - box.store.free())
     long, new = (
         replace(segment(SYSTEM, ids, size=size), instead=(old,))
         for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
     )
-    assert states(run(model, box, [long])) == ["room"]
-    assert is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, A))
+    assert states(run(model, box, [long])) == ["no space"]
+    assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
     assert states(run(model, box, [new])) == ["done"]
-    assert [is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [False, True, True]
-    assert len(box.store.queries.unused("first")) == 2
+    assert [is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [
+        False,
+        True,
+        True,
+    ]
+    assert len(box.store.queries.unused("prefetch")) == 2
 
 
-def test_where_something_that_goes_was_used_meanwhile_it_stays_and_nothing_is_kept_for_it(model: Mlx, box: Box) -> None:
+def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
-    (old,) = [one for one in box.store.queries.unused("first") if one.key == key_of(ROOT, (SYSTEM, A))]
+    (old,) = [one for one in box.store.queries.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     with box.store.match(ROOT, (SYSTEM, A)) as match:
         box.store.record_use(match, 1.0)
     box.store.shrink(box.store.budget - box.store.free())
     instead = replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
-    assert states(run(model, box, [instead])) == ["room"]
-    assert is_kept(KvBinding(box.store, ROOT, model), (SYSTEM, A))
+    assert states(run(model, box, [instead])) == ["no space"]
+    assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
 
 
-def test_where_there_is_no_room_after_all_what_is_kept_stays(model: Mlx, box: Box) -> None:
+def test_where_the_estimate_was_too_small_nothing_is_evicted(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS[:2])
     kept = box.files()
     box.store.shrink(box.used() + 40_000)
     free = box.store.free()
     long = tuple(range(20, 20 + 400))
-    assert states(run(model, box, (segment(SYSTEM, long, size=free),))) == ["room"]
+    assert states(run(model, box, (segment(SYSTEM, long, size=free),))) == ["no space"]
     assert box.files() == kept
 
 
-def test_a_segment_that_is_broken_off_leaves_those_before_it_and_nothing_of_its_own(model: Mlx, box: Box) -> None:
+def test_an_interrupted_segment_leaves_those_before_it_and_no_file_of_its_own(model: Mlx, box: Box) -> None:
     broken = Broken(**{one.name: getattr(model, one.name) for one in fields(model)})
-    units = as_units(ahead(broken, box), SEGMENTS)
-    steps = runner(box.ledger).work({"first": lambda: units})
+    steps = runner(box.ledger).run({"prefetch": handler(broken, box)})
     assert next(steps).state == "done"
     with pytest.raises(SystemExit):
         next(steps)
     assert len(box.files()) == 1
-    assert box.states() == ["complete"]
-    assert states(run(model, box)) == ["there", "done", "done"]
+    assert box.states() == ["whole"]
+    assert states(run(model, box)) == ["cached", "done", "done"]
 
 
-def test_a_damaged_prefix_is_read_again(model: Mlx, box: Box) -> None:
+def test_a_damaged_prefix_is_prefilled_again(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS[:1])
     path = box.path_of(SYSTEM)
     path.write_bytes(path.read_bytes()[:-8])
@@ -178,7 +185,7 @@ def test_a_damaged_prefix_is_read_again(model: Mlx, box: Box) -> None:
         assert len(match.nodes) == 2
 
 
-def test_operations_are_those_of_the_products_that_a_model_really_computes(model: Mlx) -> None:
+def test_counted_operations_are_those_of_the_products_that_a_model_computes(model: Mlx) -> None:
     """Trace every product of the layers for a prompt and one token more."""
     metered, cache = replace(model, meter=Meter()), model.begin()
     with traced(model) as counted:

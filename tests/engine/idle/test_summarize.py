@@ -1,4 +1,4 @@
-"""Abstracts: which chunks go together, what a model is asked, and which sentences stand for a batch."""
+"""Summaries: which chunks form a batch, the prompt of the model, and which sentences are quoted."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ def test_small_documents_share_a_batch_in_order_of_date() -> None:
     assert ids(found) == [["a/0", "b/0"], ["c/0"]]
 
 
-def test_a_document_that_is_too_long_is_parted() -> None:
+def test_a_document_that_is_too_long_is_split() -> None:
     assert ids(batches(document("a", 5, 0), 2)) == [["a/0", "a/1"], ["a/2", "a/3"], ["a/4"]]
 
 
@@ -41,7 +41,7 @@ def test_every_chunk_is_in_one_batch_and_no_batch_is_too_long(places: list[tuple
     assert all(0 < len(batch) <= size for batch in found)
 
 
-def test_a_model_is_shown_each_chunk_as_a_segment_behind_what_it_is_to_do() -> None:
+def test_the_prompt_has_the_task_first_and_a_segment_for_each_chunk() -> None:
     write = Writes(" A \n B ")
     assert by_model([hit("We meet {kind} on Friday.\n"), hit("Fine.", "b")], "mail", write) == "A B"
     system, first, *_, cue = write.shown
@@ -55,7 +55,7 @@ def test_all_segments_but_the_last_end_in_one_newline() -> None:
     assert [one.endswith("\n") and not one.endswith("\n\n") for one in write.shown] == [True, True, False]
 
 
-def test_the_sentence_that_shares_most_with_the_others_stands_for_the_batch_with_who_and_when() -> None:
+def test_the_most_central_sentence_is_quoted_with_its_speaker_and_date() -> None:
     batch = [
         hit("The boiler in the church broke down again. I had soup today at noon.", "a"),
         hit("Can the boiler of the church be mended before winter? My cat says hello to you.", "b"),
@@ -63,33 +63,33 @@ def test_the_sentence_that_shares_most_with_the_others_stands_for_the_batch_with
     assert by_quotes(batch).startswith("Ann Lee, Friday 3 May 2024: The boiler in the church broke down again.")
 
 
-def test_a_speaker_is_named_where_the_text_tells() -> None:
+def test_a_speaker_in_the_text_is_named() -> None:
     spoken = chat("Ann: The choir sings in Oslo.\nBob: The choir of Oslo sings very well.", "Ann", "Bob")
     assert "Bob, Friday 3 May 2024: The choir of Oslo sings very well." in by_quotes([spoken])
 
 
-def test_what_says_the_same_is_quoted_once() -> None:
+def test_sentences_that_say_the_same_are_quoted_once() -> None:
     batch = [hit("The choir sings in Oslo on Friday.", name) for name in "ab"]
     assert by_quotes(batch) == "Ann Lee, Friday 3 May 2024: The choir sings in Oslo on Friday."
 
 
-def test_the_chunk_in_the_middle_of_the_others_is_preferred_where_all_are_embedded() -> None:
+def test_the_chunk_nearest_to_the_mean_is_preferred_where_all_are_embedded() -> None:
     vectors = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
     texts = ("Red roses are in my garden.", "Pale lilies are in my garden.", "Blue irises are in my garden.")
     batch = [hit(text, name, vector=row) for text, name, row in zip(texts, "abc", vectors, strict=True)]
     assert "Pale lilies" in by_quotes(batch)
 
 
-def test_a_batch_without_a_sentence_is_summed_up_by_its_header() -> None:
+def test_a_batch_without_a_sentence_is_summarized_by_its_header() -> None:
     assert by_quotes([hit("ok")]) == "From: Ann Lee, rehearsal"
 
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=4))
-def test_whatever_chunks_hold_they_are_summed_up_on_one_line(texts: list[str]) -> None:
+def test_any_chunks_are_summarized_on_one_line(texts: list[str]) -> None:
     text = by_quotes([hit(one, str(place)) for place, one in enumerate(texts)])
     assert text
     assert "\n" not in text
 
 
-def test_a_collection_is_named_by_what_it_holds() -> None:
+def test_a_collection_is_named_by_its_documents() -> None:
     assert (kind_of(3, 0), kind_of(0, 2), kind_of(1, 1)) == ("mail", "meeting notes", "mail and meeting notes")

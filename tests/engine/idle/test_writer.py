@@ -1,4 +1,4 @@
-"""How a language model is made to write: the segments it hears, what it has room for, and when it is broken off."""
+"""How a language model writes a completion: its segments, what fits its context, and when it is interrupted."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tests.engine.ask.parrot import Parrot
 
 
 def after(count: int) -> Callable[[], bool]:
-    """Return what tells that it is late once it was asked so often."""
+    """Return a function that is true once it was called so often."""
     asked = list[int]()
 
     def late() -> bool:
@@ -21,24 +21,24 @@ def after(count: int) -> Callable[[], bool]:
     return late
 
 
-def test_segments_are_heard_one_by_one_within_the_frame() -> None:
+def test_segments_are_prefilled_one_by_one_within_the_chat_template() -> None:
     parrot = Parrot(["When is ", "tea?"], frame=Frame((-1,), (-2,), (-3,)))
     assert writer(parrot, 9, lambda: False)(["sum up\n", "one\n", "two\n", "Questions:"]) == "When is tea?"
     assert parrot.text() == ["(-1) sum up (-2)", "one", "two", "Questions: (-3)"]
 
 
-def test_no_more_is_written_than_is_allowed() -> None:
+def test_no_more_tokens_are_written_than_allowed() -> None:
     assert writer(Parrot(["a", "b", "c"]), 2, lambda: False)(["sum up\n", "Questions:"]) == "ab"
 
 
-def test_middle_segments_without_room_are_left_out() -> None:
+def test_middle_segments_that_do_not_fit_are_left_out() -> None:
     parrot = Parrot(["a"], context=9)
     writer(parrot, 4, lambda: False)(["sum up\n", "one two\n", "three four\n", "Questions:"])
     assert parrot.text() == ["sum up", "one two", "Questions:"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
-def test_writing_ends_as_soon_as_it_is_late(count: int) -> None:
+def test_writing_ends_as_soon_as_the_run_is_over(count: int) -> None:
     parrot = Parrot(["a", "b"])
     with pytest.raises(OutOfTime):
         writer(parrot, 9, after(count))(["sum up\n", "one\n", "Questions:"])

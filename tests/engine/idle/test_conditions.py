@@ -1,4 +1,4 @@
-"""What the system says of power, load and presence, understood; and whether the machine is left alone for it."""
+"""Reports of power, load and presence are parsed, and tell whether the machine may be used."""
 
 import math
 from typing import Any
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from engine.idle.conditions import (
     IdleConditions,
     MachineFacts,
-    Own,
+    OwnLoad,
     Power,
     hid_idle,
     others,
-    pmset,
+    parse_pmset,
     power_of,
-    sessions,
+    session_idle,
     supply,
     why_not,
 )
@@ -44,7 +44,7 @@ def session(kind: str, hint: str, ago: float | None, group: str = "user") -> str
     return f"Type={kind}\nClass={group}\nIdleHint={hint}\nIdleSinceHint={since}\n"
 
 
-def test_on_mains_at_rest_with_nobody_there_nothing_stands_in_the_way() -> None:
+def test_an_unused_machine_on_mains_may_be_used() -> None:
     assert why_not(QUIET, IdleConditions()) is None
 
 
@@ -61,11 +61,11 @@ def test_each_reason_is_given(facts: MachineFacts, reason: str) -> None:
     assert why_not(facts, IdleConditions()) == reason
 
 
-def test_what_nobody_can_tell_stands_in_nobodys_way() -> None:
+def test_unknown_presence_prevents_nothing() -> None:
     assert why_not(MachineFacts(Power(), 0), IdleConditions()) is None
 
 
-def test_a_question_of_tomorrow_stands_in_nobodys_way() -> None:
+def test_a_question_in_the_future_prevents_nothing() -> None:
     assert why_not(MachineFacts(Power(), 0, asked_s=-86_400.0), IdleConditions()) is None
 
 
@@ -86,7 +86,7 @@ def test_the_battery_of_a_mouse_is_not_the_machines() -> None:
     ("online", "status", "mains"),
     [(1, "Charging", True), (1, "Discharging", True), (0, "Discharging", False), (0, "Unknown", False)],
 )
-def test_a_cable_says_whether_a_battery_is_drawn_on(online: int, status: str, mains: bool) -> None:
+def test_a_cable_tells_whether_the_battery_is_in_use(online: int, status: str, mains: bool) -> None:
     supplies = [supply(AC.format(online)), supply(BATTERY.format(status, 57))]
     assert power_of(supplies) == Power(mains)
 
@@ -97,7 +97,7 @@ def test_any_of_several_cables_is_enough() -> None:
 
 
 @pytest.mark.parametrize(("status", "mains"), [("Not charging", True), ("Full", True), ("Discharging", False)])
-def test_without_a_cable_to_ask_the_battery_says_it(status: str, mains: bool) -> None:
+def test_without_a_cable_the_battery_tells(status: str, mains: bool) -> None:
     assert power_of([supply(BATTERY.format(status, 80))]) == Power(mains)
 
 
@@ -105,48 +105,48 @@ def test_a_bay_without_its_battery_is_no_battery() -> None:
     assert power_of([{"TYPE": "Battery", "PRESENT": "0", "STATUS": "Unknown"}]) == Power()
 
 
-def test_macos_says_where_power_comes_from() -> None:
-    assert pmset(ON_AC.format(85)) == Power()
-    assert pmset(ON_BATTERY.format(7)) == Power(mains=False)
-    assert pmset("Now drawing from 'AC Power'\n") == pmset("") == Power()
-    assert pmset("Now drawing from 'UPS Power'\n") == Power(mains=False)
+def test_the_power_state_of_macos_is_parsed() -> None:
+    assert parse_pmset(ON_AC.format(85)) == Power()
+    assert parse_pmset(ON_BATTERY.format(7)) == Power(mains=False)
+    assert parse_pmset("Now drawing from 'AC Power'\n") == parse_pmset("") == Power()
+    assert parse_pmset("Now drawing from 'UPS Power'\n") == Power(mains=False)
 
 
-def test_macos_says_how_long_ago_a_key_was_touched() -> None:
+def test_the_idle_time_of_macos_is_parsed() -> None:
     assert hid_idle(HID) == pytest.approx(93.541208375)
     assert hid_idle("nothing of it") is None
 
 
 def test_a_terminal_is_idle_since_its_last_key_whatever_its_hint() -> None:
-    assert sessions(session("tty", "no", 12), NOW) == pytest.approx(12, abs=0.01)
+    assert session_idle(session("tty", "no", 12), NOW) == pytest.approx(12, abs=0.01)
 
 
-def test_somebody_is_at_a_desktop_until_it_says_that_nobody_is() -> None:
-    assert sessions(session("wayland", "no", 500), NOW) == 0
-    assert sessions(session("wayland", "yes", 500), NOW) == pytest.approx(500, abs=0.01)
+def test_a_desktop_is_in_use_until_it_reports_idle() -> None:
+    assert session_idle(session("wayland", "no", 500), NOW) == 0
+    assert session_idle(session("wayland", "yes", 500), NOW) == pytest.approx(500, abs=0.01)
 
 
-def test_a_desktop_that_never_says_anything_says_nothing() -> None:
-    assert sessions(session("x11", "no", None), NOW) is None
+def test_a_desktop_that_never_reports_is_unknown() -> None:
+    assert session_idle(session("x11", "no", None), NOW) is None
 
 
-def test_who_waits_for_a_login_is_nobody() -> None:
-    assert sessions(session("wayland", "no", 5, group="greeter"), NOW) is None
-    assert sessions(session("tty", "no", 5, group="user-early"), NOW) is not None
+def test_a_login_screen_is_not_in_use() -> None:
+    assert session_idle(session("wayland", "no", 5, group="greeter"), NOW) is None
+    assert session_idle(session("tty", "no", 5, group="user-early"), NOW) is not None
 
 
 def test_of_many_sessions_the_latest_counts() -> None:
     said = "\n".join((session("tty", "no", 900), session("x11", "no", None), session("tty", "yes", 300)))
-    assert sessions(said, NOW) == pytest.approx(300, abs=0.01)
+    assert session_idle(said, NOW) == pytest.approx(300, abs=0.01)
 
 
 def test_the_load_of_others_is_without_our_own_and_for_each_core() -> None:
     assert (others(3.0, 1.0, 4), others(0.5, 1.0, 4), others(1.0, 0.0, 0)) == (0.5, 0.0, 1.0)
 
 
-def test_our_own_part_settles_as_the_systems_average_does() -> None:
+def test_our_own_load_is_averaged_like_the_systems() -> None:
     """Two cores' worth of work for a minute: of an average that is one e-th old, the rest is ours."""
-    own = Own(0, 0)
+    own = OwnLoad(0, 0)
     for second in range(1, 61):
         own = own.then(second, 2.0 * second)
     assert own.load == pytest.approx(2 * (1 - math.exp(-1)))
@@ -155,10 +155,10 @@ def test_our_own_part_settles_as_the_systems_average_does() -> None:
 
 
 @given(st.text())
-def test_any_text_is_understood_somehow(text: str) -> None:
-    for found in (pmset(text), power_of([supply(text)]), pmset(f"Now drawing from '{text}")):
+def test_any_text_is_parsed(text: str) -> None:
+    for found in (parse_pmset(text), power_of([supply(text)]), parse_pmset(f"Now drawing from '{text}")):
         assert found in (Power(), Power(mains=False))
-    for seconds in (hid_idle(text), sessions(text, NOW)):
+    for seconds in (hid_idle(text), session_idle(text, NOW)):
         assert seconds is None or seconds >= 0
 
 
@@ -167,9 +167,9 @@ VALUES = st.one_of(st.text(max_size=5), st.integers().map(str), st.sampled_from(
 
 
 @given(st.lists(st.dictionaries(NAMES, VALUES), max_size=4))
-def test_any_properties_are_understood_somehow(blocks: list[dict[str, str]]) -> None:
+def test_any_properties_are_parsed(blocks: list[dict[str, str]]) -> None:
     texts = ["\n".join(f"{name}={value}" for name, value in block.items()) for block in blocks]
-    found, away = power_of([supply(text) for text in texts]), sessions("\n\n".join(texts), NOW)
+    found, away = power_of([supply(text) for text in texts]), session_idle("\n\n".join(texts), NOW)
     assert found in (Power(), Power(mains=False))
     assert away is None or away >= 0
 

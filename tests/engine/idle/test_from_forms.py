@@ -9,7 +9,7 @@ from tests.engine.idle.kit import hit
 
 def asked(found: object) -> set[tuple[str, str]]:
     assert isinstance(found, list)
-    return {(one.way, one.question) for one in found}
+    return {(one.method, one.question) for one in found}
 
 
 def test_what_was_asked_of_two_people_is_asked_of_a_third() -> None:
@@ -38,5 +38,5 @@ def test_whatever_was_said_and_asked_predictions_are_of_known_sources_and_distin
     found = from_forms(hits, past)
     assert {one.source for one in found} <= set(SOURCES)
     assert len({one.question.casefold() for one in found}) == len(found)
-    assert [one.promise for one in found] == sorted((one.promise for one in found), reverse=True)
-    assert all(0 <= one.promise <= 1 for one in found)
+    assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
+    assert all(0 <= one.probability <= 1 for one in found)

@@ -1,4 +1,4 @@
-"""A night's budget of time holds within a unit too: the language model stops between two of its steps."""
+"""The time budget of an idle run holds within a job too: the language model stops between two of its steps."""
 
 import shutil
 import time
@@ -18,7 +18,7 @@ from engine.models.mlx import Mlx
 from engine.session import Session
 from store.answers import AnswerBank
 from store.database import Ledger
-from store.jobs import Job, JobAccount, Jobs
+from store.jobs import JobAccount, JobRow, Jobs
 from tests.demo import NANO, environment
 
 QUESTION = "How much is a ticket for the summer concert?"
@@ -42,55 +42,55 @@ def session(made: Path, tmp_path: Path) -> Iterator[Session]:
 
 
 def after(steps: int) -> Callable[[], bool]:
-    """Return what tells, from its next call but so many on, that it is over."""
+    """Return a function that tells, after so many calls, that the run is over."""
     calls = count(1)
     return lambda: next(calls) > steps
 
 
-def populate(session: Session, over: Callable[[], bool]) -> list[str]:
-    """Ready what was foreseen until it is over; returns what became of it."""
-    planner = IdlePlanner(session, force=True, predictions=9, late=lambda: over, over=over)
+def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
+    """Precompute predicted questions until the run is over; return the states of the jobs."""
+    planner = IdlePlanner(session, force=True, predictions=9, begin_planning=lambda: is_over, is_over=is_over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
-    world = RunContext(
+    context = RunContext(
         time.monotonic, began, lambda: None, lambda: generation, planner.measure, session.now.timestamp()
     )
-    runner = JobRunner(Jobs(ledger), JobAccount(ledger), world, RunLimits(began + 1e6, 9))
-    with stopping(session.models, over):
-        return [one.state for one in runner.work({"populate": planner.plans()["populate"]})]
+    runner = JobRunner(Jobs(ledger), JobAccount(ledger), context, RunLimits(began + 1e6, 9))
+    with stopping(session.models, is_over):
+        return [one.state for one in runner.run({"populate": planner.handlers()["populate"]})]
 
 
-def waiting(ledger: Ledger) -> list[tuple[str, int]]:
-    """Return the foreseen questions that wait, and how often each was tried."""
+def queued(ledger: Ledger) -> list[tuple[str, int]]:
+    """Return the queued questions, and how often each was tried."""
     return [(job.subject, job.attempts) for job in Jobs(ledger).pending("populate")]
 
 
-def test_a_unit_that_takes_too_long_ends_with_the_night_and_is_done_in_another(session: Session) -> None:
-    Jobs(session.ledger).offer([Job("populate", QUESTION, 1.0, 1.0, 0.0, "history/model")])
-    assert populate(session, after(2)) == ["time"]
-    assert waiting(session.ledger) == [(QUESTION, 1)]
+def test_a_job_that_takes_too_long_ends_with_the_run_and_is_done_in_another(session: Session) -> None:
+    Jobs(session.ledger).offer([JobRow("populate", QUESTION, 1.0, 1.0, 0.0, "history/model")])
+    assert populate(session, after(2)) == ["no time"]
+    assert queued(session.ledger) == [(QUESTION, 1)]
     assert AnswerBank(session.ledger).size()[0] == 0
     assert populate(session, lambda: False) == ["done"]
-    assert waiting(session.ledger) == []
+    assert queued(session.ledger) == []
 
 
-def test_planning_has_its_time_from_when_it_begins_however_late_that_is() -> None:
+def test_the_planning_budget_starts_when_planning_begins() -> None:
     now = [100.0]
     planning = PlanningBudget(5.0, lambda: False, lambda: now[0])
     now[0] = 200.0
-    late = planning.begin()
+    is_spent = planning.begin()
     now[0] = 204.0
-    assert (late(), planning.cut) == (False, False)
+    assert (is_spent(), planning.exceeded) == (False, False)
     now[0] = 206.0
-    assert (late(), planning.cut) == (True, True)
+    assert (is_spent(), planning.exceeded) == (True, True)
 
 
-def test_planning_ends_with_the_night() -> None:
+def test_planning_ends_with_the_run() -> None:
     planning = PlanningBudget(5.0, lambda: True, lambda: 0.0)
-    assert (planning.begin()(), planning.cut) == (True, True)
+    assert (planning.begin()(), planning.exceeded) == (True, True)
 
 
-def test_the_model_stops_at_the_first_step_after_the_end_and_works_on_when_the_night_is_closed(
+def test_the_model_stops_at_the_first_step_after_the_end_and_works_again_after_the_run(
     nano: Mlx, tmp_path: Path
 ) -> None:
     models = ResidentModel(tmp_path)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.summarize import LONGEST, correspondents, named, said, shown_name
+from engine.idle.summarize import LONGEST, attributed_sentences, correspondents, named, shown_name
 from tests.engine.idle.kit import chat, hit
 
 
@@ -44,11 +44,14 @@ def test_those_named_in_full_are_found_but_not_a_greeting_of_a_correspondent() -
 
 
 def test_each_sentence_of_a_mail_is_its_senders_whatever_stands_before_a_colon() -> None:
-    assert said(hit("We meet on Friday.\nNote: bring cake.")) == [
+    assert attributed_sentences(hit("We meet on Friday.\nNote: bring cake.")) == [
         ("Ann Lee", "We meet on Friday."),
         ("Ann Lee", "bring cake."),
     ]
 
 
 def test_each_sentence_of_a_meeting_is_its_speakers() -> None:
-    assert said(chat("Ann: We meet.\nBob: Fine.", "Ann", "Bob")) == [("Ann", "We meet."), ("Bob", "Fine.")]
+    assert attributed_sentences(chat("Ann: We meet.\nBob: Fine.", "Ann", "Bob")) == [
+        ("Ann", "We meet."),
+        ("Bob", "Fine."),
+    ]

@@ -1,11 +1,10 @@
-"""What went for lack of space is wanted again by those who asked for it, and nothing else is."""
+"""Segments that were evicted for lack of space are restored for the questions that need them; nothing else is."""
 
 from pathlib import Path
 
 import pytest
 
-from engine.idle.prefetch import plan_restores, prefixes
-from engine.idle.types import Costs, PrefillJob
+from engine.idle.prefetch import TokenCost, WantedSegment, evicted_segments, prefixes
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
 ASKED = (A, B, C)
@@ -26,33 +25,35 @@ def store(tmp_path: Path) -> Kept:
     return found
 
 
-def units(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[PrefillJob]:
-    return plan_restores([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.queries)
+def evicted(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[WantedSegment]:
+    return evicted_segments([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.queries)
 
 
-def test_the_segments_that_went_are_wanted_for_what_they_took_and_as_often_as_they_were_asked_for(store: Kept) -> None:
-    found = units(store, ("when?", 3, ASKED), ("who?", 2, ASKED[:2]))
+def test_evicted_segments_are_restored_at_their_cost_and_counted_by_their_questions(store: Kept) -> None:
+    found = evicted(store, ("when?", 3, ASKED), ("who?", 2, ASKED[:2]))
     assert [(one.path, one.expected, one.seconds) for one in found] == [(ASKED[:2], 5, 2.0), (ASKED, 3, 3.0)]
     assert all(one.bytes > 1024 for one in found)
 
 
-def test_what_never_was_kept_is_not_wanted_nor_what_would_stand_behind_it(store: Kept) -> None:
-    assert units(store, ("what?", 9, (A, C, B)), ("why?", 1, (C, *ASKED))) == []
+def test_a_segment_that_never_was_cached_is_left_out_with_all_behind_it(store: Kept) -> None:
+    assert evicted(store, ("what?", 9, (A, C, B)), ("why?", 1, (C, *ASKED))) == []
 
 
-def test_where_some_was_refused_what_never_was_kept_is_wanted_too_at_its_cost_a_token(store: Kept) -> None:
+def test_where_some_were_refused_segments_that_never_were_cached_are_planned_at_the_cost_of_their_tokens(
+    store: Kept,
+) -> None:
     asked = [("what?", 9.0, prefixes((A, C)))]
-    (found,) = plan_restores(asked, ROOT, store.store.queries, Costs(0.5, 100.0))
-    assert (found.path, found.why) == ((A, C), "not stored for lack of space")
+    (found,) = evicted_segments(asked, ROOT, store.store.queries, TokenCost(0.5, 100.0))
+    assert (found.path, found.reason) == ((A, C), "not stored for lack of space")
     assert (found.seconds, found.bytes) == (0.5 * len(C), 100 * len(C))
 
 
-def test_what_is_back_is_not_wanted(store: Kept) -> None:
+def test_a_segment_that_is_cached_again_is_not_planned(store: Kept) -> None:
     assert store.keep(*ASKED[:2])
-    assert [one.path for one in units(store, ("when?", 1, ASKED))] == [ASKED]
+    assert [one.path for one in evicted(store, ("when?", 1, ASKED))] == [ASKED]
 
 
-def test_without_evicting_nothing_goes_and_nothing_is_kept_beyond_the_room(store: Kept) -> None:
+def test_without_evicting_nothing_is_stored_beyond_the_free_space(store: Kept) -> None:
     store.store.shrink(store.used() + 50_000)
     free, nodes = store.store.free(), store.files()
     assert 0 < free < 50_000

@@ -1,4 +1,4 @@
-"""Kept questions are asked anew within the limits that they were asked in."""
+"""Stored questions are asked again with the options that they were asked with."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.keys import key, scope_of
-from engine.idle.refresh import options_of, worth
+from engine.idle.refresh import demand, options_of
 from engine.types import AskOptions
 from store.answers import CachedAnswer
 from store.types import Scope
@@ -24,16 +24,16 @@ def test_the_key_of_an_answer_gives_its_scope_back(scope: Scope) -> None:
 
 
 @given(scopes, st.integers(1, 50))
-def test_an_entry_gives_back_the_manner_it_was_asked_in(scope: Scope, k: int) -> None:
+def test_an_entry_gives_its_options_back(scope: Scope, k: int) -> None:
     made = key("when?", scope, f"model-1/some print/{k}", NOW, calendar=False)
     kept = CachedAnswer("when?", made.scope, made.writer, None, "{}", (), 1, "full", 0.0, 0.0)
     assert options_of(kept) == AskOptions(scope, k)
 
 
-def test_what_a_person_asked_is_worth_more_than_what_was_foreseen_until_that_is_used(tmp_path: Path) -> None:
+def test_an_asked_question_is_in_more_demand_than_a_predicted_one_until_that_is_used(tmp_path: Path) -> None:
     choir = home(tmp_path)
     choir.add("first", "the choir sings")
-    asked, predicted_counts = choir.ask("choir?"), choir.ask("the choir?", predicted=True)
-    assert worth(choir.found(asked)) > worth(choir.found(predicted_counts))
+    asked, predicted = choir.ask("choir?"), choir.ask("the choir?", predicted=True)
+    assert demand(choir.found(asked)) > demand(choir.found(predicted))
     used = choir.ask("our choir?", predicted=True, uses=2)
-    assert worth(choir.found(used)) > worth(choir.found(asked))
+    assert demand(choir.found(used)) > demand(choir.found(asked))

@@ -1,14 +1,14 @@
-"""A question that was given another one's answer gets its own, and what it was given is judged by that."""
+"""A question that was served the answer of another gets its own, and the two are compared."""
 
 from pathlib import Path
 
 import pytest
 
 from engine.ask.prepare import begin, gather_context, pending_entry
-from engine.idle.refresh import TAU, plan_verifications
+from engine.idle.refresh import TAU, plan_verifications, verify
 from engine.types import AskOptions
 from store.answers import Notices, PendingVerification, Verifications
-from tests.engine.idle.small_home import NOW, Home, do, home, states
+from tests.engine.idle.small_home import NOW, Home, home, run_jobs, states
 
 TAU_SET, MAX_ERROR, ALIKE = 0.85, 0.02, 0.91
 
@@ -22,8 +22,8 @@ def choir(tmp_path: Path) -> Home:
     return found
 
 
-def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
-    """Return a question another one's answer; returns both keys."""
+def serve(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
+    """Serve a question the answer of another; return both keys."""
     reasker, matched = home.reasker(), home.ask("choir?")
     ask = begin(reasker.backend, home.ledger, question, AskOptions(), NOW)
     home.bank.put(ask.key.digest, pending_entry(ask, gather_context(reasker.backend, ask)), reasker.room.bytes)
@@ -31,23 +31,26 @@ def lend(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
     return ask.key.digest, matched
 
 
-def settle(home: Home) -> list[str]:
-    return states(do(home, plan_verifications(home.reasker(), TAU_SET, MAX_ERROR)))
+def run(home: Home) -> list[str]:
+    """Verify what can be verified; return the states of the jobs."""
+    reasker = home.reasker()
+    jobs = plan_verifications(reasker)
+    return states(run_jobs(home, jobs, lambda job: verify(reasker, job, TAU_SET, MAX_ERROR)))
 
 
-def test_where_the_own_answer_is_the_same_what_was_served_was_right(choir: Home) -> None:
-    key, matched = lend(choir, "our choir?", "the choir sings on Friday")
-    assert settle(choir) == ["done"]
+def test_where_the_own_answer_is_the_same_the_hit_was_right(choir: Home) -> None:
+    key, matched = serve(choir, "our choir?", "the choir sings on Friday")
+    assert run(choir) == ["done"]
     assert choir.found(key).state == "answered"
     assert Verifications(choir.ledger).labels(None) == [(ALIKE, True)]
     assert (choir.found(matched).tau, Notices(choir.ledger).count()) == (None, 0)
     assert float(choir.ledger.get(TAU) or 0) == TAU_SET
-    assert settle(choir) == []
+    assert run(choir) == []
 
 
-def test_where_it_is_another_one_the_entry_asks_for_more_and_the_next_one_who_asks_is_told(choir: Home) -> None:
-    key, matched = lend(choir, "our band?", "the choir sings on Friday")
-    settle(choir)
+def test_where_it_differs_the_threshold_of_the_entry_is_raised_and_a_notice_is_stored(choir: Home) -> None:
+    key, matched = serve(choir, "our band?", "the choir sings on Friday")
+    run(choir)
     assert Verifications(choir.ledger).result_counts() == (1, 1)
     assert (choir.found(matched).tau or 0) > ALIKE
     told = Notices(choir.ledger).pop(key)
@@ -55,34 +58,34 @@ def test_where_it_is_another_one_the_entry_asks_for_more_and_the_next_one_who_as
     assert (told.kind, told.before, told.after) == ("wrong", "the choir sings on Friday", "the band plays on Saturday")
 
 
-def test_the_threshold_of_the_whole_bank_is_learnt_from_what_was_wrong(choir: Home) -> None:
-    lend(choir, "our band?", "the choir sings on Friday")
-    settle(choir)
+def test_the_threshold_of_all_entries_is_learned_from_wrong_hits(choir: Home) -> None:
+    serve(choir, "our band?", "the choir sings on Friday")
+    run(choir)
     assert float(choir.ledger.get(TAU) or 0) > ALIKE
 
 
-def test_a_debt_whose_question_was_answered_since_is_struck_out_and_teaches_nothing(choir: Home) -> None:
-    lend(choir, "our band?", "the choir sings on Friday")
+def test_a_verification_of_a_question_answered_since_is_dropped_and_not_counted(choir: Home) -> None:
+    serve(choir, "our band?", "the choir sings on Friday")
     choir.ask("our band?")
-    assert settle(choir) == []
+    assert run(choir) == []
     assert (Verifications(choir.ledger).count(), Verifications(choir.ledger).result_counts()) == (0, (0, 0))
 
 
-def test_debts_that_cannot_be_paid_today_keep_no_other_one_from_being_paid(
+def test_verifications_that_cannot_be_made_today_do_not_hold_up_others(
     choir: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.idle.refresh.MOST_VERIFICATIONS", 1)
-    past, _ = lend(choir, "our band today?", "the choir sings on Friday")
+    past, _ = serve(choir, "our band today?", "the choir sings on Friday")
     choir.ledger.rows.execute("UPDATE answers SET day = '2024-06-18' WHERE key = ?", (past,))
-    key, _ = lend(choir, "our choir?", "the choir sings on Friday")
-    assert settle(choir) == ["done"]
+    key, _ = serve(choir, "our choir?", "the choir sings on Friday")
+    assert run(choir) == ["done"]
     assert choir.found(key).state == "answered"
 
 
-def test_after_new_mail_another_answer_says_nothing_of_likeness(choir: Home) -> None:
-    key, matched = lend(choir, "our choir?", "the choir sings on Friday")
+def test_after_new_mail_a_different_answer_is_not_counted_as_a_wrong_hit(choir: Home) -> None:
+    key, matched = serve(choir, "our choir?", "the choir sings on Friday")
     choir.add("moved", "the choir sings on Sunday")
-    settle(choir)
+    run(choir)
     assert (Verifications(choir.ledger).result_counts(), Verifications(choir.ledger).count()) == ((0, 0), 0)
     assert choir.found(matched).tau is None
     told = Notices(choir.ledger).pop(key)

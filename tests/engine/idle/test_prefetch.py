@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.prefetch import EvictionCandidate, make_room, most_retrieved
-from engine.idle.types import PrefillJob
+from engine.idle.prefetch import EvictionCandidate, WantedSegment, make_room, most_retrieved
 from store.kv_index import UnusedNode
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]
 HOT = -1.0  # age of a chunk that was retrieved
 
 
-def wanted(*sizes: int) -> list[tuple[float, PrefillJob]]:
+def wanted(*sizes: int) -> list[tuple[float, WantedSegment]]:
     """Return new segments of these bytes, the newest first."""
-    return [(age, PrefillJob("first", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
+    return [(age, WantedSegment("prefetch", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
 
 
 def nodes(*sizes: int, first: float = 10.0) -> list[EvictionCandidate]:
@@ -24,7 +23,9 @@ def nodes(*sizes: int, first: float = 10.0) -> list[EvictionCandidate]:
     return [EvictionCandidate(first + place, UnusedNode(bytes([place]), size)) for place, size in enumerate(sizes)]
 
 
-def evicted(segments: Sequence[tuple[float, PrefillJob]], free: int, there: list[EvictionCandidate]) -> list[list[int]]:
+def evicted(
+    segments: Sequence[tuple[float, WantedSegment]], free: int, there: list[EvictionCandidate]
+) -> list[list[int]]:
     return [[node.key[0] for node in one.instead] for one in make_room(segments, free, lambda: list(there))]
 
 
@@ -34,20 +35,20 @@ def test_chunks_are_counted_once_a_question_and_of_equals_the_latest_comes_first
     assert list(most_retrieved(ASKED, 2)) == ["c", "a"]
 
 
-def test_nothing_is_looked_for_where_all_have_room() -> None:
+def test_eviction_candidates_are_not_listed_where_all_have_room() -> None:
     found = list(make_room(wanted(10, 10), 20, lambda: pytest.fail("there was room")))
-    assert [(one.why, one.instead) for one in found] == [("new", ())] * 2
+    assert [(one.reason, one.instead) for one in found] == [("new", ())] * 2
 
 
-def test_the_oldest_go_and_no_more_than_is_needed() -> None:
+def test_the_oldest_are_evicted_and_no_more_than_needed() -> None:
     assert evicted(wanted(10, 25, 10), 10, nodes(10, 10, 10, 10)) == [[], [3, 2, 1], [0]]
 
 
-def test_what_an_eviction_frees_too_much_the_next_one_has() -> None:
+def test_space_left_over_from_an_eviction_goes_to_the_next_segment() -> None:
     assert evicted(wanted(10, 10), 0, nodes(5, 30)) == [[1], []]
 
 
-def test_nothing_newer_goes_and_nothing_goes_in_vain() -> None:
+def test_nothing_newer_is_evicted_and_nothing_in_vain() -> None:
     assert evicted([(12.0, wanted(10)[0][1])], 0, nodes(10, 10, 10)) == [[]]
     assert evicted(wanted(25, 10), 0, nodes(10, 10)) == [[], [1]]
 
@@ -57,14 +58,14 @@ def test_a_chunk_that_was_retrieved_replaces_whatever_no_question_used() -> None
 
 
 @given(st.lists(st.integers(0, 40), max_size=9), st.lists(st.integers(1, 40), max_size=9), st.integers(0, 60))
-def test_nodes_go_once_and_only_for_a_segment_that_they_make_room_for(
+def test_nodes_are_evicted_once_and_only_for_a_segment_that_then_fits(
     sizes: list[int], there: list[int], free: int
 ) -> None:
-    gone = list[bytes]()
+    evicted_keys = list[bytes]()
     for one in make_room(wanted(*sizes), free, lambda: nodes(*there, first=0.0)):
         assert not one.instead or one.bytes > free
         free += sum(node.bytes for node in one.instead)
         assert not one.instead or one.bytes <= free
         free -= one.bytes if one.bytes <= free else 0
-        gone += [node.key for node in one.instead]
-    assert len(gone) == len(set(gone))
+        evicted_keys += [node.key for node in one.instead]
+    assert len(evicted_keys) == len(set(evicted_keys))
