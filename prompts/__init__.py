@@ -1,6 +1,6 @@
-"""What is said to a language model, one text file a prompt, and lists of English words. Knows no model.
+"""The prompts for the language model, one text file each, and lists of English words.
 
-Read by path: importlib.resources takes longer to import than an exact hit may wait for the wording's version.
+Read by path, since importing importlib.resources would slow down exact cache hits, which need the prompts' version.
 """
 
 from functools import cache
@@ -15,10 +15,10 @@ def prompt(name: str) -> str:
 
 
 def version(*names: str) -> str:
-    """Name the wording of some prompts: an answer given under another wording is another answer."""
+    """Return a hash of some prompts' wording, which is part of the key of every answer written under it."""
     return blake2b("\0".join(prompt(name) for name in names).encode(), digest_size=8).hexdigest()
 
 
 def word_groups(name: str) -> list[list[str]]:
-    """Return the groups of a word list, one a line; lines that begin with # are comments."""
+    """Return the groups of a word list, one per line; lines that start with # are comments."""
     return [line.split() for line in prompt(name).splitlines() if not line.startswith("#")]

@@ -101,6 +101,12 @@ def test_every_exit_code_of_an_error_is_in_the_reference() -> None:
     assert set(raised) - set(DATA["exit"]) == set()
 
 
+def test_the_exit_codes_of_the_guide_are_in_the_reference() -> None:
+    codes = re.findall(r"^\| (\d+) \|", GUIDE.read_text("utf-8"), re.MULTILINE)
+    assert codes
+    assert set(codes) - set(DATA["exit"]) == set()
+
+
 def test_every_type_in_the_reference_is_one_of_json() -> None:
     known = {"integer", "number", "string", "boolean", "null", "list", "object", *DATA["shape"]}
     known |= {f"list of {name}" for name in DATA["shape"]}

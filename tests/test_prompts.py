@@ -1,4 +1,4 @@
-"""The word lists beside the prompts: groups of words, comments left out, not read for an exact hit."""
+"""The word lists next to the prompts: groups of words, without comments, not read for an exact hit."""
 
 import subprocess
 import sys

@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,8 +58,7 @@ def _read_open(
     elif kind in ("mail", "emlx"):
         yield _read_message(head + _read_rest(file, status, limits.message_bytes), kind, limits)
     elif kind == "transcript":
-        modified = datetime.fromtimestamp(status.st_mtime, UTC)
-        yield _read_transcript(name, head + _read_rest(file, status, limits.file_bytes), modified, limits)
+        yield _read_transcript(name, head + _read_rest(file, status, limits.file_bytes), limits)
     else:
         yield _unreadable(UNKNOWN)
 
@@ -88,9 +86,9 @@ def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
     return replace(item, offset=None if item.offset is None else item.offset + 1)
 
 
-def _read_transcript(name: str, raw: bytes, modified: datetime, limits: ParseLimits) -> ParsedItem:
+def _read_transcript(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
     try:
-        return read_transcript(name, raw, modified, limits)
+        return read_transcript(name, raw, limits)
     except UnreadableItem as error:
         return _unreadable(error.reason)
 

@@ -312,7 +312,7 @@ def may_be_transcript(name: str, head: str) -> bool:
     return suffix in _TEXTS and _is_prose(head)
 
 
-def read_transcript(name: str, raw: bytes, modified: datetime, limits: ParseLimits) -> ParsedItem:
+def read_transcript(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
     """Return the transcript in a file; raises UnreadableItem."""
     if len(raw) > limits.file_bytes:
         raise UnreadableItem(f"larger than {limits.file_bytes >> 20} MB")

@@ -47,23 +47,9 @@ _NOT_A_SINGLE_DAY = re.compile(
     rf"(?:{LEAD}|the\s+)\d{{1,2}}(?:st|nd|rd|th)?|{WEEKDAY}(?:,\s+|\s+(?:and|or)\s+|\s).*{WEEKDAY}|\w+days", re.I
 )
 _DOTTED = re.compile(r"\d\.\d{1,2}\.\d")
-_UNIT_DAYS = {
-    "second": 0,
-    "minute": 0,
-    "min": 0,
-    "hour": 0,
-    "hr": 0,
-    "decade": 3650,
-    "semester": 182,
-    "quarter": 91,
-} | {
-    "day": 1,
-    "night": 1,
-    "week": 7,
-    "weekend": 7,
-    "fortnight": 14,
-    "month": 30,
-    "year": 365,
+_UNIT_DAYS = dict.fromkeys(("second", "minute", "min", "hour", "hr"), 0) | {
+    **{"day": 1, "night": 1, "week": 7, "weekend": 7, "fortnight": 14, "month": 30},
+    **{"quarter": 91, "semester": 182, "year": 365, "decade": 3650},
 }
 _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 

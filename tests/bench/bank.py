@@ -1,4 +1,4 @@
-"""What 25,000 kept questions cost beside none: looking for a near one, keeping one more, and an exact hit.
+"""The cost of 25,000 cached questions: semantic lookup, adding one more, and an exact hit, against an empty cache.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.bank [ENTRIES]`. The vectors are random ones around a thousand
 centres; the two banks take turns. "fresh" reads all vectors for each question, as a process of its own would.

@@ -1,4 +1,4 @@
-"""Reads the prompts of a home's latest questions in the usual way and in blocks, and compares answers and times.
+"""KV reuse in blocks against prefix reuse on the latest questions of a home: answers and times.
 
 Run `python -m tests.bench.blocks [--home FOLDER] [--questions N]`, where FOLDER is a home (PKB_HOME by default) whose
 questions a language model answered. It works on a copy. Along the usual answers it prints how far the next token's

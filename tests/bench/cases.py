@@ -1,4 +1,4 @@
-"""PerCache's three scheduler cases on the first questions of one user: what a changed setting changes from then on.
+"""PerCache's three scheduler cases on the first questions of one user: the effect of a setting changed midway.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.cases CASE... [--model nano|135M] [--user NAME] [--questions N]
 [--foreseen N] [--counted]`. After every question some are foreseen and readied. a: tau from .85 to .90 after question

@@ -1,4 +1,4 @@
-"""The corpora that policies are measured on: users with folders of documents, and what they ask, in order.
+"""The corpora of the evaluation: users with folders of documents, and their questions in order.
 
 Sets in the form of questions.jsonl beside docs/ or mail/ are read as they lie there; others are made into files first.
 Asked is what makes sense without a document in view and whose gold nobody found to be wrong, each text once.

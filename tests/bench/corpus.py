@@ -1,4 +1,4 @@
-"""What a corpus comes to, whatever it was made of: users with folders of documents and a stream of questions.
+"""The types of a corpus: users with folders of documents and a stream of questions.
 
 Also what the readers of foreign formats share. Knows no corpus, and nothing of caches.
 """

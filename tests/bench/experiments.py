@@ -1,4 +1,4 @@
-"""`make bench`: all experiments of a scope, two lanes side by side, and the page that is written from their lines.
+"""`make bench`: runs all experiments of a scope, two jobs side by side, and writes the report from their lines.
 
 Run `python -m tests.bench.experiments quick|whole|nights [--out FOLDER] [--data DATA] [--only NAME...] [--to DOCS]
 [--minutes N] [--gptcache PYTHON]`. A unit that is done is not done again, so that what was cut short goes on. With

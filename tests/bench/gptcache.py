@@ -1,4 +1,4 @@
-"""The semantic tier beside GPTCache, on the same pairs in the same process: right and wrong hits, time of a lookup.
+"""The semantic tier against GPTCache on the same pairs in one process: true and false hits, lookup time.
 
 Run `python -m tests.bench.gptcache DATA [--sets NAME...] [--vectors FOLDER]` with OPENBLAS_NUM_THREADS=1 and
 OMP_NUM_THREADS=1, in a virtual environment of its own that sees this one's packages and has gptcache==0.1.44,

@@ -1,4 +1,4 @@
-"""Replays users' documents and questions under each policy, a JSON line a question: what it took and what it was given.
+"""Replays users' documents and questions under each policy and writes a JSON line per question.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.harness --out FOLDER [--data DATA] [--corpora NAME...] [--users N]
 [--questions N] [--policies NAME...] [--writer quote|nano|135M|0.5B|1.2B]`. A unit is a corpus, a user, a policy and a

@@ -1,4 +1,4 @@
-"""How often a question is lent another's answer, rightly or not: paraphrases and near twins, over tau and parts.
+"""Semantic hits and false hits on paraphrases and near twins, by threshold and by rule.
 
 Run `python -m tests.bench.hits DATA [--sets NAME...] [--vectors FOLDER]` with OPENBLAS_NUM_THREADS=1, where DATA holds
 sets of users: questions.jsonl beside docs/ or mail/. First of each pair is asked, then the second: a hit is wrong where

@@ -1,4 +1,4 @@
-"""Homes for measurements: made in a temporary folder, used through the command line or in this process."""
+"""Temporary homes for measurements, used through the command line or in this process."""
 
 import os
 import subprocess

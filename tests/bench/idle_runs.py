@@ -1,4 +1,4 @@
-"""A user's documents and questions in the order of time, and a bank of questions that grows with them.
+"""A user's documents and questions in chronological order, and the answer cache that grows with them.
 
 Knows nothing that a user could not know on that day: retrieval reads the documents that have come, and no others.
 """

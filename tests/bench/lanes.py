@@ -1,4 +1,4 @@
-"""Commands, two at a time, each on a core of its own with one BLAS thread. Knows no measurement.
+"""Runs commands two at a time, each on its own core with one BLAS thread. Knows no measurement.
 
 What is measured so shares the memory and its bandwidth with a neighbour; where there is one core, or a GPU that both
 would wait for, there is one lane.

@@ -1,4 +1,4 @@
-"""One unit of a replay: a user's questions asked one after the other under a policy, nights between, a line for each.
+"""One unit of a replay: a user's questions under one policy, with idle runs between them, one line per question.
 
 A night and the question after it are two steps, so that others may have theirs between. Knows a home that is open, and
 neither how it was made nor where the lines go.

@@ -1,4 +1,4 @@
-"""A small folder of lines, invented: some policies, two users, two writers; times and hits follow from numbers."""
+"""A small made-up folder of result lines: some policies, two users, two writers; all figures follow from numbers."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A home that is lived in: real mail, real questions, real nights, phase by phase under changing settings.
+"""A home in use: real mail, real questions and real idle runs, phase by phase under changing settings.
 
 A phase is one session, as a process has one: settings are read when it begins. Knows nothing of what is measured.
 """

@@ -1,4 +1,4 @@
-"""Notes the machine, the versions and the command beside the lines made there: no names of hosts, no paths.
+"""Records the machine, versions and command next to the lines measured there; no host names, no paths.
 
 `note(folder, cache, command)` is for those who measure. Knows no measurement.
 """

@@ -1,4 +1,4 @@
-"""All that a report is made of: the lines of the units, and the files that other measurements leave beside them."""
+"""The input of a report: the result lines, and the files that other measurements write next to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

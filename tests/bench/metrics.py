@@ -1,4 +1,4 @@
-"""Words of an answer against the gold's: exact match, F1, ROUGE-L, BLEU. Knows no question and no engine.
+"""Answer metrics against gold answers: exact match, F1, ROUGE-L, BLEU. Knows no question and no engine.
 
 All take words as `terms` gives them, and give 0 to 1.
 """

@@ -1,4 +1,4 @@
-"""How much the questions of one person have in common: PerCache's motivation (figures 2, 3, 5, 6), on given corpora.
+"""How similar one person's questions are: PerCache's motivation (figures 2, 3, 5, 6) on given corpora.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.motivation --to FOLDER [--data DATA] [--corpora NAME...] [--users N]`;
 it writes FOLDER/motivation.json. Documents are ingested and retrieved from as pkb does, five sources a question, and

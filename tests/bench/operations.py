@@ -1,4 +1,4 @@
-"""What each operation takes and each item weighs on this machine: PerCache's Table 1, of pkb.
+"""Time of each operation and size of each stored item on this machine: PerCache's Table 1, for pkb.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.operations --to FOLDER [--model 135M|nano] [--rounds N]`; it writes
 FOLDER/operations.json. The operations take turns, the first round is not counted, and what is told are medians and

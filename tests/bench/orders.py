@@ -1,4 +1,4 @@
-"""Orders of the chunks in a prompt that pkb is measured against: by relevance, and along what is already kept.
+"""Orders of chunks in a prompt to compare with pkb's: by relevance, and along cached prefixes.
 
 Along what is kept, a prompt, and so an answer, depends on what happens to be there.
 """

@@ -1,4 +1,4 @@
-"""How much of a prompt stood in an earlier one of the same person: PerCache's motivation (figure 5).
+"""The share of a prompt that occurred in an earlier prompt of the same person: PerCache's motivation (figure 5).
 
 Pure: chunks are named by whatever can be compared and hashed, and a list is what one question retrieved, in the order
 of its prompt.

@@ -1,4 +1,4 @@
-"""Pages of Markdown: numbers as text, tables, sections, and the values that a plot shows (bars, curves).
+"""Markdown pages: numbers as text, tables, sections, and the values of plots (bars, curves).
 
 Knows no measurement, and not how a plot is drawn.
 """

@@ -1,4 +1,4 @@
-"""pkb beside what others offer, in the same run: mlx-lm's own prompt caches, and GPTCache.
+"""pkb against other caches in the same run: mlx-lm's prompt caches, and GPTCache.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.peers --to FOLDER [--model 135M|nano] [--gptcache PYTHON]`; it writes
 FOLDER/peers.json. PYTHON is that of an environment as tests.bench.gptcache wants it. The same weights compute for both

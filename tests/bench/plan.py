@@ -1,4 +1,4 @@
-"""PerCache's experiments as data: overall, two shapes, ablation, sensitivity, at full length and short. Runs nothing.
+"""PerCache's experiments as data: overall, two model shapes, ablation, sensitivity, in full and in short form.
 
 With weights of a real shape every policy reads two chunks, as PerCache has it (5.1): five would take twice as long.
 """

@@ -1,4 +1,4 @@
-"""Pictures drawn as SVG by matplotlib (group `bench`): the same data give the same bytes, the same policy its colour.
+"""Plots as SVG by matplotlib (group `bench`): deterministic bytes, one colour per policy.
 
 Knows nothing of measurements.
 """

@@ -1,4 +1,4 @@
-"""PerCache's baselines, PerCache as printed, and pkb's defaults: all of them settings of one engine, parts of it off.
+"""PerCache's baselines, PerCache as published, and pkb's defaults, as settings of one engine.
 
 What they share makes them comparable: ingest, retrieval (which pkb does before it looks for a like question), prompts,
 the model, and what is foreseen. Knows no corpus and runs nothing; what is varied is made with `dataclasses.replace`.

@@ -1,4 +1,4 @@
-"""What PerCache's own engine would have taken: it keeps Q, K and V of a prefix and saves their projections alone.
+"""Computes the cost of PerCache's own engine: it caches Q, K and V of a prefix and saves only their projections.
 
 By PerCache 4.1.1 and 4.2.2 a chunk's tensors are those of all three, and its engine still runs every reused token
 through attention, the output projection and the MLP. So, of what was measured here with r tokens reused:

@@ -1,4 +1,4 @@
-"""How well the quote writer answers, beside the sentence that BM25 likes best, and what it declines.
+"""Quality of the quote writer's answers against the best BM25 sentence, and its refusals.
 
 Run `python -m tests.bench.quoting FOLDER [SET...]`: FOLDER holds sets of users, each with questions.jsonl beside docs/
 or mail/. Words are compared as SQuAD does. Every answerable question is also asked of a user of another set, where it

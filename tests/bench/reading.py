@@ -1,4 +1,4 @@
-"""Reads result lines with their types: a line per question of a unit, which is a corpus, user, policy and writer.
+"""Typed result lines: one per question of a unit, which is a corpus, user, policy and writer.
 
 A unit is a file, `<corpus>.<user>.<policy>.<writer>.jsonl`; an unfinished one ends in `.part` and is not read. A line
 that does not have the agreed keys and types is an error that names the file, line and key, and not the value.

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, made from the lines of the evaluation alone: the same lines give the same bytes.
+"""docs/benchmarks.md and its plots, generated from the result lines alone; the same lines give the same bytes.
 
 Run `python -m tests.bench.report FOLDER [--to docs]`: units lie in FOLDER or in FOLDER/lines, what else was measured in
 FOLDER. Plots and BLEU need the group `bench` of pyproject.toml.

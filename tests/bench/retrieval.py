@@ -1,4 +1,4 @@
-"""How well retrieval finds what public questions are about: doc@k and lines@k, a bank in memory for each user.
+"""Recall of retrieval on public questions: doc@k and lines@k, with one index in memory per user.
 
 Run `python -m tests.bench.retrieval DATA [--sets NAME...] [--off PART...] [--vectors FOLDER]` with
 OPENBLAS_NUM_THREADS=1, where DATA holds sets of users: questions.jsonl beside docs/ or mail/. `--off plain` is BM25

@@ -1,4 +1,4 @@
-"""What kept tensors are worth: the first token with a prompt's context reused, beside computing it, and beside mlx-lm.
+"""Time to first token with a prompt's KV cache reused, against computing it and against mlx-lm.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.reuse [135M|0.5B|1.2B]... [--rounds N] [--shares]`; with `--shares`
 what a part of the kept tokens saves. The weights are random, for speed does not depend on them; 1.2B takes 8 GB. The

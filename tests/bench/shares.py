@@ -1,4 +1,4 @@
-"""How much of the saving a prompt gets that shares only a part of what is kept.
+"""The time saved by a prompt that shares only part of a cached prefix.
 
 The saving of a whole match is the time that computing everything takes beyond it; a part's share of that is held
 against its share of the kept tokens, for which the prefix-caching article gives 128 of 180, 71 %.

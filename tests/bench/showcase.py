@@ -1,4 +1,4 @@
-"""PerCache's showcase: questions are predicted before the first and after every answer; what each question then takes.
+"""PerCache's showcase: predictions before the first and after every question, and the time of each question.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.showcase [--users NAME...] [--writers quote nano] [--questions N]`.
 Before the first question 5 are predicted from abstracts (and 5 from history, once there is one), after each answer 5

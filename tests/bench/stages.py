@@ -1,4 +1,4 @@
-"""The sections on where the time goes, and on what PerCache's own engine would take. Knows no file."""
+"""Report sections on the time of each stage, and on the cost of PerCache's own engine. Knows no file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median

@@ -1,4 +1,4 @@
-"""What lines come to: latency, hits, false hits, words, operations, bytes. Knows no page.
+"""Aggregates of result lines: latency, hits, false hits, answer quality, operations, bytes. Knows no page.
 
 Policies are compared over the questions that all of them were asked (`matched`), of one writer at a time.
 """

@@ -1,4 +1,4 @@
-"""A corpus made in code from a seed: mail (RFC 822), minutes (`Speaker: text`), and a stream of questions about them.
+"""A corpus generated from a seed: mail (RFC 822), minutes (`Speaker: text`), and a stream of questions about them.
 
 It shows mechanisms, not people: sentences are few and plain, and the shares below are stated, not observed. As many
 questions are rephrased as have a near twin (the same words about another thing, with another answer), so a cache that

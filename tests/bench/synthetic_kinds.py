@@ -1,4 +1,4 @@
-"""The sentences of the synthetic corpus: the kinds of facts in its mail and meetings, and the questions about them.
+"""The sentences of the synthetic corpus: its kinds of facts, and the questions about them.
 
 {it} stands for the subject of a sentence and {answer} for the fact. Knows nothing of documents and streams.
 """

@@ -1,4 +1,4 @@
-"""The trial of blocks: what it counts and compares, and that nothing differs where nothing is moved."""
+"""Block reuse trials: counts, comparisons, and identical answers when nothing is moved."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Corpora give users with folders and streams, none where there is no data; and when two questions are the same."""
+"""Corpora: users with folders and streams, none without data; and when two questions are the same."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the processor counts is read where it can be, and a counter that began anew is no figure."""
+"""Energy counters of the processor: read where available; a counter that was reset gives no figure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rows in the columns that EnronQA publishes become mailboxes, and questions a stream with rephrasings."""
+"""EnronQA's published columns become mailboxes, and its questions a stream with rephrasings."""
 
 from collections.abc import Mapping
 from pathlib import Path

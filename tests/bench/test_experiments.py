@@ -1,4 +1,4 @@
-"""Plans have what the paper varies; what is to be done is known before, with the reason where it cannot be done."""
+"""Plans contain what the papers vary; missing jobs are listed with a reason."""
 
 import sys
 from argparse import Namespace

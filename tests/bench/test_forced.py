@@ -1,4 +1,4 @@
-"""A forced model writes what it is told, token by token, and computes all that writing takes."""
+"""A teacher-forced model writes the given text token by token and does all the computation."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The page says what of the whole evaluation has no lines, and why, and has a row for each figure of the papers."""
+"""The report lists missing parts of the evaluation with a reason, and every figure of the papers."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Replays give the tiers that their policies are made for, and say whose answer was given and whether it is right."""
+"""Replays give the tiers that their policies allow, and record whose answer was given and whether it is right."""
 
 import json
 from collections.abc import Iterator

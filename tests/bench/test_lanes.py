@@ -1,4 +1,4 @@
-"""Jobs run side by side; those that fail or come too late are told from those that are done."""
+"""Parallel jobs; failed and late ones are distinguished from finished ones."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Words against words: what ROUGE-L and BLEU are, and that each answer is as near to itself as can be."""
+"""ROUGE-L and BLEU, and that each answer scores best against itself."""
 
 from collections.abc import Sequence
 from itertools import combinations

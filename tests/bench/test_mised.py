@@ -1,4 +1,4 @@
-"""Dialogs in the form in which MISeD publishes them become meetings, and the queries that stand alone a stream."""
+"""MISeD's published dialogs become meetings, and its standalone queries a stream."""
 
 import json
 from collections.abc import Sequence

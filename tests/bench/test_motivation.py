@@ -1,4 +1,4 @@
-"""Curves of what a person's questions have in common, of streams that were made by hand and of real retrieval."""
+"""Curves of question similarity, from hand-made streams and from real retrieval."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of operations has every operation and every item, whatever they take."""
+"""The table of operations contains every operation and every item."""
 
 import pytest
 

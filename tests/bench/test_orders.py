@@ -1,4 +1,4 @@
-"""The order of chunks in a prompt: by date, by relevance, and along what is kept, against every order there is."""
+"""Orders of chunks: by date, by relevance and along cached prefixes, against all permutations."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

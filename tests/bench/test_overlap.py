@@ -1,4 +1,4 @@
-"""What questions have in common: hand-made cases, and the fast way against the naive one."""
+"""Overlap of prompts: hand-made cases, and the fast way against the naive one."""
 
 from collections.abc import Sequence
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""Comparisons with peers have a row each, and the table of the other environment is read as it is printed."""
+"""Comparisons with peers have one row each, and the table of the other environment is parsed as printed."""
 
 import sys
 from functools import partial

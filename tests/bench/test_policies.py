@@ -1,4 +1,4 @@
-"""Baselines are settings of the engine, and each lacks what its name says."""
+"""Baselines are settings of the engine, and each lacks the parts its name says."""
 
 import re
 from dataclasses import asdict

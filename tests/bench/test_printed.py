@@ -1,4 +1,4 @@
-"""What PerCache's own engine would have taken is reckoned by its formula, and that holds of what layers compute."""
+"""The cost formula of PerCache's engine, checked against what layers compute."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Lines are read as they were written, and what is torn or garbage is an error that names its file and line."""
+"""Lines are read as written; a torn or corrupt line is an error that names its file and line."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The report says what the lines say: its tables, counted anew here; what is left out; and the same bytes again."""
+"""The report matches its lines: tables recomputed here, parts left out, and deterministic bytes."""
 
 import json
 import platform

@@ -1,4 +1,4 @@
-"""A replay that is killed repeats no unit that is done, and begins the one it was at anew."""
+"""A killed replay repeats no finished unit and restarts the interrupted one."""
 
 import io
 import os

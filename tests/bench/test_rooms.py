@@ -1,4 +1,4 @@
-"""Calls are counted by file, function and edge, in all threads; the size of the product is that of its sources."""
+"""Calls are counted by file, function and edge in all threads; the product's size is that of its sources."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The synthetic corpus is what it says: the same from the same seed, in its shares, with answers in its documents."""
+"""The synthetic corpus is deterministic, has its documented shares, and contains the answers in its documents."""
 
 from collections import Counter
 from email import message_from_bytes

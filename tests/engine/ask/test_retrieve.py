@@ -210,7 +210,7 @@ def test_of_what_comes_next_the_matter_counts_and_hardly_the_word() -> None:
 def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared: Path) -> None:
     items = []
     for file in sorted((shared / "data" / "locomo" / "conv-30" / "docs").iterdir()):
-        document = read_transcript(file.name, file.read_bytes(), NOW, ParseLimits()).document
+        document = read_transcript(file.name, file.read_bytes(), ParseLimits()).document
         assert document is not None
         items.append(Item(document, tuple(chunk(document, document.passages))))
     bank = MemoryBank(hits(items))

@@ -51,7 +51,7 @@ def test_a_model_is_asked_for_a_stride_of_questions_about_a_kind_of_collection()
         ("What tea?", "abstracts/model"),
         ("Who drinks?", "abstracts/model"),
     ]
-    assert "mail hold. Write 2 questions" in write.shown[0]
+    assert "mail. Write 2 questions" in write.shown[0]
     assert write.shown[1:] == ["- about {tea}\n", "Questions:"]
 
 

@@ -1,4 +1,4 @@
-"""What tests of the ingest path share: a folder of mail, and a home that takes it in."""
+"""Shared by tests of the ingest pipeline: a folder of mail, and a home to ingest it into."""
 
 import json
 import os
@@ -21,7 +21,7 @@ LIMITS = ParseLimits()
 def mail(
     path: Path, body: str, *, day: int = 1, subject: str = "", name: str = "", answers: str = "", sender: str = "ann"
 ) -> Path:
-    """Write one message; `name` is its Message-ID, `answers` that of the one it answers."""
+    """Write one message; `name` is its Message-ID, `answers` that of the message it replies to."""
     lines = [f"From: {sender}@x.org", "To: bob@x.org", f"Date: {day} May 2024 10:00:00 +0000", f"Subject: {subject}"]
     lines += [f"Message-ID: <{name}@x.org>"] if name else []
     lines += [f"In-Reply-To: <{answers}@x.org>"] if answers else []
@@ -32,7 +32,7 @@ def mail(
 
 @dataclass(slots=True)
 class Box:
-    """A home and a folder of mail beside it."""
+    """A home, and a folder of mail next to it."""
 
     folder: Path
     fuse: Fuse = field(default_factory=lambda: Fuse(0))
@@ -48,7 +48,7 @@ class Box:
         return self.folder / "mail"
 
     def ingest(self, *roots: Path, prune: bool = False, collection: str = "", kind: str | None = None) -> Summary:
-        """Bring roots, or all mail, up to date, each in a collection of its name unless said otherwise."""
+        """Ingest some roots, or all mail, each into a collection of its name by default."""
         run = Ingest(self.opened.ledger, self.opened.knowledge, LIMITS, Guard(0.2, 50, prune))
         for root in roots or (self.mail,):
             for _ in run.run(SourceRoot(str(root), collection or root.name, kind)):
@@ -56,12 +56,12 @@ class Box:
         return run.summary
 
     def again(self, length: int = 0) -> "Box":
-        """Open the same home as another process would, with a fuse of its own."""
+        """Open the same home as another process would, with its own fuse."""
         self.opened.ledger.close()
         return Box(self.folder, Fuse(length))
 
     def texts(self) -> list[str]:
-        """Return the text of all chunks, in order of the alphabet."""
+        """Return the texts of all chunks, sorted."""
         return sorted(self.opened.chunks().values())
 
     def collections(self, table: str = "chunks") -> Counter[tuple[str, ...]]:
@@ -74,13 +74,13 @@ class Box:
         return {(os.fsdecode(path), item, document) for path, item, document in rows}
 
     def missing_words(self) -> set[str]:
-        """Return the words of passages that stand in a file and in no chunk; who is quoted counts for nothing."""
+        """Return the words that are in a file but in no chunk; attribution lines are ignored."""
         said = {word for document in naive(self.mail)[1].values() for word in _words(document)}
         return said - set(self.opened.frequencies())
 
 
 def naive(folder: Path) -> tuple[set[tuple[str, int, str]], dict[str, Document]]:
-    """Read all files of a folder the slow way: places, and documents by id."""
+    """Parse all files of a folder naively: places, and documents by id."""
     places, documents = set(), {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and not ignorable(path)):
         for reading in read(path, None, LIMITS):
@@ -101,7 +101,7 @@ def _words(document: Document) -> set[str]:
 
 
 def whisper(path: Path, text: str) -> Path:
-    """Write a transcript as Whisper does."""
+    """Write a transcript in Whisper's JSON."""
     segment = {"id": 0, "start": 0.0, "end": 4.0, "text": text}
     path.write_text(json.dumps({"text": text, "segments": [segment], "language": "en"}), "utf-8")
     return path

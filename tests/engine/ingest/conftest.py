@@ -1,4 +1,4 @@
-"""Fixtures for tests of the ingest path."""
+"""Fixtures for tests of the ingest pipeline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.engine.ingest.box import Box
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
-    """Yield a new home beside an empty folder of mail."""
+    """Yield a new home next to an empty folder of mail."""
     made = Box(tmp_path)
     yield made
     made.opened.ledger.close()

@@ -1,4 +1,4 @@
-"""Ingests until a chosen step, then ends as `kill -9` does: python -m tests.engine.ingest.killed FOLDER STEP."""
+"""Ingests up to a given step, then dies as under `kill -9`: python -m tests.engine.ingest.killed FOLDER STEP."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bytes become text whatever their label says."""
+"""Charset detection and decoding, whatever the declared charset."""
 
 import pytest
 from hypothesis import given
@@ -26,16 +26,16 @@ from engine.ingest.charsets import decode_text, tidy
         (b"safe", "unicode_escape", "safe"),
     ],
 )
-def test_text_is_decoded_despite_a_wrong_or_missing_label(data: bytes, declared: str, text: str) -> None:
+def test_text_is_decoded_despite_a_wrong_or_missing_charset(data: bytes, declared: str, text: str) -> None:
     assert decode_text(data, declared) == text
 
 
-def test_unlabelled_cyrillic_is_guessed() -> None:
+def test_undeclared_cyrillic_is_guessed() -> None:
     text = "Собрание состоится в среду в большом зале, приходите вовремя и принесите ноты."
     assert decode_text(text.encode("cp1251")) == text
 
 
-def test_every_line_end_becomes_a_newline_and_controls_go() -> None:
+def test_line_ends_become_newlines_and_controls_are_removed() -> None:
     assert tidy("a\r\nb\rc\x1b[31m\x00d\te\u2028f\x0cg") == "a\nb\nc[31md\te\nf g"
 
 

@@ -1,4 +1,4 @@
-"""Chunks hold all that was said, in order, on the right lines, in pieces of the right size."""
+"""Chunks contain the whole text, in order, on the right lines, near the target size."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -70,7 +70,7 @@ def test_the_letters_of_the_chunks_are_those_of_the_passages_in_order(passages: 
 
 @given(passage_lists())
 @examples(150)
-def test_chunks_stand_on_lines_of_their_passages_and_go_forward(passages: list[DocumentPassage]) -> None:
+def test_chunks_have_the_lines_of_their_passages_in_order(passages: list[DocumentPassage]) -> None:
     chunks = chunk(mail(passages, title=""), passages)
     lines = {line for passage in passages for line in range(passage.first, passage.last + 1)}
     assert all(piece.first <= piece.last and {piece.first, piece.last} <= lines for piece in chunks)
@@ -81,7 +81,7 @@ def test_chunks_stand_on_lines_of_their_passages_and_go_forward(passages: list[D
 
 @given(passage_lists())
 @examples(150)
-def test_no_chunk_is_much_over_the_most_and_none_is_blank(passages: list[DocumentPassage]) -> None:
+def test_no_chunk_is_far_above_the_maximum_and_none_is_blank(passages: list[DocumentPassage]) -> None:
     for piece in chunk(mail(passages, title=""), passages):
         assert weigh(piece.text) <= MOST + 1
         assert piece.text == piece.text.strip("\n")
@@ -105,11 +105,11 @@ def test_small_paragraphs_are_packed_to_about_the_target() -> None:
     ]
 
 
-def test_a_paragraph_of_up_to_the_most_is_not_cut() -> None:
+def test_a_paragraph_up_to_the_maximum_is_not_split() -> None:
     assert len(chunks_of(DocumentPassage(sentences(MOST // 6), 1, 1))) == 1
 
 
-def test_a_long_paragraph_is_cut_behind_sentences_and_keeps_its_one_line() -> None:
+def test_a_long_paragraph_is_split_after_sentences_and_keeps_its_line() -> None:
     chunks = chunks_of(DocumentPassage(sentences(80), 7, 7))
     assert all(piece.text.endswith("words.") and (piece.first, piece.last) == (7, 7) for piece in chunks)
     assert all(TARGET - 10 <= weigh(piece.text) <= TARGET + 10 for piece in chunks[:-1])
@@ -146,7 +146,7 @@ def test_a_quote_never_shares_a_chunk_with_the_body() -> None:
     assert [piece.header.endswith(" [quoted]") for piece in chunks] == [False, True, False]
 
 
-def test_a_speaker_stands_in_front_of_each_part_of_a_cut_turn() -> None:
+def test_each_part_of_a_split_turn_starts_with_the_speaker() -> None:
     turns = [DocumentPassage("Hello.", 1, 1, "body", "Bob"), DocumentPassage(sentences(60), 2, 2, "body", "Ann")]
     chunks = chunk(meeting(turns), turns)
     assert chunks[0].text.startswith("Bob: Hello.\nAnn: Sentence number 0")

@@ -1,4 +1,4 @@
-"""Which collection a document is in: by its files, and they by the nearest root above them."""
+"""Collections of a document: those of its files, which take them from the nearest enclosing root."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Vectors behind the text: newest first, saved as they come, by one process at a time."""
+"""Embedding: newest first, committed as it goes, by one process at a time."""
 
 from collections.abc import Iterator, Sequence
 from threading import Event, Thread
@@ -15,7 +15,7 @@ from tests.store.kit import HashEmbedder, Killed
 
 @pytest.fixture
 def filled(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """Return a home with 20 chunks, taken up 8 at a time and saved 4 at a time."""
+    """Return a home with 20 chunks, embedded in rounds of 8 and commits of 4."""
     monkeypatch.setattr(module, "_ROUND", 8)
     monkeypatch.setattr(module, "_COMMIT", 4)
     for number in range(20):
@@ -68,21 +68,21 @@ def test_a_second_run_embeds_nothing(filled: Box) -> None:
     assert (run(filled, embedder), embedder.given) == ([], [])
 
 
-def test_a_run_that_stops_keeps_what_it_saved(filled: Box) -> None:
+def test_an_interrupted_run_keeps_its_commits(filled: Box) -> None:
     next(embed(filled.opened.vectors, HashEmbedder(), filled.opened.locks))
     embedder = Recording()
     run(filled, embedder)
     assert (20 - len(embedder.given) >= 4, filled.opened.wrong()) == (True, [])
 
 
-def test_another_embedder_does_all_anew_and_its_table_is_the_only_one(filled: Box) -> None:
+def test_another_embedder_embeds_everything_again_and_drops_the_former_table(filled: Box) -> None:
     run(filled, HashEmbedder())
     run(filled, HashEmbedder("hash-2", 24))
     tables = [name for name in filled.opened.tables.names() if name.startswith("vectors")]
     assert (len(tables), filled.opened.vectors.missing, filled.opened.wrong()) == (1, 0, [])
 
 
-def test_a_former_table_stays_while_somebody_reads_and_goes_later(filled: Box) -> None:
+def test_a_former_table_is_dropped_once_nobody_reads_it(filled: Box) -> None:
     run(filled, HashEmbedder())
     reading, done = Event(), Event()
 
@@ -102,7 +102,7 @@ def test_a_former_table_stays_while_somebody_reads_and_goes_later(filled: Box) -
     assert (len(kept), filled.opened.vectors.former) == (1, [])
 
 
-def test_a_process_that_finds_another_at_it_leaves_at_once(filled: Box) -> None:
+def test_a_second_process_returns_at_once(filled: Box) -> None:
     busy, done = Event(), Event()
 
     def hold() -> None:
@@ -120,7 +120,7 @@ def test_a_process_that_finds_another_at_it_leaves_at_once(filled: Box) -> None:
     assert (steps, embedder.given) == ([], [])
 
 
-def test_mail_that_comes_while_vectors_are_made_gets_its_own(filled: Box) -> None:
+def test_mail_ingested_during_embedding_is_embedded_too(filled: Box) -> None:
     steps = embed(filled.opened.vectors, HashEmbedder(), filled.opened.locks)
     next(steps)
     (filled.mail / "m3").unlink()
@@ -131,7 +131,7 @@ def test_mail_that_comes_while_vectors_are_made_gets_its_own(filled: Box) -> Non
 
 
 @pytest.mark.parametrize("step", range(1, 6))
-def test_a_death_at_any_step_of_saving_loses_and_doubles_no_vector(filled: Box, step: int) -> None:
+def test_a_kill_at_any_step_of_a_commit_neither_loses_nor_duplicates_a_vector(filled: Box, step: int) -> None:
     filled.fuse.length = filled.fuse.burnt + step
     with pytest.raises(Killed):
         run(filled, HashEmbedder())

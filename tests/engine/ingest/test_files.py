@@ -1,4 +1,4 @@
-"""Any file gives readings, never an exception."""
+"""Any file gives parsed items or named problems, never an exception."""
 
 import os
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def test_the_same_message_is_the_same_document_in_every_container(tmp_path: Path
     assert len(found) == 1
 
 
-def test_an_mbox_file_gives_one_reading_for_each_message(tmp_path: Path) -> None:
+def test_an_mbox_file_gives_one_item_per_message(tmp_path: Path) -> None:
     found = readings(tmp_path, "INBOX", (FROM + MAIL + b"\n") * 3)
     assert [(reading.item, reading.offset) for reading in found] == [(0, None), (1, None), (2, None)]
 
@@ -67,11 +67,11 @@ def test_a_transcript_is_read_as_one(tmp_path: Path) -> None:
         ("nothing.eml", b"", "empty"),
     ],
 )
-def test_what_cannot_be_read_is_one_named_problem(tmp_path: Path, name: str, raw: bytes, problem: str) -> None:
+def test_an_unreadable_file_is_one_named_problem(tmp_path: Path, name: str, raw: bytes, problem: str) -> None:
     assert readings(tmp_path, name, raw) == [ParsedItem(0, None, problem=problem)]
 
 
-def test_the_kind_can_be_said(tmp_path: Path) -> None:
+def test_the_format_can_be_given(tmp_path: Path) -> None:
     assert readings(tmp_path, "a.bin", b"just words", "mail")[0].document is not None
     assert readings(tmp_path, "b.bin", b"just words", "mbox")[0].document is not None
 
@@ -83,7 +83,7 @@ def test_a_missing_file_a_folder_and_a_pipe_are_problems(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_forbidden_file_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "1.eml"
     path.write_bytes(MAIL)
     path.chmod(0)

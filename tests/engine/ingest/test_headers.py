@@ -1,4 +1,4 @@
-"""The header of a message is found, unfolded and decoded."""
+"""Message headers: found, unfolded and decoded."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def test_a_line_that_is_no_field_begins_the_body() -> None:
     assert raw[split_header(raw, 1000)[1] :] == b"Hello there\nTo: nobody\n"
 
 
-def test_an_envelope_line_and_blank_lines_above_the_header_are_passed() -> None:
+def test_an_envelope_line_and_blank_lines_above_the_header_are_skipped() -> None:
     headers, _ = split_header(b"\n\nFrom ann@example.org Mon Jan  1 10:00:00 2024\nSubject: x\n\nbody", 1000)
     assert headers.first("subject") == "x"
 

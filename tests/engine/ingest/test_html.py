@@ -1,4 +1,4 @@
-"""HTML reads as its reader sees it."""
+"""HTML to the text that a reader sees."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Only what is new or changed is read; what is gone goes; what is the same stays as it is."""
+"""Incremental ingest: only new and changed files are parsed, removed ones are removed."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from tests.store.kit import HashEmbedder
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the files that are read, as they are read."""
+    """Return a list that collects the names of parsed files."""
     names: list[str] = []
 
     def spy(path: Path, raw_kind: str | None, limits: ParseLimits) -> Iterator[ParsedItem]:
@@ -65,7 +65,7 @@ print(run.summary.files, sorted(heavy & sys.modules.keys()))
 """
 
 
-def test_an_unchanged_folder_waits_for_no_parser(box: Box) -> None:
+def test_an_unchanged_folder_imports_no_parser(box: Box) -> None:
     mail(box.mail / "a", "red")
     box.ingest()
     words = [sys.executable, "-c", _LOOK, str(box.folder)]
@@ -95,7 +95,7 @@ def test_a_changed_file_gives_its_new_text(box: Box) -> None:
     assert (box.texts(), summary.changed, summary.removed) == (["blue and green"], 1, 1)
 
 
-def test_a_file_that_was_only_touched_changes_nothing(box: Box) -> None:
+def test_a_file_with_a_new_mtime_alone_changes_nothing(box: Box) -> None:
     mail(box.mail / "a", "red")
     box.ingest()
     before = box.opened.ledger.generation
@@ -104,7 +104,7 @@ def test_a_file_that_was_only_touched_changes_nothing(box: Box) -> None:
     assert (summary.changed, summary.kept, box.opened.ledger.generation) == (1, 0, before)
 
 
-def test_a_vanished_file_takes_its_document_with_it(box: Box) -> None:
+def test_removing_a_file_removes_its_document(box: Box) -> None:
     mail(box.mail / "a", "red")
     mail(box.mail / "b", "blue")
     box.ingest()
@@ -184,7 +184,7 @@ def test_a_folder_inside_another_root_is_read_once(box: Box, parsed: list[str]) 
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"new\nline", b"a b", "ü会".encode()])
-def test_a_file_of_any_name_is_read_and_let_go(box: Box, name: bytes) -> None:
+def test_a_file_of_any_name_is_ingested_and_removed(box: Box, name: bytes) -> None:
     path = Path(os.fsdecode(os.fsencode(box.mail) + b"/" + name))
     mail(path, "red")
     whisper(path.with_name(path.name + ".json"), "blue")

@@ -1,4 +1,4 @@
-"""Real processes, really killed: what the next ingest finds and makes of it."""
+"""Killed ingest processes: the next run completes their work."""
 
 import signal
 import subprocess
@@ -22,7 +22,7 @@ _QUICK = ("documents were written", "documents were deleted")
 
 
 def _fill(box: Box) -> None:
-    """Take mail in, then change it in every way there is: 22 steps for the next ingest."""
+    """Ingest mail, then change it in every possible way: 22 steps for the next ingest."""
     for number in range(6):
         mail(box.mail / f"m{number}", f"word{number}", name=f"m{number}", day=number + 1)
     box.ingest()
@@ -37,7 +37,7 @@ def _fill(box: Box) -> None:
     "step",
     [pytest.param(step, id=name, marks=() if name in _QUICK else pytest.mark.slow) for name, step in _STEPS.items()],
 )
-def test_after_a_kill_the_next_ingest_makes_it_as_the_files_are(box: Box, tmp_path: Path, step: int) -> None:
+def test_after_a_kill_the_next_ingest_matches_the_files(box: Box, tmp_path: Path, step: int) -> None:
     _fill(box)
     words = [sys.executable, "-m", "tests.engine.ingest.killed", str(tmp_path), str(step)]
     ended = subprocess.run(words, check=False).returncode

@@ -1,4 +1,4 @@
-"""A message's parts are found and their text decoded, within limits."""
+"""MIME parts: found, decoded and limited."""
 
 import base64
 from dataclasses import replace

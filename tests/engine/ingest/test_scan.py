@@ -1,4 +1,4 @@
-"""The find_changes at the disk: what is new, changed, gone, and what cannot be looked at."""
+"""Scanning folders: new, changed, removed and unreadable files."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def test_all_files_of_a_new_folder_are_new(tmp_path: Path) -> None:
     assert {os.fsdecode(path) for path in see(tmp_path).new} == {str(tmp_path / n) for n in ("a", "b/c", "b/d/e")}
 
 
-def test_what_is_known_and_as_it_was_is_only_seen(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_only_counted(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     again = see(tmp_path, see(tmp_path).new)
     assert (again.seen, again.new, again.changed, again.gone) == (1, {}, {}, set())
@@ -48,7 +48,7 @@ def test_a_file_that_differs_in_any_way_is_changed(tmp_path: Path, change: str) 
     assert list(see(tmp_path, known).changed) == [os.fsencode(path)]
 
 
-def test_a_file_that_is_no_more_is_gone(tmp_path: Path) -> None:
+def test_a_removed_file_is_gone(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     known = see(tmp_path).new
     (tmp_path / "a").unlink()
@@ -61,7 +61,7 @@ def test_a_root_may_be_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("root", ["", "a"])
-def test_of_a_root_that_is_missing_nothing_is_gone(tmp_path: Path, root: str) -> None:
+def test_nothing_is_gone_below_a_missing_root(tmp_path: Path, root: str) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "a").write_text("a")
     known = see(tmp_path / "there").new
@@ -102,13 +102,13 @@ def test_links_to_folders_are_not_followed_and_lead_in_no_circles(tmp_path: Path
     assert list(see(tmp_path).new) == [os.fsencode(tmp_path / "a")]
 
 
-def test_a_link_to_nowhere_is_not_there(tmp_path: Path) -> None:
+def test_a_broken_link_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("nowhere")
     found = see(tmp_path)
     assert (found.seen, found.unreadable) == (0, {})
 
 
-def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+def test_a_link_to_itself_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("a")
     assert list(see(tmp_path).unreadable) == [os.fsencode(tmp_path / "a")]
 
@@ -149,5 +149,5 @@ def test_files_in_a_folder_that_may_not_be_read_are_not_gone(mode: int) -> None:
     assert said == f"['{root}/gone'] permission denied\n"
 
 
-def test_going_up_ends_at_the_top() -> None:
+def test_ancestors_end_at_the_root_folder() -> None:
     assert list(ancestors(b"/a/b")) == [b"/a/b", b"/a", b"/"]

@@ -1,4 +1,4 @@
-"""Cues keep every word that was shown, with its speaker, its time and its lines."""
+"""Subtitle cues keep every word, with its speaker, time and lines."""
 
 from collections import Counter
 from dataclasses import dataclass

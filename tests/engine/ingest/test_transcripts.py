@@ -1,4 +1,4 @@
-"""Every form of transcript gives its turns, speakers, times, title and date, and loses no word."""
+"""Every form of transcript gives its turns, speakers, times, title and date, without losing a word."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -13,12 +13,11 @@ from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, ParsedItem
 from tests.effort import examples
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TURNS = [("Ann Lee", "Shall we begin?"), ("Bob", "Yes: at 10:30."), ("Ann Lee", "Good."), ("Ann Lee", "Next.")]
 
 
 def reading(name: str, text: str | bytes, limits: ParseLimits | None = None) -> ParsedItem:
-    return read_transcript(name, text if isinstance(text, bytes) else text.encode(), NOW, limits or ParseLimits())
+    return read_transcript(name, text if isinstance(text, bytes) else text.encode(), limits or ParseLimits())
 
 
 def document(name: str, text: str | bytes) -> Document:
@@ -92,7 +91,7 @@ def test_the_range_of_a_meetings_time_is_not_lost() -> None:
     assert "20:00" in found.passages[0].text
 
 
-def test_an_unknown_date_is_none_and_the_files_time_is_no_date() -> None:
+def test_an_unknown_date_is_none() -> None:
     found = document("call.txt", "Ann: Hello.\nBob: Hi.\n")
     assert (found.title, found.date) == ("call", None)
 

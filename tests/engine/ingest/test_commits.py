@@ -1,4 +1,4 @@
-"""Keeping a block: in order of date, in several commits, with its files recorded last."""
+"""Committing a batch: by date, in several commits, with its files recorded last."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.store.kit import Killed
 
 @pytest.fixture
 def small(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """Return a home whose commits take 3 documents, and whose blocks take 5."""
+    """Return a home with commits of 3 documents and batches of 5."""
     monkeypatch.setattr(module, "_COMMIT", 3)
     monkeypatch.setattr(module, "_BATCH_DOCUMENTS", 5)
     return box
@@ -36,13 +36,13 @@ def test_a_quoted_message_comes_before_those_that_quote_it_whatever_its_files_na
     assert sorted(box.texts()) == [said, "Yes"]
 
 
-def test_a_file_of_several_blocks_is_kept_whole(small: Box) -> None:
+def test_a_file_of_several_batches_is_ingested_completely(small: Box) -> None:
     _mbox(small.mail / "a.mbox", list(range(13)))
     summary = small.ingest()
     assert (summary.kept, _agrees(small)) == (13, True)
 
 
-def test_a_changed_file_of_several_blocks_lets_go_of_what_it_lost(small: Box) -> None:
+def test_a_changed_file_of_several_batches_loses_its_removed_documents(small: Box) -> None:
     _mbox(small.mail / "a.mbox", list(range(13)))
     small.ingest()
     _mbox(small.mail / "a.mbox", [20, 3, 21, 4, 5, 22, 12, 11, 23, 24, 25, 26, 0])
@@ -51,7 +51,7 @@ def test_a_changed_file_of_several_blocks_lets_go_of_what_it_lost(small: Box) ->
 
 
 @pytest.mark.parametrize("step", [9, 24, *slow_only(4, 14, 19, 29, 34, 39)])
-def test_a_death_inside_a_large_file_repeats_only_what_was_not_acknowledged(small: Box, step: int) -> None:
+def test_a_kill_inside_a_large_file_repeats_only_uncommitted_documents(small: Box, step: int) -> None:
     _mbox(small.mail / "a.mbox", list(range(13)))
     small.fuse.length = step
     with pytest.raises(Killed):
@@ -63,7 +63,7 @@ def test_a_death_inside_a_large_file_repeats_only_what_was_not_acknowledged(smal
 
 
 @pytest.mark.parametrize("step", [7, 19, *slow_only(3, 11, 15, 23, 27, 31)])
-def test_a_changed_large_file_survives_a_death_and_another_change(small: Box, step: int) -> None:
+def test_a_changed_large_file_survives_a_kill_and_another_change(small: Box, step: int) -> None:
     _mbox(small.mail / "a.mbox", list(range(13)))
     small.ingest()
     _mbox(small.mail / "a.mbox", [20, 3, 21, 4, 5, 22, 12, 11, 23, 24, 25, 26, 0])
@@ -77,7 +77,7 @@ def test_a_changed_large_file_survives_a_death_and_another_change(small: Box, st
     again.opened.ledger.close()
 
 
-def test_a_large_file_that_goes_after_a_death_leaves_nothing(small: Box) -> None:
+def test_a_large_file_removed_after_a_kill_leaves_nothing(small: Box) -> None:
     _mbox(small.mail / "a.mbox", list(range(13)))
     small.fuse.length = 25
     with pytest.raises(Killed):
@@ -89,7 +89,7 @@ def test_a_large_file_that_goes_after_a_death_leaves_nothing(small: Box) -> None
     again.opened.ledger.close()
 
 
-def test_a_death_inside_a_file_of_other_messages_does_not_hide_how_many_vanished(small: Box) -> None:
+def test_a_kill_inside_a_replaced_file_does_not_hide_how_many_documents_vanished(small: Box) -> None:
     _mbox(small.mail / "a.mbox", list(range(60)))
     small.ingest()
     _mbox(small.mail / "a.mbox", list(range(100, 160)))

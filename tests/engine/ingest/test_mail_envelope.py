@@ -1,4 +1,4 @@
-"""Who, when, what about: read from any header."""
+"""Mail envelopes: sender, recipients, date, subject and thread from any header."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ def test_everyone_a_message_went_to_is_a_recipient() -> None:
     assert [str(one) for one in found.recipients] == ["b@x.org", "C <c@x.org>", "d@x.org"]
 
 
-def test_hidden_recipients_are_no_part_of_what_copies_share() -> None:
+def test_bcc_recipients_are_not_among_the_visible_ones() -> None:
     assert [one.address for one in envelope("To: b@x.org", "Bcc: d@x.org").visible] == ["b@x.org"]
 
 
@@ -31,12 +31,12 @@ def test_a_message_without_from_is_by_its_sender_field() -> None:
     assert str(envelope("Sender: ann@x.org").sender) == "ann@x.org"
 
 
-def test_links_begin_with_the_message_itself() -> None:
+def test_links_start_with_the_messages_own_id() -> None:
     found = envelope("Message-ID: <3@x>", "In-Reply-To: <2@x>", "References: <1@x>", "\t<2@x>")
     assert (found.message_id, found.links) == ("3@x", ("3@x", "2@x", "1@x"))
 
 
-def test_the_last_relay_dates_a_message_that_does_not_date_itself() -> None:
+def test_a_message_without_a_date_takes_that_of_its_last_received_field() -> None:
     found = envelope(
         "Received: from a by b; Mon, 1 Jan 2024 10:00:00 +0100", "Received: c; Sun, 31 Dec 2023 1:00:00 +0000"
     )
@@ -57,7 +57,7 @@ def test_the_last_relay_dates_a_message_that_does_not_date_itself() -> None:
         ("", None),
     ],
 )
-def test_dates_are_moments_or_nothing(value: str, moment: datetime | None) -> None:
+def test_a_date_field_gives_an_aware_time_or_none(value: str, moment: datetime | None) -> None:
     assert parse_date(value) == moment
 
 

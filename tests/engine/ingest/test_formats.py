@@ -1,4 +1,4 @@
-"""A file's kind is told from its name and its first bytes."""
+"""Format detection from a file's name and first bytes."""
 
 from pathlib import PurePosixPath
 
@@ -32,7 +32,7 @@ MAIL = b"Message-ID: <1@x>\nFrom: ann@x.org\nSubject: x\n\nbody"
         ("photo.jpg", b"\xff\xd8\xff\xe0", None),
     ],
 )
-def test_the_kind_is_told(name: str, head: bytes, kind: Format | None) -> None:
+def test_the_format_is_detected(name: str, head: bytes, kind: Format | None) -> None:
     assert detect(name, head) == kind
 
 
@@ -55,10 +55,10 @@ def test_the_kind_is_told(name: str, head: bytes, kind: Format | None) -> None:
         ("Mail/photo.jpg", True),
     ],
 )
-def test_what_mail_programs_keep_for_themselves_is_ignorable(path: str, ours: bool) -> None:
+def test_internal_files_of_mail_programs_are_ignorable(path: str, ours: bool) -> None:
     assert ignorable(PurePosixPath(path)) is not ours
 
 
 @given(st.text(max_size=20), st.binary(max_size=200))
-def test_any_head_has_a_kind_or_none(name: str, head: bytes) -> None:
+def test_any_head_gives_a_format_or_none(name: str, head: bytes) -> None:
     assert detect(name, head) in ("mail", "mbox", "emlx", "transcript", None)

@@ -1,4 +1,4 @@
-"""Understanding a question: kind, names, dates, and whether it moves with the calendar."""
+"""Question analysis: answer type, names, dates, and whether the answer depends on the day."""
 
 from datetime import date, datetime
 
@@ -15,7 +15,7 @@ NOW = datetime(2024, 5, 15, 12)  # a Wednesday
 
 
 @given(st.text(max_size=200), st.dates(date(1950, 1, 1), date(2150, 1, 1)))
-def test_any_text_can_be_understood_at_any_time(text: str, day: date) -> None:
+def test_any_text_can_be_analysed_at_any_time(text: str, day: date) -> None:
     found = understand(text, datetime(day.year, day.month, day.day))
     assert (found.text, found.day) == (text, day)
     assert set(found.day_words).isdisjoint(found.words)
@@ -49,7 +49,7 @@ def test_a_date_in_words_or_digits_is_that_day(day: date) -> None:
         ("", "other"),
     ],
 )
-def test_the_first_question_word_says_what_is_asked(text: str, asked: AnswerType) -> None:
+def test_the_first_question_word_decides_the_answer_type(text: str, asked: AnswerType) -> None:
     assert understand(text, NOW).asked == asked
 
 
@@ -152,7 +152,7 @@ def test_a_yearly_interval_holds_in_every_year() -> None:
         "来週の練習は？",
     ],
 )
-def test_a_question_that_moves_with_the_calendar_says_so(text: str) -> None:
+def test_a_question_whose_answer_depends_on_the_day_is_time_sensitive(text: str) -> None:
     assert is_time_sensitive(text)
 
 
@@ -174,7 +174,7 @@ def test_a_question_that_moves_with_the_calendar_says_so(text: str) -> None:
         "钥匙在谁那里？",
     ],
 )
-def test_a_question_about_what_stays_does_not(text: str) -> None:
+def test_a_question_about_a_fixed_fact_is_not_time_sensitive(text: str) -> None:
     assert not is_time_sensitive(text)
 
 
@@ -186,11 +186,11 @@ def test_a_question_of_function_words_alone_keeps_them() -> None:
     assert understand("To be or not to be?", NOW).content == ("to", "be", "or", "not")
 
 
-def test_words_of_asking_are_in_the_form_that_words_gives() -> None:
+def test_asking_words_are_stemmed_as_by_words() -> None:
     assert set(words("said discussed summarize meeting opinions")) <= ASKING_WORDS
 
 
-def test_no_word_of_asking_is_a_function_word() -> None:
+def test_no_asking_word_is_a_function_word() -> None:
     assert not ASKING_WORDS & FUNCTION_WORDS
 
 
@@ -202,7 +202,7 @@ def test_a_capitalised_day_inside_a_question_is_no_name(day: str) -> None:
 @pytest.mark.parametrize(
     "before", ["Can you tell me", "Do you know", "Please remind me", "I'd like to know", "Hey, so"]
 )
-def test_what_is_said_out_of_politeness_asks_nothing(before: str) -> None:
+def test_polite_openings_do_not_change_the_answer_type(before: str) -> None:
     assert understand(f"{before} when the rehearsal is?", NOW).asked == "date"
 
 
@@ -218,7 +218,7 @@ def test_what_is_said_out_of_politeness_asks_nothing(before: str) -> None:
         ("When is the fair?", ""),
     ],
 )
-def test_a_near_day_has_the_words_that_a_text_may_name_it_by(text: str, expected: str) -> None:
+def test_a_relative_day_has_the_words_of_its_date(text: str, expected: str) -> None:
     assert understand(text, NOW).day_words == tuple(words(expected))
 
 
@@ -234,6 +234,6 @@ def test_a_near_day_has_the_words_that_a_text_may_name_it_by(text: str, expected
         ("What is the next concert about?", False),
     ],
 )
-def test_what_asks_for_the_next_of_something_has_an_answer_of_one_day(text: str, coming: bool) -> None:
+def test_a_question_about_the_next_event_is_time_sensitive(text: str, coming: bool) -> None:
     assert understand(text, NOW).coming is coming
     assert is_time_sensitive(text) or not coming

@@ -1,4 +1,4 @@
-"""Whisper's JSON in its several shapes gives the same cues, and other JSON none."""
+"""Whisper's JSON: its several forms give the same cues, other JSON gives none."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_whisper_cpp_counts_milliseconds() -> None:
     assert whisper_cues(text) == [Cue("Hello.", 1, 1, None, 0.5, 2.0)]
 
 
-def test_words_of_several_speakers_part_their_segment() -> None:
+def test_words_of_several_speakers_split_their_segment() -> None:
     words = [
         {"word": "Hello", "start": 0.0, "end": 0.4, "speaker": "A"},
         {"word": "7", "start": 0.5},

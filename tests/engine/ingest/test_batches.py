@@ -1,4 +1,4 @@
-"""Blocks of parsed documents: each document once, each file complete in the last batch that it is in."""
+"""Parsed batches: each document once, each file complete in the last batch that it is in."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,23 +36,23 @@ def test_a_document_in_two_files_is_one_document_at_two_places() -> None:
     assert (list(batch.documents), places, batch.read) == (["d"], ["/a", "/b"], 2)
 
 
-def test_a_known_document_counts_as_a_place_only() -> None:
+def test_a_known_document_only_adds_a_place() -> None:
     batch = only(take({"/a": [reading(0, "d")]}, {"d"}))
     assert (batch.documents, len(batch.files[0].places)) == ({}, 1)
 
 
-def test_what_cannot_be_read_is_a_problem_of_its_file() -> None:
+def test_an_unreadable_item_is_a_problem_of_its_file() -> None:
     batch = only(take({"/a": [ParsedItem(0, None, problem="empty"), reading(1, "d")]}))
     problems = [(problem.path, problem.item, problem.reason) for problem in batch.files[0].problems]
     assert (problems, list(batch.documents)) == ([("/a", 0, "empty")], ["d"])
 
 
-def test_a_document_with_a_problem_is_both() -> None:
+def test_a_document_with_a_problem_counts_as_both() -> None:
     batch = only(take({"/a": [ParsedItem(0, document("d"), problem="cut")]}))
     assert (len(batch.files[0].problems), list(batch.documents)) == (1, ["d"])
 
 
-def test_a_file_too_large_for_a_block_is_whole_in_its_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_a_batch_is_complete_in_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH_DOCUMENTS", 2)
     found = []
     files = {b"/a": _STATE}
@@ -63,13 +63,13 @@ def test_a_file_too_large_for_a_block_is_whole_in_its_last_one(monkeypatch: pyte
     assert found == [(2, False), (2, False), (1, True)]
 
 
-def test_a_block_is_full_of_text_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_also_full_at_a_number_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH_CHARS", 100)
     found = take({"/a": [reading(0, "d", "x" * 150)], "/b": [reading(0, "e")]})
     assert [list(batch.documents) for batch in found if isinstance(batch, ParsedBatch)] == [["d"], ["e"]]
 
 
-def test_progress_is_told_now_and_then() -> None:
+def test_progress_is_reported_every_200_files() -> None:
     found = take({f"/{n:04}": [] for n in range(450)})
     assert [step for step in found if isinstance(step, int)] == [200, 400]
 

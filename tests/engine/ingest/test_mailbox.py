@@ -1,4 +1,4 @@
-"""Containers give back their messages as they were put in."""
+"""Mail containers (mbox, emlx) return their messages as they were stored."""
 
 import io
 from pathlib import Path
@@ -17,7 +17,7 @@ def split(raw: bytes, most: int = 10_000) -> list[bytes]:
     return list(split_mbox(io.BytesIO(raw), most))
 
 
-def test_messages_are_parted_at_from_lines() -> None:
+def test_messages_are_separated_at_from_lines() -> None:
     assert split(FROM + b"Subject: 1\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n") == [
         b"Subject: 1\n\none\n\n",
         b"Subject: 2\n\ntwo\n",
@@ -46,7 +46,7 @@ def test_a_message_beyond_the_limit_is_cut_and_the_next_is_whole() -> None:
     assert (len(first), second) == (101, b"Subject: 2\n\ntwo\n")
 
 
-def test_what_a_server_keeps_for_itself_is_no_message() -> None:
+def test_folder_data_of_an_imap_server_is_no_message() -> None:
     own = b"From MAILER-DAEMON Fri May  3 10:00:00 2024\nX-IMAPbase: 1 2\nSubject: FOLDER INTERNAL DATA\n\nkeep\n\n"
     assert split(own + FROM + b"Subject: 1\n\none\n") == [b"Subject: 1\n\none\n"]
 
@@ -60,7 +60,7 @@ def test_memory_is_bounded_by_a_message_not_by_the_file(tmp_path: Path) -> None:
         assert file.tell() < 5000
 
 
-def test_an_emlx_file_holds_as_many_bytes_as_it_says() -> None:
+def test_an_emlx_message_has_the_length_on_the_first_line() -> None:
     assert unwrap_emlx(b"18        \nSubject: x\n\nbody\n\n<?xml?>") == b"Subject: x\n\nbody\n\n"
 
 

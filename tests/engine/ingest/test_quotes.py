@@ -1,4 +1,4 @@
-"""The writer's own words are told from what was quoted, forwarded or signed."""
+"""Roles of passages: the writer's own text, quotes, forwards and signatures."""
 
 import pytest
 import quotequail
@@ -53,7 +53,7 @@ def test_answered_messages_are_quotes(text: str, expected: str) -> None:
         "See below.\n\n-------- Weitergeleitete Nachricht --------\nVon: Ann\n\nKomm.",
     ],
 )
-def test_passed_on_messages_are_forwards(text: str) -> None:
+def test_forwarded_messages_are_forwards(text: str) -> None:
     assert roles(text)[0] == "b"
     assert set(roles(text)[1:]) == {"f"}
 
@@ -63,12 +63,12 @@ def test_what_a_forwarding_mail_quotes_is_a_forward() -> None:
     assert roles("FYI\n\n> Come.", IN_FORWARD) == "bf"
 
 
-def test_a_new_mail_that_only_quotes_has_passed_it_on() -> None:
+def test_a_new_mail_that_only_quotes_is_a_forward() -> None:
     assert roles("-----Original Message-----\nFrom: Ann\n\nCome.", IN_NEW_MAIL) == "ff"
     assert roles("Hm.\n\n-----Original Message-----\nFrom: Ann\n\nCome.", IN_NEW_MAIL) == "bqq"
 
 
-def test_lines_that_a_new_mail_marks_without_naming_their_writer_are_passed_on() -> None:
+def test_unattributed_quotes_in_a_new_mail_are_forwards() -> None:
     assert roles("All:\n\n> the hall is free", IN_NEW_MAIL) == "bf"
     assert roles("On 3 May 2024, Ann wrote:\n> the hall is free\n\ngood", IN_NEW_MAIL) == "qb"
 
@@ -92,7 +92,7 @@ def test_an_indented_more_than_sign_is_no_quote() -> None:
         ("See you.\n-- \nAnn\n\n> earlier\n\nanswer below", "bsqb"),
     ],
 )
-def test_signatures_are_told_from_words(text: str, expected: str) -> None:
+def test_signatures_are_separated_from_the_body(text: str, expected: str) -> None:
     assert roles(text) == expected
 
 
@@ -183,6 +183,6 @@ def test_every_line_is_in_one_passage_that_holds_its_text(lines: list[str], quot
     "piece",
     ["-", ">", "> ", "On ", "From: a\n", "wrote:\n", "On a 2024\n", " ", "_", "*", "\t", "a@", "-----\n", "1/1/24 "],
 )
-def test_hostile_texts_end(piece: str) -> None:
+def test_hostile_texts_take_linear_time(piece: str) -> None:
     text = piece * 20_000
     assert "".join("".join(one.text for one in passages_of(text)).split()) == "".join(text.split())

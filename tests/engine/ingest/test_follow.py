@@ -1,4 +1,4 @@
-"""Followed folders, with real files and the system's real events: what is told, where, and what is passed over."""
+"""Followed folders, with real files and real events: what becomes due, and what is ignored."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="these limits and mou
 
 @contextmanager
 def following(*roots: Path, pace: Intervals = QUICK, polling: bool = False) -> Iterator[Follow]:
-    """Follow roots, with what is due at first already taken."""
+    """Follow roots whose first due folders were already taken."""
     with Follow(pace, polling=polling) as follow:
         for root in roots:
             follow.add(str(root))
@@ -33,7 +33,7 @@ def following(*roots: Path, pace: Intervals = QUICK, polling: bool = False) -> I
 
 
 def wait_for(follow: Follow, there: Callable[[list[DueFolder]], bool]) -> list[DueFolder]:
-    """Take what becomes due until that is enough."""
+    """Collect due folders until there are enough."""
     found: list[DueFolder] = []
     ends = time.monotonic() + 30
     while not there(found):
@@ -49,7 +49,7 @@ def folders(follow: Follow, *wanted: Path) -> None:
 
 
 def rest(follow: Follow, seconds: float = 1.0) -> list[DueFolder]:
-    """Return what becomes due in a while."""
+    """Return what becomes due within some time."""
     ends, found = time.monotonic() + seconds, list[DueFolder]()
     while time.monotonic() < ends:
         follow.wait()
@@ -98,7 +98,7 @@ def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) 
         folders(follow, mail)
 
 
-def test_a_root_that_never_rests_is_due_all_the_same(mail: Path) -> None:
+def test_a_root_with_steady_changes_is_due_after_the_maximum_wait(mail: Path) -> None:
     with following(mail, pace=Intervals(quiet=30, max_wait=0.5, check=0.1)) as follow:
         (mail / "big").write_text("x")
         folders(follow, mail)
@@ -115,7 +115,7 @@ def test_deletions_and_renames_make_their_folders_due(mail: Path, polling: bool)
         folders(follow, mail / "box")
 
 
-def test_a_folder_that_comes_with_its_files_and_goes_with_them_is_noticed(mail: Path, tmp_path: Path) -> None:
+def test_a_folder_moved_in_or_out_with_its_files_is_due(mail: Path, tmp_path: Path) -> None:
     (tmp_path / "other" / "deep").mkdir(parents=True)
     (tmp_path / "other" / "deep" / "a").write_text("x")
     with following(mail) as follow:
@@ -129,7 +129,7 @@ def test_a_folder_that_comes_with_its_files_and_goes_with_them_is_noticed(mail: 
 
 
 @pytest.mark.parametrize("polling", [False, True])
-def test_a_file_survives_editors_that_put_another_in_its_place(tmp_path: Path, polling: bool) -> None:
+def test_a_file_root_survives_editors_that_replace_it(tmp_path: Path, polling: bool) -> None:
     file = tmp_path / "notes.mbox"
     file.write_text("one")
     with following(file, polling=polling) as follow:
@@ -141,7 +141,7 @@ def test_a_file_survives_editors_that_put_another_in_its_place(tmp_path: Path, p
         assert rest(follow) == []
 
 
-def test_what_is_never_read_makes_nothing_due(mail: Path) -> None:
+def test_ignored_files_make_nothing_due(mail: Path) -> None:
     (mail / ".git" / "objects").mkdir(parents=True)
     with following(mail) as follow:
         for name in (".git/objects/a", ".notes.swp", "dovecot.index.log", "box/cur/x.tmp"):
@@ -151,7 +151,7 @@ def test_what_is_never_read_makes_nothing_due(mail: Path) -> None:
 
 
 @pytest.mark.parametrize("polling", [False, True])
-def test_what_changes_where_we_write_ourselves_makes_nothing_due(mail: Path, polling: bool) -> None:
+def test_changes_in_our_own_folders_make_nothing_due(mail: Path, polling: bool) -> None:
     (mail / "ours").mkdir()
     with Follow(QUICK, polling=polling, aside=[str(mail / "ours")]) as follow:
         follow.add(str(mail))
@@ -162,7 +162,7 @@ def test_what_changes_where_we_write_ourselves_makes_nothing_due(mail: Path, pol
         folders(follow, mail)
 
 
-def test_reading_makes_nothing_due(mail: Path) -> None:
+def test_reading_a_file_makes_nothing_due(mail: Path) -> None:
     (mail / "a").write_text("x")
     with following(mail) as follow:
         assert (mail / "a").read_text() == "x"
@@ -170,7 +170,7 @@ def test_reading_makes_nothing_due(mail: Path) -> None:
         assert rest(follow) == []
 
 
-def test_a_burst_is_one_thing_that_is_due(mail: Path) -> None:
+def test_a_burst_of_changes_is_due_once(mail: Path) -> None:
     with following(mail, pace=Intervals(quiet=1.5, max_wait=60, check=0.1)) as follow:
         for number in range(2000):
             (mail / "box" / "new" / f"{number}").write_text("x")
@@ -178,10 +178,8 @@ def test_a_burst_is_one_thing_that_is_due(mail: Path) -> None:
 
 
 @LINUX
-def test_changes_are_still_told_of_when_the_system_has_dropped_many(
-    mail: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Make more changes than the system keeps, faster than they are taken up, and a folder in the midst of them."""
+def test_changes_are_reported_after_an_event_queue_overflow(mail: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Overflow the system's event queue, and create a folder meanwhile."""
     with following(mail, pace=Intervals(quiet=2, max_wait=120, check=0.1)) as follow:
         _flood(mail / "box" / "new")
         (mail / "deep" / "down").mkdir(parents=True)
@@ -192,7 +190,7 @@ def test_changes_are_still_told_of_when_the_system_has_dropped_many(
 
 
 def _flood(folder: Path) -> None:
-    """Make and remove files without letting go of the interpreter, so that nobody takes up what the system tells."""
+    """Create and remove files without releasing the GIL, so that no event is handled meanwhile."""
     before, libc = sys.getswitchinterval(), ctypes.PyDLL(None)
     kept = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     sys.setswitchinterval(1000)
@@ -205,7 +203,7 @@ def _flood(folder: Path) -> None:
         sys.setswitchinterval(before)
 
 
-def test_a_root_that_vanishes_is_said_to_and_is_due_when_it_is_back(mail: Path, tmp_path: Path) -> None:
+def test_a_root_that_vanishes_is_reported_and_due_when_it_is_back(mail: Path, tmp_path: Path) -> None:
     with following(mail) as follow:
         mail.rename(tmp_path / "away")
         assert follow.check_roots() == [Followed(str(mail), "missing")]
@@ -219,8 +217,8 @@ def test_a_root_that_vanishes_is_said_to_and_is_due_when_it_is_back(mail: Path, 
 
 
 @pytest.mark.parametrize("polling", [False, True])
-def test_a_root_that_was_made_anew_is_watched_anew(tmp_path: Path, polling: bool) -> None:
-    """Make it anew at once: the new folder may well have the number of the old one."""
+def test_a_recreated_root_is_watched_again(tmp_path: Path, polling: bool) -> None:
+    """Recreate the folder at once: the new one may reuse the inode number."""
     root = tmp_path / "mail"
     root.mkdir()
     with following(root, polling=polling) as follow:
@@ -245,14 +243,14 @@ def test_a_root_that_is_not_there_yet_is_followed_when_it_is(tmp_path: Path) -> 
         folders(follow, tmp_path / "later")
 
 
-def test_a_root_by_a_link_is_told_of_under_its_own_name(mail: Path, tmp_path: Path) -> None:
+def test_a_root_behind_a_link_is_reported_under_its_own_name(mail: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(mail)
     with following(tmp_path / "link") as follow:
         (mail / "box" / "cur" / "a").write_text("x")
         folders(follow, tmp_path / "link" / "box" / "cur")
 
 
-def test_names_that_are_no_text_are_told_of(mail: Path) -> None:
+def test_undecodable_names_are_reported(mail: Path) -> None:
     folder = os.fsdecode(os.fsencode(mail) + b"/caf\xe9")
     Path(folder).mkdir()
     with following(mail) as follow:
@@ -260,7 +258,7 @@ def test_names_that_are_no_text_are_told_of(mail: Path) -> None:
         folders(follow, Path(folder))
 
 
-def test_everything_is_due_now_and_then_for_what_nobody_told_of(mail: Path) -> None:
+def test_a_root_is_due_at_every_rescan_without_events(mail: Path) -> None:
     with following(mail, pace=Intervals(quiet=0.1, rescan=0.5, check=0.1)) as follow:
         assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail), every=True)]
 
@@ -288,7 +286,7 @@ with Follow(Intervals(quiet=0.1, poll=0.1, check=0.1)) as follow:
 
 
 def limited(root: Path, limit: str, most: int) -> list[str]:
-    """Follow a root in a process to whom the system lends so many watches, and give what it says."""
+    """Follow a root in a process limited to so many watches, and return its output."""
     enough = "True" if most > 3 else "False"
     code = LIMITED.format(limit=limit, enough=enough)
     command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", code, str(root), str(most)]
@@ -306,9 +304,7 @@ def limited(root: Path, limit: str, most: int) -> list[str]:
 @pytest.mark.parametrize(
     ("limit", "name"), [("max_inotify_watches", "watches"), ("max_inotify_instances", "instances")]
 )
-def test_where_the_system_lends_too_few_watches_it_looks_instead_and_says_which_limit(
-    tmp_path: Path, limit: str, name: str
-) -> None:
+def test_without_enough_watches_it_polls_and_names_the_limit(tmp_path: Path, limit: str, name: str) -> None:
     for folder in ("a", "b", "c"):
         (tmp_path / folder).mkdir()
     followed, due, _ = limited(tmp_path, limit, 1 if name == "instances" else 3)
@@ -318,7 +314,7 @@ def test_where_the_system_lends_too_few_watches_it_looks_instead_and_says_which_
 
 
 @LINUX
-def test_where_new_folders_take_the_last_watch_it_looks_from_then_on(tmp_path: Path) -> None:
+def test_it_polls_once_new_folders_use_the_last_watch(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     followed, _, changed = limited(tmp_path, "max_inotify_watches", 10)
     assert ("how='events'" in followed, "how='polling'" in changed) == (True, True)
@@ -359,7 +355,7 @@ def test_the_empty_folder_that_an_unmounted_disk_leaves_is_a_missing_root(tmp_pa
 
 @examples(60)
 @given(st.lists(st.lists(NAMES, min_size=1, max_size=4), max_size=8), st.lists(NAMES, max_size=5))
-def test_a_folder_is_reached_exactly_where_a_walk_comes_to_it(
+def test_the_deepest_walked_folder_is_one_that_a_walk_enters(
     tmp_path_factory: pytest.TempPathFactory, made: list[list[str]], asked: list[str]
 ) -> None:
     root = tmp_path_factory.mktemp("root")
@@ -376,7 +372,7 @@ def test_a_folder_is_reached_exactly_where_a_walk_comes_to_it(
     assert deepest_walked_folder(str(root), str(wanted)) == expected
 
 
-def test_a_link_to_a_folder_is_not_reached(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_not_walked(tmp_path: Path) -> None:
     (tmp_path / "real" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert deepest_walked_folder(str(tmp_path), f"{tmp_path}/link/deep") == str(tmp_path)

@@ -1,4 +1,4 @@
-"""The parts of a sentence that look like a date, a place, a person, a number."""
+"""Spans that look like a date, a place, a person, a number and so on."""
 
 from itertools import pairwise
 from typing import get_args

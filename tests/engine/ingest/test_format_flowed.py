@@ -1,4 +1,4 @@
-"""Flowed text is joined and nothing else changes."""
+"""format=flowed text: soft line breaks are joined and nothing else changes."""
 
 import pytest
 from hypothesis import given

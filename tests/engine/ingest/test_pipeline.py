@@ -1,4 +1,4 @@
-"""The ingest path as a whole: what is kept can be found, and what is quoted is searched once."""
+"""The ingest pipeline end to end: documents are found, and quoted passages are indexed once."""
 
 import subprocess
 import sys
@@ -59,7 +59,7 @@ def test_a_quoted_passage_is_searched_in_the_quote_when_the_quoted_message_goes(
 
 
 @pytest.mark.parametrize("step", [5, 9, 13, *slow_only(6, 7, 8, 10, 11, 12, 14, 15, 16)])
-def test_a_quoted_message_that_goes_in_a_run_that_dies_is_searched_in_its_quote(box: Box, step: int) -> None:
+def test_a_quoted_message_removed_in_a_killed_run_is_found_in_its_quote(box: Box, step: int) -> None:
     _correspond(box)
     (box.mail / "a").unlink()
     box.fuse.length = box.fuse.burnt + step
@@ -90,8 +90,8 @@ def test_a_quoting_message_that_goes_with_the_quoted_one_leaves_nothing(box: Box
     assert box.opened.ledger.rows.execute("SELECT count(*) FROM passages").fetchone() == (0,)
 
 
-def test_a_search_beside_an_ingest_never_fails(box: Box) -> None:
-    """The index is made last: until then a search must do without it."""
+def test_a_search_during_an_ingest_never_fails(box: Box) -> None:
+    """The full-text index is built last; a search before that must work without it."""
     mail(box.mail / "a", "red")
     for path in range(3):
         mail(box.mail / f"m{path}", f"word{path} red")
@@ -99,7 +99,7 @@ def test_a_search_beside_an_ingest_never_fails(box: Box) -> None:
         assert len(box.opened.reader.by_words(["red"], Scope(), 10)) == path + 2
 
 
-def test_what_a_killed_run_left_untidied_is_tidied_by_the_next(box: Box) -> None:
+def test_the_next_run_compacts_after_a_killed_one(box: Box) -> None:
     mail(box.mail / "a", "red")
     box.fuse.length = 8  # behind the acknowledgement, before the index is made
     with pytest.raises(Killed):
@@ -183,7 +183,7 @@ def _agrees(box: Box) -> None:
 
 @examples(15, suppress_health_check=list(HealthCheck))
 @given(_STEPS)
-def test_any_history_of_files_and_deaths_ends_as_the_files_are(tmp_path_factory: Any, steps: Any) -> None:
+def test_any_history_of_changes_and_kills_ends_in_the_state_of_the_files(tmp_path_factory: Any, steps: Any) -> None:
     box = Box(tmp_path_factory.mktemp("box"))
     for step in [*steps, ("ingest", 0)]:
         box = _step(box, step)

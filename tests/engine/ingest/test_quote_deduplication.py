@@ -1,4 +1,4 @@
-"""Each passage is searched once: in the mail that says it, and not in those that quote it."""
+"""Quoted passages are indexed once: in the mail that wrote them, not in those that quote it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,24 +14,24 @@ def passage(text: str, role: Role = "body") -> DocumentPassage:
     return DocumentPassage(text, 1, 1, role)
 
 
-def test_what_a_mail_says_itself_is_always_kept() -> None:
+def test_body_passages_are_always_indexed() -> None:
     said = document("b", passages=(passage("hello"),))
     assert split_passages(said, passage_digests(said), {passage_digests(said)[0]: "a"}).passages == said.passages
 
 
-def test_a_quote_that_another_mail_has_is_left_out() -> None:
+def test_a_quote_owned_by_another_mail_is_left_out() -> None:
     quoting = document("b", passages=(passage("yes"), passage("> hello", "quote")))
     found = split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[1]: "a"})
     assert (found.passages, found.quoted) == (quoting.passages[:1], tuple(passage_digests(quoting)[1:]))
 
 
-def test_a_quote_that_no_mail_has_is_kept_and_owned() -> None:
+def test_a_quote_without_an_owner_is_indexed_and_owned() -> None:
     quoting = document("b", passages=(passage("> hello", "quote"),))
     found = split_passages(quoting, passage_digests(quoting), {})
     assert (found.passages, found.owned, found.quoted) == (quoting.passages, tuple(passage_digests(quoting)), ())
 
 
-def test_a_quote_that_the_mail_itself_owns_is_kept() -> None:
+def test_a_quote_owned_by_the_mail_itself_is_indexed() -> None:
     quoting = document("b", passages=(passage("> hello", "quote"),))
     assert (
         split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[0]: "b"}).passages
@@ -39,12 +39,12 @@ def test_a_quote_that_the_mail_itself_owns_is_kept() -> None:
     )
 
 
-def test_quote_marks_white_space_and_case_do_not_count() -> None:
+def test_quote_marks_white_space_and_case_are_ignored() -> None:
     one = document("a", passages=(passage("Hello there,\nmy friend"), passage("> > hello  there,\n>> My\tFriend ")))
     assert len(set(passage_digests(one))) == 1
 
 
-def test_the_line_that_says_who_is_quoted_does_not_count() -> None:
+def test_the_attribution_line_is_ignored() -> None:
     said = "On Friday, 3 May 2024, Ann wrote:\n> hello"
     one = document("a", passages=(passage("hello"), passage(said, "quote")))
     assert len(set(passage_digests(one))) == 1
@@ -65,7 +65,7 @@ def test_other_words_are_another_passage() -> None:
     assert len(set(passage_digests(one))) == 3
 
 
-def test_bodies_leave_out_what_may_be_repeated() -> None:
+def test_own_digests_leave_out_quotes_forwards_and_signatures() -> None:
     one = document("a", passages=tuple(passage(role, role) for role in _ROLES))
     said = [
         d for d, p in zip(passage_digests(one), one.passages, strict=True) if p.role in ("body", "attachment", "event")

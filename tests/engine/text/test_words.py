@@ -1,4 +1,4 @@
-"""Words: the same for index and question, in any script."""
+"""Tokenization and stemming, in any script."""
 
 import pytest
 from hypothesis import given
@@ -51,7 +51,7 @@ def test_what_only_looks_like_an_ending_stays(word: str) -> None:
 
 
 @pytest.mark.parametrize("name", [("James", "jame"), ("Caroline's", "caroline"), ("O’Neill", "O'Neill")])
-def test_a_name_meets_itself_however_it_is_written(name: tuple[str, str]) -> None:
+def test_a_name_matches_in_all_its_spellings(name: tuple[str, str]) -> None:
     assert words(name[0]) == words(name[1])
 
 
@@ -107,5 +107,5 @@ def test_it_the_abbreviation_is_not_dropped() -> None:
     assert words("IT to be or not") == ["it", "to", "be", "or", "not"]
 
 
-def test_function_words_are_in_the_form_that_words_gives() -> None:
+def test_function_words_are_stemmed_as_by_words() -> None:
     assert {"wher", "the", "who", "have", "hav"} & FUNCTION_WORDS == {"wher", "the", "who", "have", "hav"}

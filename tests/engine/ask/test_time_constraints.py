@@ -1,4 +1,4 @@
-"""Which days a sentence speaks of, beside those that a question is about."""
+"""Time constraints: whether a sentence speaks of the days that a question asks about."""
 
 from datetime import UTC, date, datetime
 
@@ -66,7 +66,7 @@ def test_another_year_of_a_day_without_a_year_is_the_same_day() -> None:
         "Who came?",
     ],
 )
-def test_such_a_question_is_not_bound_to_a_day(text: str) -> None:
+def test_such_a_question_has_no_time_constraint(text: str) -> None:
     assert asked(text).spoken("The fair is on 15 June.", MAY) is None
 
 

@@ -1,4 +1,4 @@
-"""What vanishes goes, unless it looks like an unmounted disk."""
+"""Removed files: their documents go, unless it looks like an unmounted disk."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_a_missing_root_removes_nothing(box: Box) -> None:
 
 
 @pytest.mark.parametrize("prune", [False, True])
-def test_many_vanished_documents_go_only_when_told(box: Box, prune: bool) -> None:
+def test_many_vanished_documents_are_removed_only_with_prune(box: Box, prune: bool) -> None:
     for number in range(60):
         mail(box.mail / f"m{number}", f"word{number}")
     box.ingest()
@@ -61,7 +61,7 @@ def _mbox(path: Path, numbers: range) -> None:
 
 
 @pytest.mark.parametrize("prune", [False, True])
-def test_many_documents_that_vanish_from_inside_a_file_go_only_when_told(box: Box, prune: bool) -> None:
+def test_many_documents_that_vanish_from_one_file_are_removed_only_with_prune(box: Box, prune: bool) -> None:
     _mbox(box.mail / "a.mbox", range(60))
     box.ingest()
     _mbox(box.mail / "a.mbox", range(55, 61))
@@ -69,7 +69,7 @@ def test_many_documents_that_vanish_from_inside_a_file_go_only_when_told(box: Bo
     assert (summary.refused, len(box.texts()), box.opened.wrong()) == ((0, 6, []) if prune else (55, 61, []))
 
 
-def test_what_was_refused_is_refused_until_it_is_back(box: Box) -> None:
+def test_a_refused_removal_is_refused_until_the_files_are_back(box: Box) -> None:
     _mbox(box.mail / "a.mbox", range(60))
     box.ingest()
     _mbox(box.mail / "a.mbox", range(1))
@@ -79,7 +79,7 @@ def test_what_was_refused_is_refused_until_it_is_back(box: Box) -> None:
     assert (refused, summary.refused, summary.kept, len(box.places())) == ([59, 59], 0, 1, 61)
 
 
-def test_a_message_that_leaves_an_mbox_goes_and_the_rest_keep_their_chunks(box: Box) -> None:
+def test_a_message_removed_from_an_mbox_is_removed_and_the_rest_keep_their_chunks(box: Box) -> None:
     _mbox(box.mail / "a.mbox", range(5))
     box.ingest()
     before = box.opened.chunks()
@@ -94,7 +94,7 @@ def _let_go(box: Box, root: Path, *, prune: bool = False) -> int:
     return run.summary.refused
 
 
-def test_a_root_that_is_let_go_takes_what_stood_only_in_it(box: Box) -> None:
+def test_dropping_a_root_removes_the_documents_found_only_in_it(box: Box) -> None:
     mail(box.folder / "one" / "a", "red")
     mail(box.folder / "two" / "a", "red")
     mail(box.folder / "two" / "b", "blue")
@@ -105,7 +105,7 @@ def test_a_root_that_is_let_go_takes_what_stood_only_in_it(box: Box) -> None:
 
 
 @pytest.mark.parametrize("prune", [False, True])
-def test_a_large_root_is_let_go_only_when_told(box: Box, prune: bool) -> None:
+def test_a_large_root_is_dropped_only_with_prune(box: Box, prune: bool) -> None:
     for number in range(51):
         mail(box.mail / f"m{number}", f"word{number}")
     box.ingest()
@@ -114,7 +114,7 @@ def test_a_large_root_is_let_go_only_when_told(box: Box, prune: bool) -> None:
     assert left == ((0, 0, 0) if prune else (51, 51, 1))
 
 
-def test_what_a_root_that_was_let_go_said_is_searched_where_it_is_quoted(box: Box) -> None:
+def test_text_of_a_dropped_root_is_found_where_it_is_quoted(box: Box) -> None:
     mail(box.folder / "one" / "a", "see you on Thursday", name="a")
     quote = "On 1 May 2024 ann@x.org wrote:\n> see you on Thursday\n"
     mail(box.folder / "two" / "b", f"yes\n\n{quote}", name="b", answers="a", day=2)

@@ -1,4 +1,4 @@
-"""Calendar invitations read as what, when, where and who."""
+"""Calendar invitations as text: what, when, where and who."""
 
 import pytest
 from hypothesis import given
@@ -112,7 +112,7 @@ def test_a_text_without_events_gives_none() -> None:
         ("FREQ=SOMETIMES", "FREQ=SOMETIMES"),
     ],
 )
-def test_a_repetition_is_said_rule_text(rule: str, words: str) -> None:
+def test_a_recurrence_rule_is_written_in_words(rule: str, words: str) -> None:
     assert rule_text(rule) == words
 
 

@@ -1,4 +1,4 @@
-"""Addresses are read however they are written."""
+"""Address lists in header fields: names, groups, comments, exporters' quirks."""
 
 import pytest
 from hypothesis import given
@@ -27,33 +27,33 @@ from engine.ingest.headers import LONGEST, MOST_ADDRESSES, Address, display_name
         ("", []),
     ],
 )
-def test_names_and_addresses_are_told_apart(value: str, people: list[str]) -> None:
+def test_names_and_addresses_are_separated(value: str, people: list[str]) -> None:
     assert [str(one) for one in parse_addresses(value)] == people
 
 
-def test_a_name_kept_elsewhere_serves_an_address_that_has_none() -> None:
+def test_an_address_without_a_name_takes_the_display_name_of_another_field() -> None:
     assert (
         str(with_display_name(Address("", "ann@example.org"), "Lee, Ann </O=EXAMPLE/CN=ALEE>"))
         == "Lee, Ann <ann@example.org>"
     )
 
 
-def test_a_name_of_its_own_stays() -> None:
+def test_an_address_keeps_its_own_name() -> None:
     assert str(with_display_name(Address("Ann", "ann@example.org"), "Somebody Else")) == "Ann <ann@example.org>"
 
 
-def test_display_names_serve_only_if_there_are_as_many() -> None:
+def test_display_names_are_used_only_if_the_counts_match() -> None:
     assert display_names("Lee, Ann </O=X>, Ray, Bob </O=Y>", 2) == ["Lee, Ann </O=X>", "Ray, Bob </O=Y>"]
     assert display_names("Ann, Bob", 3) == []
 
 
 @given(st.text(alphabet='ab"\\<>(),;:@=? \n\x1b', max_size=200))
-def test_any_value_gives_clean_people(value: str) -> None:
+def test_any_value_gives_clean_addresses(value: str) -> None:
     for one in parse_addresses(value):
         assert str(one)
         assert str(one).isprintable()
 
 
 @pytest.mark.parametrize("piece", ["(", "<", '"', '\\"', ",", ";a,", ":", "=?a?q?", "<a>:", '"\\'])
-def test_hostile_lists_end(piece: str) -> None:
+def test_hostile_lists_take_linear_time(piece: str) -> None:
     assert len(parse_addresses(piece * LONGEST)) <= MOST_ADDRESSES

@@ -1,4 +1,4 @@
-"""Where sentences end, and who says them."""
+"""Sentence boundaries and speakers."""
 
 from itertools import pairwise
 
@@ -70,7 +70,7 @@ def test_chinese_stops_need_no_blank() -> None:
     assert said("今天下雨。明天呢？好！") == ["今天下雨。", "明天呢？", "好！"]
 
 
-def test_a_wrapped_line_of_mail_goes_on_in_the_next() -> None:
+def test_a_wrapped_line_of_mail_continues_on_the_next() -> None:
     text = "In December I attended the conference in Oslo, where I met\nthe people from the institute.  They were kind."
     assert said(text) == [text.split("  ")[0], "They were kind."]
 
@@ -125,7 +125,7 @@ def test_nothing_has_no_sentences() -> None:
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))
-def test_sentences_stand_in_order_and_do_not_overlap(text: str) -> None:
+def test_sentences_are_in_order_and_do_not_overlap(text: str) -> None:
     spans = sentences(text)
     assert all(span.start < span.end for span in spans)
     assert all(before.end <= after.start for before, after in pairwise(spans))

@@ -1,4 +1,4 @@
-"""Days that are written out are seen, and are to come until they are over."""
+"""Texts that name a day which is not over yet."""
 
 from datetime import UTC, date, datetime
 
@@ -23,7 +23,7 @@ WRITTEN, TODAY = datetime(2024, 4, 29, tzinfo=UTC), date(2024, 6, 19)
         "am 22. Juni",
     ],
 )
-def test_a_day_to_come_is_seen(text: str) -> None:
+def test_a_text_with_a_future_day_is_upcoming(text: str) -> None:
     assert is_upcoming(text, WRITTEN, TODAY)
 
 
@@ -31,11 +31,11 @@ def test_a_day_to_come_is_seen(text: str) -> None:
     "text",
     ["It is on 15 June.", "on 18 June 2024", "22 June 2023", "May 5", "in June", "version 22.6", "", "June 22:30"],
 )
-def test_a_day_gone_by_and_what_is_no_day_are_not(text: str) -> None:
+def test_past_days_and_other_words_are_not(text: str) -> None:
     assert not is_upcoming(text, WRITTEN, TODAY)
 
 
-def test_without_its_date_a_text_says_nothing() -> None:
+def test_an_undated_text_is_never_upcoming() -> None:
     assert not is_upcoming("Saturday 22 June", None, TODAY)
 
 
@@ -45,10 +45,10 @@ def test_a_day_without_a_year_is_the_one_nearest_to_the_text() -> None:
 
 
 @given(st.text(max_size=200), st.dates(date(1990, 1, 1), date(2100, 1, 1)))
-def test_any_text_is_read(text: str, today: date) -> None:
+def test_any_text_is_accepted(text: str, today: date) -> None:
     assert is_upcoming(text, WRITTEN, today) in (True, False)
 
 
 @given(st.dates(date(2024, 5, 1), date(2024, 12, 31)))
-def test_what_is_to_come_is_so_until_its_day_is_over(today: date) -> None:
+def test_a_text_is_upcoming_until_its_day_is_over(today: date) -> None:
     assert is_upcoming("the fair is on 2 September 2024", WRITTEN, today) == (today <= date(2024, 9, 2))

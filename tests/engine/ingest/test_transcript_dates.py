@@ -1,4 +1,4 @@
-"""Dates are found in the forms that people and recorders write, and nowhere else."""
+"""Dates in transcripts, in the forms that people and recorders write."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -30,7 +30,7 @@ EVENING = datetime(2024, 5, 3, 19, tzinfo=UTC)
         ("3 May 2024 19:30 GMT+5:30", DAY + timedelta(hours=14)),
     ],
 )
-def test_a_line_that_is_only_a_date_is_one(line: str, date: datetime) -> None:
+def test_a_line_with_only_a_date_is_a_date(line: str, date: datetime) -> None:
     assert date_line(line) == date
 
 
@@ -47,7 +47,7 @@ def test_a_line_that_is_only_a_date_is_one(line: str, date: datetime) -> None:
         "Ann: 3 May 2024",
     ],
 )
-def test_a_line_that_says_more_or_no_day_is_no_date(line: str) -> None:
+def test_a_line_with_more_text_or_without_a_day_is_not_a_date(line: str) -> None:
     assert date_line(line) is None
 
 

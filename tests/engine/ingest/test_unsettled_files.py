@@ -1,4 +1,4 @@
-"""Files that are still being written are left for later, and with them whatever has gone meanwhile."""
+"""Files that are still being written are postponed, and all removals with them."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from tests.engine.ingest.box import LIMITS, Box, mail
 
 
 def settled(path: bytes, state: FileState) -> bool:
-    """Return so of what was written an hour ago."""
+    """Return whether a file was written more than an hour ago."""
     assert path.startswith(b"/")
     return state.mtime_ns / 1e9 < time.time() - 3600
 
@@ -25,7 +25,7 @@ def age(box: Box, name: str) -> None:
     os.utime(box.mail / name, (1e9, 1e9))
 
 
-def test_a_file_is_left_until_it_is_settled(box: Box) -> None:
+def test_a_file_is_postponed_until_it_is_settled(box: Box) -> None:
     for name in ("a", "b"):
         mail(box.mail / name, f"word {name}")
     age(box, "a")
@@ -35,7 +35,7 @@ def test_a_file_is_left_until_it_is_settled(box: Box) -> None:
     assert (ingest(box).waiting, box.texts()) == (0, ["word a", "word b"])
 
 
-def test_a_changed_file_stands_as_it_was_until_it_is_settled(box: Box) -> None:
+def test_a_changed_file_keeps_its_old_content_until_it_is_settled(box: Box) -> None:
     mail(box.mail / "a", "red")
     age(box, "a")
     ingest(box)
@@ -45,7 +45,7 @@ def test_a_changed_file_stands_as_it_was_until_it_is_settled(box: Box) -> None:
     assert (ingest(box).changed, box.texts()) == (1, ["blue"])
 
 
-def test_nothing_goes_while_something_may_be_the_same_under_another_name(box: Box) -> None:
+def test_nothing_is_removed_while_an_unsettled_file_may_be_a_renamed_one(box: Box) -> None:
     mail(box.mail / "a", "red")
     age(box, "a")
     ingest(box)

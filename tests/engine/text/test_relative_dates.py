@@ -1,4 +1,4 @@
-"""What a date means against the day on which it was written."""
+"""Relative dates, resolved against the day on which they were written."""
 
 from datetime import date, datetime
 
@@ -75,11 +75,11 @@ def test_a_full_date_or_no_date_is_left_as_it_is(span: str) -> None:
 
 
 @pytest.mark.parametrize("span", ["half a year ago", "twenty-five days ago", "in many weeks", "two decades later"])
-def test_a_count_that_is_not_understood_is_not_guessed(span: str) -> None:
+def test_an_unknown_count_is_not_guessed(span: str) -> None:
     assert resolve(span, MONDAY) is None
 
 
-def test_a_bare_weekday_told_in_the_past_is_the_last_one() -> None:
+def test_a_bare_weekday_in_the_past_tense_is_the_last_one() -> None:
     assert in_words("Friday", MONDAY, past=True) == "5 May 2023"
 
 
