@@ -72,7 +72,7 @@ def test_an_idle_run_reports_its_jobs_and_shows_its_progress(pkb: Pkb) -> None:
 
 
 def test_figures_and_checks_are_plain_values(pkb: Pkb) -> None:
-    assert pkb.stats()["kept"]["documents"] > 50
+    assert pkb.stats()["index"]["documents"] > 50
     assert [one.wrong for one in pkb.check() if one.wrong] == []
     assert {one.state for one in pkb.doctor()} <= {"ok", "note", "bad"}
 
