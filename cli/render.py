@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def show_answer(answered: AskResult, *, streamed: bool, explain: bool) -> None:
     """Print an answer, unless it was streamed, with its sources; what was done to find it goes to stderr."""
     reply = answered.reply
-    if reply.answer is None or not streamed:
+    if reply.text is None or not streamed:
         output.console().print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = [(number, places) for number, places in read if reply.writer == "quote" or places[0].quote]
@@ -39,11 +39,11 @@ def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
 
 
 def _answer(reply: Answer) -> Text:
-    if reply.answer is None:
+    if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return Text(f"No answer found.{closest}", style="yellow")
     start, end = reply.highlight or (0, 0)
-    parts = (reply.answer[:start], reply.answer[start:end], reply.answer[end:])
+    parts = (reply.text[:start], reply.text[start:end], reply.text[end:])
     return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
 
 

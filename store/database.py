@@ -176,7 +176,16 @@ _RUNS = (
     "DROP TABLE idle_spent",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS)
+# Cached answers in the JSON of schema 2, and with it the bytes that they take.
+_ANSWERS = (
+    """UPDATE answers SET bytes = bytes - length(CAST(reply AS BLOB))
+        + length(CAST(upgrade_answer_json(reply, question, tier, made_ms) AS BLOB)) WHERE reply != ''""",
+    "UPDATE answers SET reply = upgrade_answer_json(reply, question, tier, made_ms) WHERE reply != ''",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, _ANSWERS,
+)  # fmt: skip
 
 
 BUSY_MS = 20_000
@@ -291,11 +300,19 @@ def _migrate(ledger: Ledger) -> None:
         # Read again under the lock: two processes may open a new home at once.
         version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
         _check_ours(ledger, version)
-        for number, statements in enumerate(MIGRATIONS[version:], version + 1):
-            for statement in statements:
-                ledger.rows.execute(statement)
-            ledger.rows.execute(f"PRAGMA user_version = {number}")
+        for number in range(version + 1, len(MIGRATIONS) + 1):
+            migrate_to(ledger.rows, number)
         ledger.rows.execute(f"PRAGMA application_id = {_OURS}")
+
+
+def migrate_to(rows: sqlite3.Connection, number: int) -> None:
+    """Run one numbered change."""
+    from store.answers import upgrade_answer_json  # which imports this module
+
+    rows.create_function("upgrade_answer_json", 4, upgrade_answer_json, deterministic=True)
+    for statement in MIGRATIONS[number - 1]:
+        rows.execute(statement)
+    rows.execute(f"PRAGMA user_version = {number}")
 
 
 def _check_ours(ledger: Ledger, version: int) -> None:

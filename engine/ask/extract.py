@@ -425,7 +425,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
     ms = trace.ms()
     reply = Answer(
         question=question.text,
-        answer=quoted.answer,
+        text=quoted.answer,
         tier="full",
         writer="quote",
         model=None,

@@ -19,9 +19,11 @@ from engine.ask.prepare import (
     BankBudget,
     PendingQuestion,
     QueryContext,
+    answer_of,
     floor_of,
     gather_context,
     pending_entry,
+    relocate,
     vector_of,
 )
 from engine.llm.generate import read, segments_of
@@ -29,7 +31,7 @@ from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
 from engine.text.question import Question, understand
 from engine.text.words import words
-from engine.types import Backend, Evidence, Trace, answer_of, is_quote, relocate
+from engine.types import Backend, Evidence, Trace
 from prompts import prompt
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
@@ -92,7 +94,7 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     if last is None or last.key is None or kept is None:
         return None
     with ledger.transaction():
-        answer = answer_of(kept.reply) if kept.state == "answered" else _return(ledger, last.key, now)
+        answer = answer_of(kept).text if kept.state == "answered" else _return(ledger, last.key, now)
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)
     return last
@@ -171,7 +173,7 @@ class SemanticLookup:
         """Return why two questions may not share an answer."""
         if near.kept.tau is not None and near.similarity < near.kept.tau:
             return f"below its own threshold of {near.kept.tau:.3f}"
-        answer = answer_of(near.kept.reply)
+        answer = answer_of(near.kept).text
         if answer is None:
             return "has no answer"
         if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
@@ -189,17 +191,18 @@ class SemanticLookup:
         again = gather_context(self._backend, replace(ask, text=near.kept.question, trace=Trace()))
         if again.evidence.chunks != near.kept.evidence:
             return None
-        return replace(near, kept=replace(near.kept, reply=relocate(near.kept.reply, again.evidence.sources)))
+        return replace(near, kept=relocate(near.kept, again.evidence))
 
     def _why_not_entailed(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why what was retrieved for this question does not bear the answer."""
         from engine.ask.extract import quotable
 
-        rules, answer = self._rules, answer_of(near.kept.reply) or ""
+        rules, cached = self._rules, answer_of(near.kept)
+        answer = cached.text or ""
         parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
         off = frozenset(name for name, on in parts.items() if not on)
         found = (quotable(asked.evidence), asked.evidence.chunks, near.kept.evidence)
-        quoted = answer if is_quote(near.kept.reply) else None
+        quoted = answer if cached.writer == "quote" else None
         reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
         if (
             reason is None
@@ -214,7 +217,7 @@ def defer_verification(
     ledger: Ledger, room: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
 ) -> None:
     """Count the use of the answer that was lent, and note that this question is owed its own."""
-    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.kept.reply) or ""
+    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.kept).text or ""
     with ask.trace.step("count"):
         _follow(bank, room, near)
         bank.used(near.key, ask.generation, at, near.kept.evidence)

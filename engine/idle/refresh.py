@@ -8,18 +8,18 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import normalise, scope_of
-from engine.ask.prepare import BankBudget, Prepared, begin, gather_context, key_of, prepare
+from engine.ask.prepare import BankBudget, Prepared, answer_of, begin, gather_context, key_of, prepare, relocate
 from engine.ask.semantic import learned_tau
 from engine.idle.types import DONE, IdleJob, Outcome, by_rate
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Answer, AskOptions, Backend, relocate
+from engine.types import Answer, AskOptions, Backend
 from store.answers import (
     AnswerBank,
     CachedAnswer,
@@ -208,12 +208,11 @@ def _verify(
     prepared = reasker.anew(kept)
     reply = prepared.reply
     assert reply, "it was to be answered"
-    span = reply.answer[slice(*reply.highlight)] if reply.answer and reply.highlight else ""
-    right = same_answer(reply.answer, pending.served, span)
+    right = same_answer(reply.text, pending.served, reply.span)
     judged = right or prepared.kept.evidence == kept.evidence  # else mail came since, and says nothing of likeness
     _settle(reasker, pending, right=right, judged=judged)
     if not right:
-        about = (pending.served, reply.answer, "", reasker.now.timestamp())
+        about = (pending.served, reply.text, "", reasker.now.timestamp())
         Notices(reasker.ledger).put(Notice(pending.key, "wrong" if judged else "changed", *about))
     if judged:
         tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)
@@ -280,7 +279,7 @@ def _refresh(reasker: Reasker, key: bytes) -> Outcome:
 
 def _still_right(reasker: Reasker, key: bytes, kept: CachedAnswer, evidence: "Evidence", generation: int) -> None:
     """Stamp an entry whose evidence is what it was, with its sources where they stand now."""
-    moved = replace(kept, reply=relocate(kept.reply, evidence.sources)) if kept.reply else kept
+    moved = relocate(kept, evidence) if kept.reply else kept
     if moved != kept:
         AnswerBank(reasker.ledger).keep(key, moved, reasker.room.bytes)
     stamp(reasker.ledger, key, generation, kept.evidence)
@@ -289,16 +288,11 @@ def _still_right(reasker: Reasker, key: bytes, kept: CachedAnswer, evidence: "Ev
 
 def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
     """Note that an answer has changed, with the first source that it did not have before."""
-    before = json.loads(kept.reply)
-    answer, marked = before["answer"], before["highlight"]
-    if same_answer(answer, reply.answer, _span(answer, marked), _span(reply.answer, reply.highlight)):
+    before = answer_of(kept)
+    if same_answer(before.text, reply.text, before.span, reply.span):
         return
     known = set(kept.evidence)
     new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)
-    because = json.dumps(asdict(new.sources[0])) if new and new.sources else ""
-    notice = Notice(key, "changed", answer or "", reply.answer, because, reasker.now.timestamp())
+    because = json.dumps(new.sources[0].to_json()) if new and new.sources else ""
+    notice = Notice(key, "changed", before.text or "", reply.text, because, reasker.now.timestamp())
     Notices(reasker.ledger).put(notice)
-
-
-def _span(answer: str | None, highlight: Sequence[int] | None) -> str:
-    return answer[highlight[0] : highlight[1]] if answer and highlight else ""

@@ -222,7 +222,7 @@ def generate(
     lead = (cited.first or 0) if cited.stands else 0
     reply = Answer(
         question=question.text,
-        answer=said.answer if cited.stands else None,
+        text=said.answer if cited.stands else None,
         tier=_tier(reading) if reused else "full",
         writer="model",
         model=name,

@@ -7,7 +7,7 @@ from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.retrieval.retrieve import SourceSpan as Found
 from engine.text.question import Question
-from engine.types import Evidence, Passage, Source, Trace
+from engine.types import SCHEMA, Evidence, Passage, Source, Trace
 from store.catalog import Catalog
 from store.hits import Hit, Vectors
 from store.search import Reader
@@ -87,7 +87,7 @@ def shown(reader: Reader, places: Sequence[Place]) -> list[dict[str, Any]]:
 def _shown(row: dict[str, Any], place: Place) -> dict[str, Any]:
     before = place.lines_before or 0
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "path": place.path,
         "item": place.item,
         "message_id": row["message_id"],

@@ -129,7 +129,7 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
             script.says = None
         if not shown:
             return written
-        return replace(written, reply=replace(written.reply, answer=" ".join(gold.split()) or None))
+        return replace(written, reply=replace(written.reply, text=" ".join(gold.split()) or None))
 
     def entails(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
         script.says = YES

@@ -122,7 +122,7 @@ def entry(user: User, row: dict[str, Any], text: str, vector: Vectors, embedder:
     evidence = Evidence(reads, tuple(chunk.id for read in reads for chunk in read.chunks), found.covered)
     reply = write(question, evidence, Trace(), LEAST).reply
     golds = frozenset(map(terms, (row["answer"], *row.get("answers", ()), *row.get("aliases", ())))) - {()}
-    said = Quote(reply.answer, None, None, (), 0.0)
+    said = Quote(reply.text, None, None, (), 0.0)
     case = Case(row, golds, question, vector, quotable(evidence), evidence.chunks, said)
     own = key(text, Scope(), "quote", NOW, calendar=moves(text))
     return Entry(
@@ -179,8 +179,8 @@ def gptcache(folder: Path, least: float, width: int) -> Cache:
         return found.partition("\n")[0] if found else None
 
     def keep(one: Entry) -> None:
-        if one.reply.answer is not None:
-            api.put(one.ask.text, f"{one.ask.text}\n{one.reply.answer}", cache_obj=held)
+        if one.reply.text is not None:
+            api.put(one.ask.text, f"{one.ask.text}\n{one.reply.text}", cache_obj=held)
 
     return Cache(find, keep)
 

@@ -129,7 +129,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
     found = [session.backend.gather(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
-    said = [write(*pair, Trace(), least).reply.answer for pair in zip(asked, found, strict=True)]
+    said = [write(*pair, Trace(), least).reply.text for pair in zip(asked, found, strict=True)]
 
     def embed(number: int) -> Deed:
         return partial(session.embedder.embed_question, texts[number % len(texts)])
