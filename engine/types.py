@@ -14,7 +14,7 @@ from store.types import Chunk, Scope
 
 if TYPE_CHECKING:
     from engine.text.question import Question
-    from store.hits import Vectors
+    from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
 
@@ -181,40 +181,78 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One source as it is read: its chunks, how well it fits, and where it stands, copies behind it."""
+    """Neighbouring hits of one document, in order, and the places where they stand, those of copies last.
 
-    chunks: tuple[Chunk, ...]  # neighbours, in order
-    sender: str
-    recipients: tuple[str, ...]
-    date: datetime | None
-    score: float
-    sources: tuple[Source, ...]
+    `copies` are hits in other documents whose text is the same.
+    """
+
+    hits: "tuple[Hit, ...]"
+    copies: "tuple[Hit, ...]" = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Return the chunks of its hits."""
+        return tuple(hit.chunk for hit in self.hits)
+
+    @property
+    def score(self) -> float:
+        """Return the best score of its hits."""
+        return max(hit.score for hit in self.hits)
+
+    @property
+    def document(self) -> str:
+        """Return the id of its document."""
+        return self.hits[0].chunk.document
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Return the first and the last line in the decoded text, 1-based, inclusive."""
+        return min(hit.chunk.first for hit in self.hits), max(hit.chunk.last for hit in self.hits)
+
+    @property
+    def sender(self) -> str:
+        """Return who wrote it, empty for a meeting."""
+        return self.hits[0].sender
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Return to whom it went, or who took part."""
+        return self.hits[0].recipients
+
+    @property
+    def date(self) -> datetime | None:
+        """Return when it was sent or took place."""
+        return self.hits[0].date
 
     @property
     def header(self) -> str:
         """Return the line that says who, when and what."""
-        return self.chunks[0].header
+        return self.hits[0].chunk.header
 
     @property
     def text(self) -> str:
         """Return the text of its chunks, a line end between them."""
-        return "\n".join(chunk.text for chunk in self.chunks)
+        return "\n".join(hit.chunk.text for hit in self.hits)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The sources of one question, best first; `chunks` names all that an answer from them depends on."""
+    """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
-    reads: tuple[Passage, ...]
+    `chunks` names all that an answer from them depends on; `nearest` has the cosines of the ranked chunks, best first.
+    """
+
+    passages: tuple[Passage, ...]
     chunks: tuple[str, ...]
     covered: float
-    nearest: tuple[float, ...] = ()  # cosines of the chunks looked at, nearest first
+    nearest: tuple[float, ...] = ()
 
     def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
-        """Return all places, each with its quote (one a read): those of the read at index `lead`, then by rank."""
-        pairs = list(zip(self.reads, quotes, strict=True))
+        """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
+        pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
-        return tuple(replace(source, quote=quote) for read, quote in ordered for source in read.sources)
+        return tuple(replace(source, quote=quote) for passage, quote in ordered for source in passage.sources)
 
 
 OnText = Callable[[str], None]  # is given more of an answer while it is written

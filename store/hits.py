@@ -1,6 +1,6 @@
-"""What the knowledge bank gives to retrieval. Apart from records.py, since it needs numpy."""
+"""What a search of the index returns: hits and totals. Apart from store/types.py, since it needs numpy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -13,18 +13,19 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One candidate: a chunk, what is stored beside it, and what is known of its document.
+    """A chunk that a search found, with the metadata of its document, and its score once it is ranked.
 
     `tokens` are `words(header + newline + text)` joined by single spaces; `vector` is a unit row, None until embedded.
     """
 
     chunk: Chunk
     tokens: str
-    vector: Vectors | None
+    vector: Vectors | None = field(repr=False, compare=False)
     date: datetime | None  # aware
     sender: str
     recipients: tuple[str, ...]
     title: str
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
     # As `prompt.in_document_order` has it, which takes longer to import than quotes should wait for.
     placed = [
         (read.date.timestamp() if read.date else 0.0, chunk.document, chunk.position, chunk.id)
-        for read in evidence.reads
+        for read in evidence.passages
         for chunk in read.chunks
     ]
     return tuple(chunk for *_, chunk in sorted(placed))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import QuoteSettings, quote
 from engine.ask.paraphrase import question_features, unmatched_words
 from engine.ask.prepare import (
@@ -31,7 +30,7 @@ from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
 from engine.text.question import Question, understand
 from engine.text.words import words
-from engine.types import Backend, Evidence, Trace
+from engine.types import Backend, Evidence, Passage, Trace
 from prompts import prompt
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
@@ -195,13 +194,11 @@ class SemanticLookup:
 
     def _why_not_entailed(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why what was retrieved for this question does not bear the answer."""
-        from engine.ask.extract import quotable
-
         rules, cached = self._rules, answer_of(near.kept)
         answer = cached.text or ""
         parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
         off = frozenset(name for name, on in parts.items() if not on)
-        found = (quotable(asked.evidence), asked.evidence.chunks, near.kept.evidence)
+        found = (asked.evidence.passages, asked.evidence.chunks, near.kept.evidence)
         quoted = answer if cached.writer == "quote" else None
         reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
         if (
@@ -276,7 +273,7 @@ LITTLE = 0.25  # of a question's words that say what it is about: so many may be
 def why_not_entailed(
     asked: Question,
     kept: Question,
-    reads: Sequence[SourceText],
+    reads: Sequence[Passage],
     chunks: Sequence[str],
     held: Sequence[str],
     answer: str | None,
@@ -303,7 +300,7 @@ def why_not_entailed(
     return None
 
 
-def _entailed(asked: Question, kept: Question, source: SourceText) -> bool:
+def _entailed(asked: Question, kept: Question, source: Passage) -> bool:
     """Return whether a word that only one question has stands in the source of the answer, or is one of many."""
     left, there = unmatched_words(asked, kept), set(words(f"{source.header} {source.text}"))
     return all(

@@ -127,7 +127,7 @@ def _paths(ahead: PrefetchContext, entry: Entry) -> list[Path]:
     """Return the paths of all segments of a prompt but its last."""
     reading = ahead.reading
     evidence = ahead.reasker.evidence(entry)
-    if not evidence.reads:
+    if not evidence.passages:
         return []
     segments: Segments = fit(reading.model, entry.question, ahead.reasker.now, evidence, ahead.most, ahead.order)
     if not reading.ropes:

@@ -292,7 +292,7 @@ def _tell(reasker: Reasker, key: bytes, kept: CachedAnswer, reply: Answer, evide
     if same_answer(before.text, reply.text, before.span, reply.span):
         return
     known = set(kept.evidence)
-    new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)
+    new = next((read for read in evidence.passages if not known.issuperset(c.id for c in read.chunks)), None)
     because = json.dumps(new.sources[0].to_json()) if new and new.sources else ""
     notice = Notice(key, "changed", before.text or "", reply.text, because, reasker.now.timestamp())
     Notices(reasker.ledger).put(notice)

@@ -194,7 +194,7 @@ def generate(
     Of them `drafts` are guessed at a time, at most, from the texts that `draft` returns as token ids. Where nothing
     was retrieved the model is not asked, and not even loaded.
     """
-    if not evidence.reads:
+    if not evidence.passages:
         ms = trace.ms()
         return GeneratedAnswer(
             Answer(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]})
@@ -214,7 +214,7 @@ def generate(
     with trace.step("cite") as step:
         said = parse(written.text)
         unseen = reading.ropes is not None  # where no token of a chunk sees its number
-        cited = cite(said, question.text, evidence.reads, segments.prompt.sources, words_first=unseen)
+        cited = cite(said, question.text, evidence.passages, segments.prompt.sources, words_first=unseen)
         step.note = _note(said, cited.stands)
         if said.answer and cited.stands and not any(cited.quotes):
             trace.notices.append("the answer shares no word with its sources; check it")
@@ -250,7 +250,7 @@ def prefill_prompt(
     order: Order = in_document_order,
 ) -> None:
     """Read all that a question's prompt begins with, and keep it; nothing is answered."""
-    if not evidence.reads:
+    if not evidence.passages:
         return
     reading = load()
     segments = segments_of(reading, question, evidence, now, most, order)

@@ -13,6 +13,7 @@ from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
+from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION = understand("when  is rehearsal?", NOW)
@@ -21,7 +22,7 @@ QUESTION = understand("when  is rehearsal?", NOW)
 def read(name: str, day: int, *texts: str) -> Passage:
     chunks = tuple(Chunk(f"{name}{i}", name, i, f"From: {name}", text, 1, 1) for i, text in enumerate(texts))
     date = datetime(2024, 6, day, tzinfo=UTC)
-    return Passage(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
+    return passage(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
 
 
 BEST, SECOND = read("Ben", 12, "Rehearsal is on Friday at 6pm."), read("Ann", 3, "Sing well.", "Rehearsal was nice.")

@@ -51,7 +51,7 @@ def test_a_cached_answer_is_served_as_an_exact_hit() -> None:
 
 def read(path: str, copies: int = 0) -> Passage:
     places = tuple(replace(SOURCE, path=f"{path}{number or ''}", copy=bool(number)) for number in range(copies + 1))
-    return Passage((), "", (), None, 1.0, places)
+    return Passage((), sources=places)
 
 
 @given(st.lists(st.integers(0, 2), max_size=4), st.integers(0, 3))
