@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.options import Collection, Recipient, Sender, Since, Until, limits, text
-from cli.output import session
-from engine import operations
-from engine.session import Session
+from cli.options import Collection, Recipient, Sender, Since, Until
+from cli.output import open_pkb
+from engine.text.terminal import valid_text
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
+    from engine.app import Pkb
+    from engine.session import Session
     from engine.types import AskOptions, AskResult
 
 
@@ -52,30 +53,31 @@ def ask(
     """
     if not question:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
-    from engine.types import AskOptions
-
-    with session() as opened:
-        if model is not None:
-            opened.override("model.name", model)
-            opened.override("model.revision", "")
-        if no_cache:
-            opened.keeps_tensors = False
-        if max_tokens is not None:
-            opened.override("model.max_tokens", max_tokens)
-        if no_daemon:
-            opened.override("serve.daemon", "off")
-        scope = limits(opened, sender, recipient, since, until, collection)
-        count = opened.settings.ask.k if k is None else k
-        options = AskOptions(scope, count, not (no_cache or fresh), not no_cache, stale_ok)
-        ask_one = partial(_ask, opened, options, as_json=as_json, explain=explain)
+    with open_pkb() as pkb:
+        override(pkb.session, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
+        scope = pkb.scope(sender, recipient, since, until, collection)
+        options = pkb.options(scope, k, not (no_cache or fresh), not no_cache, stale_ok)
+        ask_one = partial(_ask, pkb, options, as_json=as_json, explain=explain)
         if question == ["-"]:
             _batch(ask_one, as_json=as_json)
         else:
-            if ask_one(text(" ".join(question))):
+            if ask_one(valid_text(" ".join(question))):
                 return
-            if lost := operations.nobody(opened, scope):
+            if lost := pkb.unknown_person(scope):
                 output.say(f"pkb: {lost}; try: part of a name or address")
             raise typer.Exit(4)
+
+
+def override(session: "Session", *, model: str | None, max_tokens: int | None, no_cache: bool, no_daemon: bool) -> None:
+    """Change settings for this command alone, as its options say."""
+    if model is not None:
+        session.override("model.name", model)
+        session.override("model.revision", "")
+    if max_tokens is not None:
+        session.override("model.max_tokens", max_tokens)
+    if no_daemon:
+        session.override("serve.daemon", "off")
+    session.keeps_tensors = session.keeps_tensors and not no_cache
 
 
 def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
@@ -92,13 +94,11 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(opened: Session, options: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
+def _ask(pkb: "Pkb", options: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
     """Ask one question and print what comes of it; returns whether it was answered."""
-    from engine.serve.client import answer
-
     streamed = output.Stream()
     with streamed:
-        answered = answer(opened, question, options, None if as_json else streamed.say)
+        answered = pkb.answer(question, options, None if as_json else streamed.say)
     try:
         _show(answered, streamed=streamed.started, as_json=as_json, explain=explain)
     finally:  # whoever has read enough, and closed the pipe, asks again too
@@ -111,6 +111,6 @@ def _show(answered: "AskResult", *, streamed: bool, as_json: bool, explain: bool
         row = answered.reply.to_json()
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        from cli.render import show_answer  # and with it rich
+        from cli.render import show_answer
 
         show_answer(answered, streamed=streamed, explain=explain)

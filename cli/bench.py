@@ -32,9 +32,7 @@ def bench(
     questions: Annotated[int, typer.Option("--questions", metavar="N", min=1, help="Time the latest N.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Time your latest questions without a cache, with the KV cache, and as exact hits.
-
-    It works on a copy and changes nothing.
+    """Time your latest questions with and without the caches.
 
     Example: pkb bench --questions 5
     """

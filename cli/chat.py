@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.options import Collection, Recipient, Sender, Since, Until, limits
+from cli.options import Collection, Recipient, Sender, Since, Until
 from cli.output import session
 from engine import operations
 from engine.session import Session
@@ -68,7 +68,9 @@ def chat(
         return opened
 
     with session() as opened:
-        scope = limits(configure(opened), sender, recipient, since, until, collection)
+        from engine.scope import scope_of
+
+        scope = scope_of(configure(opened), sender, recipient, since, until, collection)
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
         if lost := operations.nobody(opened, scope):

@@ -10,13 +10,13 @@ import typer
 from cli import output
 from cli.options import duration
 from cli.output import bars, session
-from engine.idle.plan import IdleReport, IdleRequest, work
 from engine.session import Session
 from engine.stats import so_far
 from engine.text.terminal import one_line, size
 from store.errors import NoModel, NoStore
 
 if TYPE_CHECKING:
+    from engine.idle.plan import IdleReport, IdleRequest
     from engine.idle.scheduler import JobResult
 
 
@@ -142,6 +142,8 @@ def idle(
 
         arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
         return
+    from engine.idle.plan import IdleReport, IdleRequest
+
     asked = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:
         from engine.serve import client
@@ -172,6 +174,8 @@ def _began() -> float:
     return time.monotonic() - running_s()
 
 
-def _work(opened: Session, asked: IdleRequest, *, quiet: bool) -> IdleReport:
+def _work(opened: Session, asked: "IdleRequest", *, quiet: bool) -> "IdleReport":
+    from engine.idle.plan import work
+
     with bars(quiet=quiet) as tick:
         return work(opened, asked, tick)

@@ -3,23 +3,20 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from cli import output
-from cli.output import bars, session
-from engine import operations
-from engine.operations import choose_roots
-from engine.session import Session
+from cli.output import bars, open_pkb
+from engine.operations import refuse_missing
 from engine.text.terminal import count, line
-from store.errors import NoModel, PkbError, UsageError
+from store.errors import NoModel, UsageError
 
 if TYPE_CHECKING:
+    from engine.app import Pkb
     from engine.ingest.pipeline import Summary
-    from store.catalog import SourceRoot
 
 
 _LISTED = 10
@@ -48,29 +45,27 @@ def ingest(
     """
     if watch:
         from cli.watch import start
-        from engine.idle.plan import queue
 
         if prune:
             raise UsageError("--prune cannot be combined with --watch", "pkb ingest --prune, then: pkb watch")
-        start(paths or [], kind, collection, embeds=vectors != "later", queue=queue, as_json=as_json)
+        start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
     began = time.perf_counter()
-    with session() as opened:
-        roots, missing = choose_roots(opened, paths or [], kind, collection)
-        opened.make()
+    with open_pkb() as pkb:
         with bars(quiet=as_json) as tick:
-            summary, missing = operations.ingest(opened, roots, missing, prune=prune, on_progress=tick)
+            summary, missing = pkb.index(paths or [], kind=kind, collection=collection, prune=prune, on_progress=tick)
+        chunks = pkb.session.ledger.count("chunks")
         if not as_json:
-            _show(opened, summary)
-        left = _embed(opened, vectors, quiet=as_json)
+            _show(summary, chunks)
+        left = _embed(pkb, vectors, quiet=as_json)
         if as_json:
-            output.data(_row(opened, summary, left, time.perf_counter() - began))
-    _complain(summary, missing)
+            output.data(_row(summary, chunks, left, time.perf_counter() - began))
+    refuse_missing(summary, missing)
     raise typer.Exit(3 if summary.problems else 0)
 
 
-def _embed(opened: Session, when: When, *, quiet: bool) -> int:
+def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
     """Embed what has no vector yet, or leave it; returns how many chunks are left without."""
-    missing = operations.missing_vectors(opened)
+    missing = pkb.missing_embeddings
     if not missing or when == "later":
         return missing
     if when == "background":
@@ -81,21 +76,20 @@ def _embed(opened: Session, when: When, *, quiet: bool) -> int:
         return missing
     try:
         with bars(quiet=quiet) as tick:
-            for step in operations.embed(opened):
-                tick("embed", step.done, step.done + step.missing)
-                missing = step.missing
+            for done, missing in pkb.embed():
+                tick("embed", done, done + missing)
     except NoModel as error:
         output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
     return missing
 
 
-def _row(opened: Session, summary: "Summary", left: int, seconds: float) -> dict[str, Any]:
+def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str, Any]:
     counters = ("read", "kept", "duplicates", "removed", "refused")
     return {
         "schema": output.SCHEMA,
         "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
         "documents": {name: getattr(summary, name) for name in counters},
-        "chunks": opened.ledger.count("chunks"),
+        "chunks": chunks,
         "without_vector": left,
         "skipped": [
             {"path": p.path, "item": p.item, "reason": p.reason, "new": new}
@@ -106,14 +100,14 @@ def _row(opened: Session, summary: "Summary", left: int, seconds: float) -> dict
     }
 
 
-def _show(opened: Session, summary: "Summary") -> None:
+def _show(summary: "Summary", chunks: int) -> None:
     changes = {"new": summary.new, "changed": summary.changed, "gone": summary.gone}
     files = ", ".join(f"{number:,} {name}" for name, number in changes.items() if number) or "nothing new"
     print(f"{count(summary.files, 'file')}: {files}")
     documents = [f"{count(summary.kept, 'document')} added"]
     documents += [count(summary.duplicates, "duplicate")] if summary.duplicates else []
     documents += [f"{summary.removed:,} removed"] if summary.removed else []
-    print(f"{', '.join(documents)}; {count(opened.ledger.count('chunks'), 'chunk')} indexed")
+    print(f"{', '.join(documents)}; {count(chunks, 'chunk')} indexed")
     for problem in summary.problems[:_LISTED]:
         item = f" item {problem.item + 1}" if problem.item else ""
         print(f"skipped {line(problem.path)}{item}: {problem.reason}")
@@ -121,12 +115,3 @@ def _show(opened: Session, summary: "Summary") -> None:
         print(f"skipped {len(summary.problems) - _LISTED:,} more; list them with: pkb ingest --json")
     if summary.known_problems:
         print(f"skipped again: {len(summary.known_problems):,}; list them with: pkb ingest --json")
-
-
-def _complain(summary: "Summary", missing: "Sequence[SourceRoot]") -> None:
-    if summary.refused:
-        message = f"{summary.refused:,} documents disappeared at once and were kept: a disk may be missing"
-        raise PkbError(message, "pkb ingest --prune, to remove them")
-    if missing:
-        where = line(missing[0].path)
-        raise PkbError(f"{where} is missing; its documents were kept: a disk may be missing", "pkb ingest --prune")

@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from cli import output
-from cli.options import Collection, Recipient, Sender, Since, Until, limits, text
-from cli.output import session
-from engine import operations
-from engine.operations import absolute_path
-from engine.text.terminal import line, one_line, plain
-from store.errors import PkbError, UsageError
+from cli.options import Collection, Recipient, Sender, Since, Until
+from cli.output import open_pkb
+from engine.text.terminal import line, one_line, plain, valid_text
+from store.errors import UsageError
 
 _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
@@ -26,8 +24,8 @@ def check(
 
     Example: pkb check --repair
     """
-    with session() as opened:
-        findings, again = operations.check(opened, read_data=read_data, repair=repair)
+    with open_pkb() as pkb:
+        findings, again = pkb.check_and_repair(read_data=read_data, repair=repair)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
@@ -48,9 +46,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 
     Example: pkb doctor
     """
-    with session() as opened:
+    with open_pkb() as pkb:
         checks = []
-        for found in operations.examine(opened):
+        for found in pkb.doctor():
             checks.append(found)
             if not as_json:
                 step = f"; try: {found.next_step}" if found.next_step else ""
@@ -76,11 +74,11 @@ def search(
 
     Example: pkb search minutes budget --from ann -k 3
     """
-    with session() as opened:
-        scope = limits(opened, sender, recipient, since, until, collection)
+    with open_pkb() as pkb:
+        scope = pkb.scope(sender, recipient, since, until, collection)
         limited = any((sender, recipient, since, until, collection))
-        query = text(" ".join(words))
-        found = operations.search(opened, query, scope, k)
+        query = valid_text(" ".join(words))
+        found = pkb.retrieve(query, scope, k)
         if as_json:
             rows = [source.to_json() for source in found.sources([read.text for read in found.passages])]
             output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
@@ -92,7 +90,7 @@ def search(
             if not found.passages:
                 print("No matches.")
         if not found.passages:
-            output.say(f"pkb: {_advice(operations.nobody(opened, scope), query, limited=limited)}")
+            output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
         raise typer.Exit(0 if found.passages else 4)
 
 
@@ -114,8 +112,8 @@ def show(
 
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
-    with session() as opened:
-        rows = operations.documents(opened, absolute_path(path), message_id)
+    with open_pkb() as pkb:
+        rows = pkb.show(path, message_id)
         if not rows:
             which = f"message {message_id} of {path}" if message_id else path
             raise UsageError(f"{which} is not indexed", f"pkb ingest {path}")
@@ -147,12 +145,8 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the droppe
 
     Example: pkb wrong
     """
-    from engine.ask.semantic import reject_answer
-
-    with session() as opened:
-        last = reject_answer(opened.ledger, opened.now)
-    if last is None:
-        raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
+    with open_pkb() as pkb:
+        last = pkb.reject()
     if as_json:
         output.data({"schema": output.SCHEMA, "question": last.question, "tier": last.tier})
     else:

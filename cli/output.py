@@ -14,6 +14,7 @@ from engine.types import SCHEMA as SCHEMA
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from engine.app import Pkb
     from engine.session import Session
 
 
@@ -25,6 +26,16 @@ def session(environ: Mapping[str, str] = os.environ) -> "Iterator[Session]":
     with session(environ) as opened:
         opened.on_notice = lambda notice: say(f"pkb: {notice}")
         yield opened
+
+
+@contextmanager
+def open_pkb() -> "Iterator[Pkb]":
+    """Open the home of this process for one command; what its user should know goes to stderr."""
+    from engine.app import Pkb
+
+    with Pkb(server=True) as pkb:
+        pkb.session.on_notice = lambda notice: say(f"pkb: {notice}")
+        yield pkb
 
 
 @cache
@@ -114,12 +125,16 @@ def bars(*, quiet: bool) -> Iterator[Tick]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description:<8}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
+    progress, tasks = Progress(*columns, console=console(stderr=True), transient=True), dict[str, TaskID]()
 
-        def tick(step: str, done: int, total: int | None) -> None:
-            if step not in tasks:
-                tasks[step] = progress.add_task(step, total=total)
-            progress.update(tasks[step], completed=done, total=total)
+    def tick(step: str, done: int, total: int | None) -> None:
+        progress.start()  # not before there is progress: an error before it stands alone
+        if step not in tasks:
+            tasks[step] = progress.add_task(step, total=total)
+        progress.update(tasks[step], completed=done, total=total)
 
+    try:
         yield tick
+    finally:
+        if tasks:
+            progress.stop()

@@ -1,50 +1,62 @@
-"""Answers as a person reads them: the answer, its sources, how it was found. With rich, so not on the light path."""
+"""Answers as a person reads them: the answer, its sources, how it was found.
 
+Styled without rich, whose import takes a quarter of an exact hit.
+"""
+
+import os
+import re
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rich.text import Text
+import typer
 
-from cli import output
 from engine.text.terminal import line, one_line, plain
 from engine.types import Answer, AskResult, Source
 
-if TYPE_CHECKING:
-    from rich.table import Table
+_STYLES = re.compile(r"\x1b\[[\d;]*m")
+
+
+def _print(text: str, *, stderr: bool = False) -> None:
+    """Print styled text: with its styles only on a terminal that has them, and never with NO_COLOR."""
+    stream = sys.stderr if stderr else sys.stdout
+    plainly = not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    print(_STYLES.sub("", text) if plainly else text, file=stream, flush=True)
 
 
 def show_answer(answered: AskResult, *, streamed: bool, explain: bool) -> None:
     """Print an answer, unless it was streamed, with its sources; what was done to find it goes to stderr."""
     reply = answered.reply
     if reply.text is None or not streamed:
-        output.console().print(_answer(reply))
+        _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = [(number, places) for number, places in read if reply.writer == "quote" or places[0].quote]
     for number, places in bearing:
         show_source(number, places)
-    if aside := [_titled(*one) for one in read if one not in bearing]:
-        output.console().print(Text("\nAlso retrieved:\n", style="dim").append("\n".join(line.plain for line in aside)))
-    output.console(stderr=True).print(Text(_how(answered), style="dim"))
+    if aside := [f"[{number}] {_title(places)}" for number, places in read if (number, places) not in bearing]:
+        _print(typer.style("\n".join(["\nAlso retrieved:", *aside]), dim=True))
+    _print(typer.style(_how(answered), dim=True), stderr=True)
     if explain:
-        output.console(stderr=True).print(_steps(answered))
+        _print(_steps(answered), stderr=True)
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
     """Print where a source stands, its copies too, and what is quoted of it, or its whole text."""
-    output.console().print(_source(number, places))
+    _print(_source(number, places))
     if whole:
-        output.console().print(Text(plain(whole)))
+        _print(plain(whole))
 
 
-def _answer(reply: Answer) -> Text:
+def _answer(reply: Answer) -> str:
     if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
-        return Text(f"No answer found.{closest}", style="yellow")
-    start, end = reply.highlight or (0, 0)
-    parts = (reply.text[:start], reply.text[start:end], reply.text[end:])
-    return Text.assemble(plain(parts[0]), (plain(parts[1]), "bold green"), plain(parts[2]))
+        return typer.style(f"No answer found.{closest}", fg="yellow")
+    if reply.highlight is None:
+        return plain(reply.text)
+    start, end = reply.highlight
+    found = typer.style(plain(reply.text[start:end]), fg="green", bold=True)
+    return plain(reply.text[:start]) + found + plain(reply.text[end:])
 
 
 def grouped(sources: Sequence[Source]) -> list[list[Source]]:
@@ -58,20 +70,20 @@ def grouped(sources: Sequence[Source]) -> list[list[Source]]:
     return groups
 
 
-def _source(number: int, places: Sequence[Source]) -> Text:
+def _source(number: int, places: Sequence[Source]) -> str:
     source = places[0]
-    text = Text("\n").append_text(_titled(number, places))
+    lines = ["", typer.style(f"[{number}] ", bold=True) + _title(places)]
     for place in places:
-        text.append(f"\n    {'also ' if place.copy else ''}{_where(place)}", style="dim")
+        lines.append(typer.style(f"    {'also ' if place.copy else ''}{_where(place)}", dim=True))
     if source.quote:
-        text.append(f"\n    “{one_line(source.quote, 240)}”", style="italic")
-    return text
+        lines.append(typer.style(f"    “{one_line(source.quote, 240)}”", italic=True))
+    return "\n".join(lines)
 
 
-def _titled(number: int, places: Sequence[Source]) -> Text:
+def _title(places: Sequence[Source]) -> str:
     source = places[0]
     day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
-    return Text.assemble((f"[{number}] ", "bold"), f"{one_line(source.title, 60) or 'no subject'} · {day}")
+    return f"{one_line(source.title, 60) or 'no subject'} · {day}"
 
 
 def _where(source: Source) -> str:
@@ -99,7 +111,7 @@ def _how(answered: AskResult) -> str:
         parts.append(one_line(Path(reply.model).name, 60))
     if answered.covered is not None and answered.covered < 1:
         parts.append(f"{answered.covered:.0%} of chunks have embeddings; keyword search covers all")
-    return "\n" + " · ".join([*parts, *answered.trace.notices])
+    return "\n" + plain(" · ".join([*parts, *answered.trace.notices]))
 
 
 def _age(seconds: float) -> str:
@@ -109,12 +121,10 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _steps(answered: AskResult) -> "Table":
-    from rich.table import Table  # as slow to import as all else of an exact hit
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("step", "ms", "found"):
-        table.add_column(heading, justify="right" if heading == "ms" else "left")
-    for step in answered.trace.steps:
-        table.add_row(step.name, f"{step.ms:.1f}", Text(step.note))
-    return table
+def _steps(answered: AskResult) -> str:
+    """Return the steps as a table, each with its milliseconds and what it found."""
+    steps = ((step.name, f"{step.ms:.1f}", plain(step.note)) for step in answered.trace.steps)
+    rows = [("step", "ms", "found"), *steps]
+    names, figures = (max(len(row[column]) for row in rows) for column in (0, 1))
+    heading, *lines = (f"{name:<{names}}  {ms:>{figures}}  {note}".rstrip() for name, ms, note in rows)
+    return "\n".join([typer.style(heading, bold=True), *lines])

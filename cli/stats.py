@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import output
-from cli.output import session
+from cli.output import open_pkb
 from engine.text.terminal import count, plain, size
 
 if TYPE_CHECKING:
@@ -160,10 +160,8 @@ def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the statis
 
     Example: pkb stats --json
     """
-    from engine.stats import gather
-
-    with session() as opened:
-        row = gather(opened)
+    with open_pkb() as pkb:
+        row = pkb.stats()
     if as_json:
         output.data(row)
         return

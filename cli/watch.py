@@ -1,7 +1,7 @@
 """`pkb watch`: follows folders until a signal comes, and brings what was read from them up to date."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -10,17 +10,12 @@ import typer
 
 from cli import output
 from cli.options import duration
-from cli.output import Tick, bars, session
-from engine import operations
-from engine.idle.plan import queue
-from engine.operations import choose_roots
+from cli.output import Tick, bars, open_pkb
 from engine.text.terminal import count, line
-from store.errors import Locked
 
 if TYPE_CHECKING:
     from engine.ingest.follow import Followed, Intervals
     from engine.ingest.pipeline import Summary
-    from engine.watcher import Queue
     from store.errors import NoModel
 
 
@@ -146,8 +141,8 @@ def watch(
 
     usual, example = Intervals(), "pkb watch --quiet 5s"
     looks = usual.poll if poll is None else max(1.0, duration("--poll", poll, example))
-    pace = Intervals(duration("--quiet", quiet, example), rescan=duration("--rescan", rescan, example), poll=looks)
-    start(paths or [], None, None, pace=pace, polling=poll is not None, queue=queue, as_json=as_json)
+    intervals = Intervals(duration("--quiet", quiet, example), rescan=duration("--rescan", rescan, example), poll=looks)
+    start(paths or [], None, None, intervals=intervals, polling=poll is not None, as_json=as_json)
 
 
 def start(
@@ -155,32 +150,19 @@ def start(
     kind: str | None,
     collection: str | None,
     *,
-    pace: "Intervals | None" = None,
+    intervals: "Intervals | None" = None,
     polling: bool = False,
     embeds: bool = True,
-    queue: "Queue | None" = None,
     as_json: bool = False,
 ) -> NoReturn:
-    """Follow roots until a signal comes; `queue` is called once after every batch of changes, when they have rested."""
+    """Watch folders until a signal comes."""
     import logging
 
     from cli.app import handle_signals
-    from engine.ingest.follow import Follow, Intervals
-    from engine.watcher import Watcher
 
-    pace = pace or Intervals()
     # The library would tell the terminal of lost events, which the next look makes up for.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
-    with session() as opened:
-        roots, missing = choose_roots(opened, paths, kind, collection)
-        opened.make()
-        aside = [str(folder) for folder in (opened.home.data, opened.home.cache)]
-        with suppress(Locked):  # else the next time
-            operations.ingest(opened, [], missing, prune=False)
-    with Follow(pace, polling=polling, aside=aside) as follow:
-        watcher = Watcher(follow, pace, WatchPrinter(as_json=as_json), embeds=embeds, queue=queue)
-        for root in (*roots, *missing):
-            watcher.add(root)
-        while True:
-            watcher.turn()
+    with open_pkb() as pkb:
+        pkb.watch(paths, WatchPrinter(as_json=as_json), kind=kind, collection=collection, intervals=intervals,
+                  polling=polling, embed=embeds)  # fmt: skip

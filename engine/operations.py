@@ -1,4 +1,4 @@
-"""`pkb ingest`: reads folders, shows how far it is, and sums up."""
+"""What can be done with an open session: ingest, embed, search, show, check; one function each."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -61,7 +61,7 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
 def nobody(opened: Session, scope: "Scope") -> str | None:
     """Return which of --from and --to fits nobody at all, where one does; it opens the tables."""
-    from store.tables import within
+    from store.filters import within
     from store.types import Scope
 
     wanted = (
@@ -143,7 +143,7 @@ def ingest(
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]
         for root in lost:
-            run.let_go(root)
+            run.drop_root(root)
         for root in roots:
             for progress in run.run(root):
                 on_progress(progress.step, progress.done, progress.total)
@@ -156,8 +156,8 @@ def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
 
 def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
-    from engine.ingest.charsets import ParseLimits
     from engine.ingest.pipeline import Guard, Ingest
+    from engine.ingest.types import ParseLimits
 
     chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
     limits = ParseLimits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
@@ -196,3 +196,13 @@ def root_at(path: str, before: "dict[str, SourceRoot]", kind: str | None, collec
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)
     usual = SourceRoot(path, above.collection if above else line(Path(path).name) or "/", above.kind if above else None)
     return SourceRoot(path, collection or usual.collection, kind or usual.kind)
+
+
+def refuse_missing(summary: "Summary", missing: "Sequence[SourceRoot]") -> None:
+    """Raise PkbError where so much has disappeared that a disk may be missing."""
+    if summary.refused:
+        message = f"{summary.refused:,} documents disappeared at once and were kept: a disk may be missing"
+        raise PkbError(message, "pkb ingest --prune, to remove them")
+    if missing:
+        where = line(missing[0].path)
+        raise PkbError(f"{where} is missing; its documents were kept: a disk may be missing", "pkb ingest --prune")

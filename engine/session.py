@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
     from engine.ask.prepare import BankBudget
     from engine.ask.semantic import SemanticRules
+    from engine.llm.generate import GenerateOptions
     from engine.llm.prefill import KvBinding, PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
@@ -387,18 +388,21 @@ def _model(
 
         return draft_answers(*parts)
 
+    def options() -> "GenerateOptions":
+        from engine.llm.generate import GenerateOptions
+
+        return GenerateOptions(name, now, most, order(), settings.experiment.drafts, draft)
+
     def write(question: "Question", evidence: "Evidence", trace: "Trace", say: "OnText | None") -> "GeneratedAnswer":
         with trace.step("import"):
             from engine.llm.generate import generate
 
-        return generate(
-            name, load, question, evidence, trace, now, most, say, order(), settings.experiment.drafts, draft
-        )
+        return generate(load, question, evidence, trace, options(), say)
 
     def read(question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         from engine.llm.generate import prefill_prompt
 
-        prefill_prompt(load, question, evidence, trace, now, most, order())
+        prefill_prompt(load, question, evidence, trace, options())
 
     def check_entailment(question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
         from engine.ask.semantic import entails

@@ -4,7 +4,6 @@ Knows its own fields and what they may hold; no file, and not who reads them. Wh
 `Experiment`, which no config file sets.
 """
 
-import tomllib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -221,6 +220,10 @@ def parse(text: str, source: str) -> Settings:
 
 
 def _sections(text: str, source: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    import tomllib  # takes 2 ms, and most homes have no config file
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

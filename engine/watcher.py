@@ -3,13 +3,14 @@
 import gc
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine import operations
+from engine.idle.plan import queue
 from engine.operations import root_at
 from engine.session import Session, session
 from store.errors import Locked, NoModel
@@ -49,6 +50,32 @@ class WatchListener(Protocol):
         """Return a context in which progress is shown."""
 
 
+class SilentListener:
+    """Tells nobody."""
+
+    def followed(self, one: "Followed") -> None:
+        """Say nothing."""
+
+    def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
+        """Say nothing."""
+
+    def embedded(self, done: int, left: int) -> None:
+        """Say nothing."""
+
+    def put_off(self, path: str, why: str) -> None:
+        """Say nothing."""
+
+    def without_model(self, error: NoModel) -> None:
+        """Say nothing."""
+
+    def queued(self) -> None:
+        """Say nothing."""
+
+    def progress(self) -> AbstractContextManager[operations.OnProgress]:
+        """Return a context in which nothing is shown."""
+        return nullcontext(lambda *_: None)
+
+
 class Watcher:
     """Roots that are followed, and what is still to be done about them."""
 
@@ -57,11 +84,12 @@ class Watcher:
         follow: "Follow",
         pace: "Intervals",
         listener: WatchListener,
+        environ: Mapping[str, str],
         *,
         embeds: bool = True,
-        queue: Queue | None = None,
+        queue: Queue | None = queue,
     ) -> None:
-        self._follow, self._pace, self._listener = follow, pace, listener
+        self._follow, self._pace, self._listener, self._environ = follow, pace, listener, environ
         self._embeds, self._queue = embeds, queue
         self._roots: dict[str, SourceRoot] = {}
         self._unread: dict[str, SourceRoot] = {}  # whose collection and kind are not in the catalogue yet
@@ -73,8 +101,8 @@ class Watcher:
         self._listener.followed(self._follow.add(root.path))
 
     def turn(self) -> None:
-        """Do the next thing there is to do, or wait for one, a beat at most."""
-        for followed in self._follow.beat():
+        """Do the next thing there is to do, or wait for it, up to one check interval."""
+        for followed in self._follow.check_roots():
             self._listener.followed(followed)
         if due := self._follow.due():
             for one in due:
@@ -90,7 +118,7 @@ class Watcher:
         """Bring what is due up to date; where another process is writing, later."""
         began = time.monotonic()
         try:
-            with session() as opened:
+            with session(self._environ) as opened:
                 opened.make()
                 summary, where = self._bring(opened, due)
                 left = operations.missing_vectors(opened) if summary.kept else None
@@ -102,7 +130,7 @@ class Watcher:
         if summary.waiting:
             self._follow.touch(due.root, due.folder)
         if where == due.root:
-            self._follow.looked(due.root, seconds)
+            self._follow.scanned(due.root, seconds)
         self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
         self._unembedded |= self._embeds
         if self._queue and (summary.kept or summary.removed):
@@ -136,7 +164,7 @@ class Watcher:
         """Embed what has no vector yet, until something else is due."""
         self._unembedded, done, left = False, 0, 0
         try:
-            with session() as opened:
+            with session(self._environ) as opened:
                 opened.make()
                 if operations.missing_vectors(opened):
                     for step in operations.embed(opened):
@@ -159,7 +187,7 @@ class Watcher:
         if self._queue is None:
             return
         try:
-            with session() as opened:
+            with session(self._environ) as opened:
                 opened.make()
                 self._queue(opened)
         except Locked:

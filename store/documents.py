@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from store import catalog
 from store.catalog import Catalog
 from store.database import UNTIDY, Ledger
-from store.tables import among, holding
+from store.filters import among, holding
 from store.types import Document, IndexedDocument, chunk_rows, document_row
 
 if TYPE_CHECKING:

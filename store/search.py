@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from store import documents, vectors
 from store.database import Ledger
 from store.errors import PkbError
+from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
-from store.tables import Row, Tables, among, within
+from store.tables import Row, Tables
 from store.types import Chunk, Scope
 
 _COLUMNS = (

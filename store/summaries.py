@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from store.database import UNTIDY, Ledger
-from store.tables import among
+from store.filters import among
 
 if TYPE_CHECKING:
     from store.tables import Row, Tables

@@ -3,8 +3,8 @@
 Knows columns and conditions; what a row means is the business of knowledge.py.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,44 +14,8 @@ import pyarrow as pa
 from lancedb.index import FTS, BTree, IvfFlat, LabelList
 from lancedb.query import MatchQuery
 
+from store.filters import among
 from store.hits import Vectors
-from store.types import Scope
-
-
-def within(scope: Scope) -> str | None:
-    """Return the condition for a scope, None where it limits nothing."""
-    parts = []
-    if scope.sender:
-        parts.append(f"strpos(lower(sender), {_text(scope.sender.lower())}) > 0")
-    if scope.recipient:
-        parts.append(f"strpos(lower(recipients), {_text(scope.recipient.lower())}) > 0")
-    if scope.since:
-        parts.append(f"date >= {_moment(scope.since)}")
-    if scope.until:
-        parts.append(f"date < {_moment(scope.until)}")
-    if scope.collection:
-        parts.append(f"array_has(collections, {_text(scope.collection)})")
-    return " AND ".join(parts) or None
-
-
-def among(column: str, values: Iterable[str]) -> str:
-    """Return the condition that a column is one of these values."""
-    return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
-
-
-def holding(column: str, values: Iterable[str]) -> str:
-    """Return the condition that a column, a list, holds any of these values."""
-    return f"array_has_any({column}, [{', '.join(map(_text, values)) or _text('')}])"
-
-
-def _text(value: str) -> str:
-    text = value.encode("utf-8", "replace").decode()  # an argument that was no text holds half characters
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _moment(value: datetime) -> str:
-    return f"TIMESTAMP '{value.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%f')}Z'"
-
 
 Row = dict[str, Any]
 

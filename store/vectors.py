@@ -5,10 +5,14 @@ Each embedder has a table of its own, so that a change of embedder is a new tabl
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from store.database import UNTIDY, Ledger
-from store.hits import Vectors
-from store.tables import Row, Tables, among
+from store.filters import among
+
+if TYPE_CHECKING:
+    from store.hits import Vectors
+    from store.tables import Row, Tables
 
 
 def count(ledger: Ledger) -> int:
@@ -24,7 +28,7 @@ def table_of(fingerprint: str) -> str:
 class VectorStore:
     """Filled by one process at a time (the embedder lock); each `put` needs the writer lock."""
 
-    def __init__(self, ledger: Ledger, tables: Tables) -> None:
+    def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
 
     def use(self, fingerprint: str) -> bool:
@@ -57,16 +61,16 @@ class VectorStore:
         """Count the chunks that have no vector."""
         return count(self._ledger)
 
-    def wanted(self, limit: int) -> list[Row]:
-        """Give up to `limit` chunks without a vector, newest first, as id, header and text."""
+    def wanted(self, limit: int) -> "list[Row]":
+        """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
         sql = "SELECT chunk FROM pending ORDER BY date DESC, chunk LIMIT ?"
         ids = [row[0] for row in self._ledger.rows.execute(sql, (limit,))]
         if not ids:
             return []
         return self._tables.select("chunks", among("id", ids), ["id", "header", "text"])
 
-    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Keep unit vectors, one row an id; ids whose chunk has gone meanwhile are left out."""
+    def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
+        """Store unit vectors, one row an id; ids whose chunk has gone meanwhile are left out."""
         columns = ["id", "document", "date", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]

@@ -28,6 +28,7 @@ LAYERS = (
     ("engine.ask",),
     ("engine.session",),
     ("engine.inventory",),
+    ("engine.scope",),
     ("engine.operations",),
     ("engine.idle",),
     ("engine.stats",),

@@ -20,5 +20,5 @@ def test_a_comment_is_no_group() -> None:
 
 
 def test_importing_what_an_exact_hit_needs_reads_no_list() -> None:
-    code = "import engine.ask.answer, engine.ask.exact, prompts; print(prompts.prompt.cache_info().currsize)"
+    code = "import engine.ask.pipeline, engine.ask.keys, prompts; print(prompts.prompt.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"

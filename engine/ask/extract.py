@@ -27,8 +27,9 @@ from engine.ask.candidates import (
 )
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
+from engine.text.dates import spell_date
 from engine.text.question import Question
-from engine.text.relative_dates import day_in_words, in_words
+from engine.text.relative_dates import in_words
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace
@@ -166,7 +167,7 @@ def _sentence(
 ) -> SelectedSentence:
     """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
     if kind == "date" and read.date:
-        return SelectedSentence(f"{day_in_words(read.date.date())}: {_flat(best.text)}", best.read)
+        return SelectedSentence(f"{spell_date(read.date)}: {_flat(best.text)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))

@@ -7,13 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from engine.llm.prefill import PromptReader
 from engine.text.question import understand
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer
 from prompts import prompt
+
+if TYPE_CHECKING:
+    from engine.llm.prefill import PromptReader
 
 _LONG, _LONGEST = 400, 30  # characters and words; a longer question stands alone
 _SHORT, _BRIEF, _BACK = 9, 5, 3  # words before a final pronoun; words of a fragment; turns that may have the subject
@@ -226,7 +228,7 @@ def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
     return line if filled and own <= _content(line) and asks <= set(words(line)) else None
 
 
-def with_model(load: Callable[[], PromptReader]) -> Write:
+def with_model(load: "Callable[[], PromptReader]") -> Write:
     """Return what completes a question by the model; nothing is cached, and the result is empty if it does not fit."""
 
     def write(text: str, turns: Sequence[Turn]) -> str:

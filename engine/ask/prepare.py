@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import Key, key
-from engine.text.question import moves
+from engine.text.time_sensitive import is_time_sensitive
 from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State
 from store.database import Ledger
@@ -49,7 +49,7 @@ class BankBudget:
 
 def key_of(backend: Backend, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError where it is empty."""
-    return key(text, options.scope, f"{backend.writer}/{options.k}", now, calendar=moves(text))
+    return key(text, options.scope, f"{backend.writer}/{options.k}", now, calendar=is_time_sensitive(text))
 
 
 def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:

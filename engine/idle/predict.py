@@ -19,7 +19,7 @@ from engine.ask.prepare import begin, key_of, prepare
 from engine.idle.refresh import Reasker
 from engine.idle.summarize import Write
 from engine.idle.types import IdleJob, Kind, Outcome
-from engine.text.label import one_line
+from engine.text.terminal import shorten
 from engine.types import AskOptions
 from prompts import prompt
 from store.answers import AnswerBank, typical_s
@@ -298,13 +298,13 @@ def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int
 
 def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write: Write) -> list[Prediction]:
     """Let a model predict `stride` questions about somebody's `kind` from what sums it up."""
-    shown = [one_line(one.text, 4 * _LINE) for one in abstracts]
+    shown = [shorten(one.text, 4 * _LINE) for one in abstracts]
     return _predicted("abstracts", shown, kind, stride, write)
 
 
 def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
     """Let a model predict `stride` questions about somebody's `kind` from those asked so far, oldest first."""
-    return _predicted("history", [one_line(one, _LINE) for one in questions], kind, stride, write)
+    return _predicted("history", [shorten(one, _LINE) for one in questions], kind, stride, write)
 
 
 def pick(

@@ -220,7 +220,7 @@ def plan(ahead: PrefetchContext, retrieved: RetrievalCounts) -> list[IdleJob]:
 
     found = list(make_room(wanted, ahead.kept.store.free(), evictable))
     if found and not is_kept(ahead.kept, system):
-        found.insert(0, segment(system, "what every prompt begins with", "shared by every question", 0.0))
+        found.insert(0, segment(system, "system prompt", "shared by every question", 0.0))
     return as_units(ahead, found)
 
 

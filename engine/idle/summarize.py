@@ -13,9 +13,10 @@ from math import log, sqrt
 
 from engine.idle.types import IdleJob, Outcome, OutOfTime
 from engine.models.types import LanguageModel
-from engine.text.label import day, one_line
+from engine.text.dates import spell_date
 from engine.text.sentences import sentences
 from engine.text.spans import find
+from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
 from store.hits import Hit
@@ -93,7 +94,7 @@ def by_model(batch: Sequence[Hit], kind: str, write: Write) -> str:
     system, _, cue = prompt("abstract").rpartition("\n")
     parts = [f"{hit.chunk.header}\n{hit.chunk.text.strip()}\n" for hit in batch]
     written = write([system.replace("{kind}", kind) + "\n", *parts, cue])
-    return one_line(written.strip().removeprefix(cue), _MODEL_LONGEST)
+    return shorten(written.strip().removeprefix(cue), _MODEL_LONGEST)
 
 
 def by_quotes(batch: Sequence[Hit]) -> str:
@@ -107,7 +108,7 @@ def by_quotes(batch: Sequence[Hit]) -> str:
             chosen.append((hit, who, text))
             held |= each
     lines = [_line(hit, who, text) for hit, who, text in sorted(chosen, key=lambda one: _place(one[0]))]
-    return " ".join(lines) or one_line(batch[0].chunk.header, _LONGEST)
+    return " ".join(lines) or shorten(batch[0].chunk.header, _LONGEST)
 
 
 def kind_of(mails: int, transcripts: int) -> str:
@@ -147,7 +148,8 @@ def _central(batch: Sequence[Hit]) -> dict[str, float]:
 
 
 def _line(hit: Hit, who: str, text: str) -> str:
-    about, line = ", ".join(part for part in (who, day(hit.date) if hit.date else "") if part), one_line(text, _LONGEST)
+    day = spell_date(hit.date, weekday=True) if hit.date else ""
+    about, line = ", ".join(part for part in (who, day) if part), shorten(text, _LONGEST)
     line += "" if line.endswith((".", "!", "?", "…")) else "."
     return f"{about}: {line}" if about else line
 

@@ -1,4 +1,4 @@
-"""Calendar invitations (iCalendar) as readable lines: what, when, where, who; knows nothing of the mail around them."""
+"""Calendar invitations (iCalendar, RFC 5545) as readable text: what, when, where, who."""
 
 import re
 from collections.abc import Iterable
@@ -8,22 +8,20 @@ from zoneinfo import ZoneInfo
 
 from engine.ingest.charsets import tidy
 from engine.ingest.headers import clean
+from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
+# Times and time zones.
+
 WEEKDAYS = {"MO": 0, "TU": 1, "WE": 2, "TH": 3, "FR": 4, "SA": 5, "SU": 6}
-_MOMENT = re.compile(r"\s*(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?\s*$")
+_TIME = re.compile(r"\s*(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?\s*$")
 _OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
 _NTH_DAY = re.compile(r"(-?\d)([A-Z]{2})$")
 _IANA = re.compile(r"(?:/[^/]+/)?([A-Za-z_]{2,20}(?:/[A-Za-z0-9_+-]{1,30}){1,2})$")
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """A day or a moment, and the zone in words ("" for a floating one)."""
+class CalendarTime:
+    """A day or a time, and its zone in words ("" for a floating one)."""
 
     at: date | datetime
     zone: str
@@ -31,15 +29,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One half of a zone's year: the offset from UTC that holds from a month's nth weekday on."""
+    """One half of a zone's year: the UTC offset that is valid from a month's nth weekday on."""
 
     offset: timedelta
-    month: int  # 0 where the offset holds all year
+    month: int  # 0 if the offset is valid all year
     nth: int
     weekday: int
 
     def begins(self, year: int) -> date:
-        """Return the day of a year on which this half begins."""
+        """Return the first day of this half in a year."""
         if not self.month:
             return date(year, 1, 1)
         if self.nth < 0:
@@ -51,13 +49,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Zones:
-    """The zones that a calendar defines for itself, by name."""
+    """The time zones that a calendar defines itself, by name."""
 
     rules: dict[str, tuple[Rule, ...]]
 
     @classmethod
     def of(cls, lines: Iterable[tuple[str, str]]) -> "Zones":
-        """Read the property lines of VTIMEZONE components: pairs of name and value."""
+        """Return the zones in the property lines (name, value) of VTIMEZONE components."""
         rules: dict[str, tuple[Rule, ...]] = {}
         name, half = "", dict[str, str]()
         for field, value in lines:
@@ -66,7 +64,7 @@ class Zones:
             elif field == "BEGIN":
                 half = {}
             elif field == "END" and half:
-                rule = _rule(half)
+                rule = _half_year(half)
                 rules[name] = (*rules.get(name, ()), rule) if rule else rules.get(name, ())
                 half = {}
             else:
@@ -74,12 +72,12 @@ class Zones:
         return cls(rules)
 
     def find(self, name: str, at: datetime) -> tzinfo | None:
-        """Return the zone of a name at a local moment: a public one, else the calendar's own."""
+        """Return the zone of a name at a local time: an IANA zone, else the calendar's own."""
         public = _IANA.match(name)
         if public:
             try:
                 return ZoneInfo(public[1])
-            except (OSError, ValueError, KeyError):  # none of that name here
+            except (OSError, ValueError, KeyError):  # not in the zone database
                 pass
         halves = sorted((rule.begins(at.year), rule.offset) for rule in self.rules.get(name, ())[:10])
         if not halves:
@@ -88,35 +86,25 @@ class Zones:
         return timezone(begun[-1] if begun else halves[-1][1])
 
 
-def moment(value: str, zone: str, zones: Zones) -> Moment | None:
-    """Read a DATE or DATE-TIME value; None if it is neither."""
-    found = _MOMENT.match(value[:40])
+def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
+    """Return the value of a DATE or DATE-TIME property; None if it is neither."""
+    found = _TIME.match(value[:40])
     if found is None:
         return None
     year, month, day = int(found[1]), int(found[2]), int(found[3])
     try:
         if found[4] is None:
-            return Moment(date(year, month, day), "")
+            return CalendarTime(date(year, month, day), "")
         at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
         if found[7]:
-            return Moment(at.replace(tzinfo=UTC), "UTC")
+            return CalendarTime(at.replace(tzinfo=UTC), "UTC")
         known = zones.find(zone, at) if zone else None
         if known is None:
-            return Moment(at, zone[:80])
+            return CalendarTime(at, zone[:80])
         aware = at.replace(tzinfo=known)
-        return Moment(aware, f"{zone[:80]}, {_offset_words(aware)}")
-    except (ValueError, OverflowError):  # the 31st of February, or a year at the calendar's end
+        return CalendarTime(aware, f"{zone[:80]}, {_offset_words(aware)}")
+    except (ValueError, OverflowError):  # 31 February, or a year out of range
         return None
-
-
-def day_in_words(day: date) -> str:
-    """Write a date so that every part can be searched for."""
-    return f"{DAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
-
-
-def clock(at: datetime) -> str:
-    """Write the time of day."""
-    return f"{at.hour:02}:{at.minute:02}"
 
 
 def _offset_words(at: datetime) -> str:
@@ -124,7 +112,7 @@ def _offset_words(at: datetime) -> str:
     return f"UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def _rule(half: dict[str, str]) -> Rule | None:
+def _half_year(half: dict[str, str]) -> Rule | None:
     offset = _OFFSET.match(half.get("TZOFFSETTO", ""))
     if offset is None or int(offset[2]) > 23:
         return None
@@ -137,6 +125,8 @@ def _rule(half: dict[str, str]) -> Rule | None:
     return Rule(-span if offset[1] == "-" else span, int(month), int(nth[1]), WEEKDAYS[nth[2]])
 
 
+# Recurrence rules in words.
+
 _UNITS = {
     "DAILY": "day",
     "WEEKLY": "week",
@@ -145,12 +135,12 @@ _UNITS = {
     "HOURLY": "hour",
     "MINUTELY": "minute",
 }
-_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
+_RULE_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last", -2: "second to last"}
 
 
-def in_words(rule: str) -> str:
-    """Return how often an event repeats; a rule that cannot be said is given as it is."""
+def rule_text(rule: str) -> str:
+    """Return how often an event repeats, in words; an unknown rule is returned unchanged."""
     parts = dict(part.split("=", 1) for part in rule[:500].upper().split(";") if "=" in part)
     unit = _UNITS.get(parts.get("FREQ", "").strip())
     if unit is None:
@@ -165,26 +155,28 @@ def in_words(rule: str) -> str:
     words += f" in {months}" if months else ""
     if count := parts.get("COUNT", "").strip():
         words += f", {count} times"
-    if until := moment(parts.get("UNTIL", ""), "", Zones({})):
-        words += f", until {day_in_words(until.at)}"
+    if until := parse_time(parts.get("UNTIL", ""), "", Zones({})):
+        words += f", until {spell_date(until.at, weekday=True)}"
     return words
 
 
 def _day(code: str) -> str:
-    found = _DAY.match(code.strip())
+    found = _RULE_DAY.match(code.strip())
     if found is None:
         return code.strip()
-    name = DAYS[WEEKDAYS[found[2]]]
+    name = DAY_NAMES[WEEKDAYS[found[2]]]
     return f"the {_ORDINALS.get(int(found[1]), found[1])} {name}" if found[1] else name
 
 
 def _month(number: str) -> str:
-    return MONTHS[int(number) - 1] if number.isdecimal() and 1 <= int(number) <= 12 else number
+    return MONTH_NAMES[int(number) - 1] if number.isdecimal() and 1 <= int(number) <= 12 else number
 
 
 def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
+
+# Events.
 
 MOST_EVENTS = 100
 MOST_PEOPLE = 100
@@ -204,7 +196,7 @@ _HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One line of a calendar: its name and parameters in upper case, its value."""
+    """One line of a calendar: name and parameter names in upper case, and the value."""
 
     name: str
     parameters: dict[str, str]
@@ -212,7 +204,7 @@ class Property:
 
     @property
     def text(self) -> str:
-        """Return the value with its escapes undone."""
+        """Return the unescaped value."""
         return _ESCAPE.sub(lambda found: "\n" if found[1] in "nN" else found[1], self.value)
 
 
@@ -220,13 +212,13 @@ Component = dict[str, list[Property]]
 
 
 def event_texts(calendar: str) -> list[str]:
-    """Return one readable paragraph for each event of a calendar, at most `MOST_EVENTS`; none if it holds none."""
+    """Return one readable paragraph per event of a calendar, at most `MOST_EVENTS`."""
     method, events, zones = _components(calendar)
     return [_describe(event, method, zones) for event in events[:MOST_EVENTS]]
 
 
 def _components(calendar: str) -> tuple[str, list[Component], Zones]:
-    """Sort the lines of a calendar by the component they are in; alarms inside events are left out."""
+    """Return the method, events and zones of a calendar; alarms inside events are left out."""
     method, events = "", list[Component]()
     zone_lines: list[tuple[str, str]] = []
     stack: list[str] = []
@@ -271,7 +263,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
     lines = [
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
         f"When: {_when(event, zones)}" if start else "",
-        f"Repeats: {in_words(rule)}" if rule else "",
+        f"Repeats: {rule_text(rule)}" if rule else "",
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
         *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
         _attendees(event.get("ATTENDEE", [])),
@@ -286,24 +278,24 @@ def _text(event: Component, name: str) -> str:
 
 
 def _when(event: Component, zones: Zones) -> str:
-    """Write begin and end with absolute dates; the end of an all-day event is exclusive in the format."""
+    """Return start and end as absolute dates; iCalendar's end of an all-day event is exclusive."""
     first = event["DTSTART"][0]
-    start = moment(first.value, first.parameters.get("TZID", ""), zones)
+    start = parse_time(first.value, first.parameters.get("TZID", ""), zones)
     if start is None:
         return clean(first.value)
     end = _end(event, start.at, zones)
     if isinstance(start.at, datetime):
         return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)
     if isinstance(end, datetime) or end is None or (end - start.at).days <= 1:
-        return f"{day_in_words(start.at)} (all day)"
-    return f"{day_in_words(start.at)} to {day_in_words(end - timedelta(days=1))}"
+        return f"{spell_date(start.at, weekday=True)} (all day)"
+    return f"{spell_date(start.at, weekday=True)} to {spell_date(end - timedelta(days=1), weekday=True)}"
 
 
 def _span(start: datetime, end: datetime, zone: str) -> str:
-    text = f"{day_in_words(start)}, {clock(start)}"
+    text = f"{spell_date(start, weekday=True)}, {start:%H:%M}"
     if end != start:
         same = end.date() == start.date()
-        text += f" to {clock(end)}" if same else f" to {day_in_words(end)}, {clock(end)}"
+        text += f" to {end:%H:%M}" if same else f" to {spell_date(end, weekday=True)}, {end:%H:%M}"
     return f"{text} ({zone})" if zone else text
 
 
@@ -311,10 +303,10 @@ def _end(event: Component, start: date | datetime, zones: Zones) -> date | datet
     duration = _DURATION.match(_text(event, "DURATION"))
     try:
         if last := event.get("DTEND"):
-            found = moment(last[0].value, last[0].parameters.get("TZID", ""), zones)
-            return _beside(found.at, start) if found is not None else None
+            found = parse_time(last[0].value, last[0].parameters.get("TZID", ""), zones)
+            return _in_zone_of(found.at, start) if found is not None else None
         return start + _duration(duration) if duration is not None else None
-    except OverflowError:  # at the calendar's end
+    except OverflowError:  # beyond year 9999
         return None
 
 
@@ -324,8 +316,8 @@ def _duration(found: re.Match[str]) -> timedelta:
     return -span if found[1] == "-" else span
 
 
-def _beside(end: date | datetime, start: date | datetime) -> date | datetime | None:
-    """Return an end in the zone of its start; None if one is a day and the other a moment."""
+def _in_zone_of(end: date | datetime, start: date | datetime) -> date | datetime | None:
+    """Return an end in the zone of its start; None if one is a day and the other a time."""
     if isinstance(end, datetime) and isinstance(start, datetime):
         return end.astimezone(start.tzinfo) if end.tzinfo and start.tzinfo else end
     return None if isinstance(end, datetime) or isinstance(start, datetime) else end

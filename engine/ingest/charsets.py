@@ -1,13 +1,10 @@
-"""Bytes to text: the declared charset, else UTF-8, else a guess; knows no format."""
+"""Bytes to text: the declared charset, else UTF-8, else a guess; line ends, control characters and format=flowed."""
 
 import codecs
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
-from charset_normalizer import from_bytes
-
-SAMPLE = 4096  # bytes of unlabelled text that the guess is made from
+SAMPLE = 4096  # bytes of undeclared text that the charset is guessed from
 _SUPERSETS = {
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -18,24 +15,24 @@ _SUPERSETS = {
     "big5": "big5hkscs",
 }
 _NOT_CHARSETS = frozenset({"ascii", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-8"})
-_SHIFTING = ("iso2022", "hz", "utf-7")  # their text is ASCII bytes that do not mean ASCII
+_SHIFTING = ("iso2022", "hz", "utf-7")  # encode other scripts in ASCII bytes
 _WIDE = ("utf-16", "utf-32")
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_RUN = re.compile(rb"[\x80-\xff]{3,}")
+_NON_ASCII_RUN = re.compile(rb"[\x80-\xff]{3,}")
 _REPLACED = {"\x0b": " ", "\x0c": " ", "\u2028": "\n", "\u2029": "\n"}
 _ASCII_CONTROL = dict.fromkeys((*range(9), *range(14, 32), 127)) | {11: " ", 12: " "}
 
 
 def decode_text(data: bytes, declared: str = "") -> str:
-    """Decode bytes that say, rightly, wrongly or not at all, what charset they are in; never fails."""
+    """Return the text of bytes whose declared charset may be right, wrong or missing; never fails."""
     codec = _codec(declared[:40])
     if data.isascii() and not codec.startswith(_SHIFTING):
         return data.decode("ascii")
-    for mark, marked in _MARKS:
+    for mark, marked in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data.decode(marked, "replace")
-    # Latin text is hardly ever valid UTF-8 by chance, and its codecs accept any bytes, so UTF-8 is asked first there.
+    # Text in a Latin charset is hardly ever valid UTF-8 by chance, and Latin codecs accept any bytes: try UTF-8 first.
     order = ("utf-8", codec) if codec.startswith("cp125") else (codec, "utf-8")
     for name in order:
         try:
@@ -46,7 +43,7 @@ def decode_text(data: bytes, declared: str = "") -> str:
 
 
 def tidy(text: str) -> str:
-    """Make every line end one newline and take out control characters but tab."""
+    """Return the text with newlines as line ends and without control characters except tab."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():  # the common case, five times faster than the pattern
@@ -56,7 +53,7 @@ def tidy(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _codec(declared: str) -> str:
-    """Name Python's codec for a declared charset, "" for none that is worth trying first."""
+    """Return the name of Python's codec for a declared charset, "" if there is none to try first."""
     try:
         name = codecs.lookup(declared.strip().strip("\"'")).name
     except (LookupError, ValueError):
@@ -75,17 +72,19 @@ def _decodes_text(name: str) -> bool:
 
 
 def _guess(data: bytes) -> str:
-    """Guess a codec; single accented letters among ASCII are Western, runs of them are for charset-normalizer."""
+    """Return a guessed codec: cp1252 for single accented letters in ASCII, else what charset-normalizer finds."""
     lines = [line for line in data[: 64 * SAMPLE].split(b"\n") if not line.isascii()]
     sample = b"\n".join(lines)[:SAMPLE]
-    if 2 * sum(map(len, _RUN.findall(sample))) < sum(byte > 127 for byte in sample):
+    if 2 * sum(map(len, _NON_ASCII_RUN.findall(sample))) < sum(byte > 127 for byte in sample):
         return "cp1252"
+    from charset_normalizer import from_bytes  # slow to import, and seldom needed
+
     best = from_bytes(sample).best()
     return best.encoding if best else "cp1252"
 
 
 def unflow(text: str, delete_space: bool) -> str:
-    """Join the lines that a trailing space marks as one; `delete_space` drops that space (DelSp=yes)."""
+    """Return format=flowed text (RFC 3676) with its soft line breaks joined; `delete_space` is DelSp=yes."""
     out: list[str] = []
     pieces: list[str] = []
     depth = 0
@@ -110,24 +109,3 @@ def unflow(text: str, delete_space: bool) -> str:
 def _paragraph(pieces: list[str], depth: int) -> str:
     text = "".join(pieces)
     return f"{'>' * depth} {text}".rstrip() if depth else text
-
-
-@dataclass(frozen=True, slots=True)
-class ParseLimits:
-    """The caps that keep one bad item from costing too much; what lies beyond them is named as a problem."""
-
-    message_bytes: int = 64 << 20  # of one message, attachments included
-    file_bytes: int = 256 << 20  # of one file read whole; mbox files are streamed and have no cap
-    parts: int = 500  # MIME parts of one message
-    depth: int = 20  # multiparts and messages inside each other
-    header_bytes: int = 256 << 10  # of one message's own header
-    text_chars: int = 2_000_000  # of one document's decoded text
-    seconds: float = 10.0  # for one item
-
-
-class UnreadableItem(Exception):
-    """An item that cannot be read; the reason holds none of its content."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason

@@ -1,33 +1,33 @@
-"""Cuts one document into chunks of about 100 words, each under a header that says who, when and what.
+"""Chunking: a document into chunks of about 100 words, each with a header that says who, when and what.
 
-Borders are those of paragraphs and speaker turns, then of sentences, then of words. Knows nothing about files,
-tokenizers or models.
+Chunks end at paragraphs and speaker turns, else at sentences, else at words. Knows no files, tokenizers or models.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import groupby
 
-from engine.text.label import label, one_line
+from engine.ingest.types import content_id
+from engine.text.label import chunk_header
+from engine.text.terminal import shorten
 from store.types import Chunk, Document, DocumentPassage
 
 TARGET, MOST = 100, 150  # words
-LETTERS = 32  # of one word without a blank that count as a word more: addresses, tables, base64
+LETTERS = 32  # letters of one long token (URL, base64) that count as a word
 
-# Scripts that are written without blanks: Thai to Khmer, kana, Han.
-WIDE = (
+# Scripts written without spaces: Thai to Khmer, kana, Han.
+UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_WIDE = re.compile(f"[{WIDE}]")
-_STOP = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[。！？｡])[」』）”]*+(?![。！？｡])")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[。！？｡])[」』）”]*+(?![。！？｡])")
 _LINE, _BLANK = re.compile(r"\n"), re.compile(r"\s++")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of one passage that is never cut again, as it will stand in the chunk."""
+    """A part of one passage that goes into one chunk whole; `weight` is its length in words."""
 
     text: str
     weight: int
@@ -36,43 +36,39 @@ class Piece:
 
 
 def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk]:
-    """Cut the passages of one document, in their order; a document without any gives one chunk of its title."""
+    """Return the chunks of a document's passages, in order; a document without passages is one chunk of its title."""
     chunks = list[Chunk]()
     for role, run in groupby(passages, key=lambda passage: passage.role):
         for pieces in _pack([piece for passage in run for piece in _pieces(passage)]):
-            chunks.append(_chunk(document, len(chunks), label(document, role), pieces))
-    title = one_line(document.title, 1000)
+            chunks.append(_chunk(document, len(chunks), chunk_header(document, role), pieces))
+    title = shorten(document.title, 1000)
     if not chunks and title:
         piece = Piece(title, weigh(title), 1, 1)
-        return [_chunk(document, 0, label(document, "body"), [piece])]
+        return [_chunk(document, 0, chunk_header(document, "body"), [piece])]
     return chunks
 
 
 def embedded_text(chunk: Chunk) -> str:
-    """Return what is searched, embedded and prompted."""
+    """Return the text of a chunk that is embedded: header and body."""
     return f"{chunk.header}\n{chunk.text}"
 
 
 def weigh(text: str) -> int:
-    """Count words: two letters of a script without blanks are one, and so are 32 letters of anything else."""
+    """Return the number of words; two letters of an unspaced script, or 32 letters of a long token, are one."""
     words = text.split()
     if text.isascii() and len(max(words, key=len, default="")) <= LETTERS:
         return len(words)
-    return sum(max(1, len(word) // LETTERS, (len(_WIDE.findall(word)) + 1) // 2) for word in words)
+    return sum(max(1, len(word) // LETTERS, (len(_UNSPACED.findall(word)) + 1) // 2) for word in words)
 
 
 def _chunk(document: Document, position: int, header: str, pieces: Sequence[Piece]) -> Chunk:
     text = "\n".join(piece.text for piece in pieces)
-    digest = blake2b(digest_size=16)
-    for part in (document.id, str(position), header, text):
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
     first, last = min(piece.first for piece in pieces), max(piece.last for piece in pieces)
-    return Chunk(digest.hexdigest(), document.id, position, header, text, first, last)
+    return Chunk(content_id(document.id, str(position), header, text), document.id, position, header, text, first, last)
 
 
 def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Put pieces together for as long as that brings their sum nearer to the target."""
+    """Return the pieces grouped into chunks: each grows while that brings its weight nearer to the target."""
     packs, weight = list[list[Piece]](), MOST
     for piece in pieces:
         both = weight + piece.weight
@@ -90,20 +86,20 @@ def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def _pieces(passage: DocumentPassage) -> Iterator[Piece]:
-    text, speaker = passage.text, one_line(passage.speaker or "", 80)
+    text, speaker = passage.text, shorten(passage.speaker or "", 80)
     name, lines = f"{speaker}: " if speaker else "", text.count("\n")
-    mapped = lines == passage.last - passage.first  # else the text was joined, and any part may stand on any line
-    line, seen = passage.first, 0
+    same_lines = lines == passage.last - passage.first  # else the text was joined, and the line of a part is unknown
+    line, counted = passage.first, 0
     for start, end in _spans(text, max(1, MOST - weigh(name))):
-        line, seen = line + text.count("\n", seen, start), start
+        line, counted = line + text.count("\n", counted, start), start
         last = line + text.count("\n", start, end)
-        said = name + text[start:end]
-        first, last = (line, last) if mapped else (passage.first, passage.last)
-        yield Piece(said, weigh(said), first, last)
+        shown = name + text[start:end]
+        first, last = (line, last) if same_lines else (passage.first, passage.last)
+        yield Piece(shown, weigh(shown), first, last)
 
 
 def _spans(text: str, most: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a passage without the blanks around them: all of it, or sentences up to the target."""
+    """Yield (start, end) of the parts of a passage: the whole passage, or sentences up to the target weight."""
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     goal = min(TARGET, most)
     units = _units(text, start, end, goal) if weigh(text) > most else iter([(start, end, start < end)])
@@ -118,9 +114,9 @@ def _spans(text: str, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _units(
-    text: str, start: int, end: int, goal: int, borders: Sequence[re.Pattern[str]] = (_STOP, _LINE, _BLANK)
+    text: str, start: int, end: int, goal: int, borders: Sequence[re.Pattern[str]] = (_SENTENCE_END, _LINE, _BLANK)
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, end, weight) of the sentences, or of the lines, words, then letters of what is over the goal."""
+    """Yield (start, end, weight) of sentences; those above the goal are cut into lines, words, then letters."""
     part = text[start:end]
     weight = weigh(part)
     if weight <= goal:
@@ -131,6 +127,6 @@ def _units(
         for first, last in zip([start, *stops], [*stops, end], strict=True):
             yield from _units(text, first, last, goal, borders[1:])
     else:
-        step = goal * (2 if _WIDE.search(part) else LETTERS)
+        step = goal * (2 if _UNSPACED.search(part) else LETTERS)
         for at in range(start, end, step):
             yield at, min(at + step, end), weigh(text[at : min(at + step, end)])

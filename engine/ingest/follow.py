@@ -1,6 +1,6 @@
-"""Roots that are followed: by events where the system tells of changes, else by looking; they may vanish and come back.
+"""Follows root folders for changes: by file system events where the system reports them, else by polling.
 
-Knows no ledger and no format, and reads no file.
+Roots may vanish and come back. Knows no store and no format, and reads no file.
 """
 
 import errno
@@ -32,33 +32,35 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.polling import PollingObserver
 
 from engine.health import NETWORK, file_system
-from engine.ingest.scan import ignorable, is_foreign, reached
+from engine.ingest.scan import deepest_walked_folder, ignorable, is_skipped_folder
 
-_SHARE = 2000  # a look at everything may take one part in so many of the time
+# When a changed root is due.
+
+_SCAN_SHARE = 2000  # full scans may take at most one part in this of the time
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How long things take, in seconds.
+    """Watch intervals in seconds.
 
-    A root is read when nothing in it has changed for `quiet`, or after `max_wait` of steady change. Every `rescan` all
-    of it is looked at, for changes nobody told of; every `poll` where nobody tells of any, and every `beat` whether the
-    roots are there. After `rest` without a change it is time for what rather waits.
+    A root is ingested when nothing in it has changed for `quiet`, or after `max_wait` of steady change. It is scanned
+    in full every `rescan`, to catch changes without events, and every `poll` where there are no events at all. Every
+    `check` its presence is checked. After `rest` without a change, idle work may be queued.
     """
 
     quiet: float = 5.0
     max_wait: float = 60.0
     rescan: float = 3600.0
     poll: float = 30.0
-    beat: float = 5.0
+    check: float = 5.0
     rest: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class DueFolder:
-    """What is to be read now: the deepest folder of a root in which all that has changed lies.
+    """A folder to ingest now: the deepest one of a root that contains all changes.
 
-    With `every` it is time to look at the whole root, and to take files as they are, even those still being written.
+    `every` asks for a full scan of the root that includes files still being written.
     """
 
     root: str
@@ -75,23 +77,23 @@ class _Root:
 
 
 class Debouncer:
-    """The roots that are followed; changes with every call, and is for one thread at a time."""
+    """Decides when changed roots are due: after a quiet period or a maximum wait. Mutable; not thread-safe."""
 
-    def __init__(self, pace: Intervals) -> None:
-        self._pace = pace
+    def __init__(self, intervals: Intervals) -> None:
+        self._intervals = intervals
         self._roots: dict[str, _Root] = {}
 
     def add(self, root: str, now: float) -> None:
-        """Follow a root, all of which is due at once."""
-        self._roots[root] = _Root(now + self._pace.rescan)
-        self.touch(root, root, now - self._pace.quiet)
+        """Follow a root, which is due at once as a whole."""
+        self._roots[root] = _Root(now + self._intervals.rescan)
+        self.touch(root, root, now - self._intervals.quiet)
 
     def drop(self, root: str) -> None:
-        """Follow a root no more, or not until it is added again."""
+        """Stop following a root."""
         self._roots.pop(root, None)
 
     def touch(self, root: str, folder: str, now: float) -> bool:
-        """Note that something in a folder of a root has changed; returns whether the root was at rest before."""
+        """Record a change in a folder of a root; returns whether it is the first since the root was last due."""
         if (known := self._roots.get(root)) is None:
             return False
         known.last = now
@@ -102,35 +104,37 @@ class Debouncer:
         return True
 
     def due(self, now: float) -> list[DueFolder]:
-        """Take what is due."""
-        return [self._take(root, known, now) for root, known in self._roots.items() if self._when(known) <= now]
+        """Return the folders that are due, and reset them."""
+        return [self._take(root, known, now) for root, known in self._roots.items() if self._due_at(known) <= now]
 
-    def until(self) -> float | None:
-        """Return when something will be due unless more changes; None where nothing is followed."""
-        return min(map(self._when, self._roots.values()), default=None)
+    def next_due(self) -> float | None:
+        """Return when the next folder will be due unless more changes; None if nothing is followed."""
+        return min(map(self._due_at, self._roots.values()), default=None)
 
-    def looked(self, root: str, now: float, seconds: float) -> None:
-        """Note how long it took to look at a whole root, so that it happens the less often the longer it takes."""
+    def scanned(self, root: str, now: float, seconds: float) -> None:
+        """Record how long a full scan took: the longer, the less often it is repeated."""
         if known := self._roots.get(root):
-            known.rescan = now + max(self._pace.rescan, seconds * _SHARE)
+            known.rescan = now + max(self._intervals.rescan, seconds * _SCAN_SHARE)
 
-    def _when(self, known: _Root) -> float:
+    def _due_at(self, known: _Root) -> float:
         if known.folder is None:
             return known.rescan
-        return min(known.last + self._pace.quiet, known.first + self._pace.max_wait, known.rescan)
+        return min(known.last + self._intervals.quiet, known.first + self._intervals.max_wait, known.rescan)
 
     def _take(self, root: str, known: _Root, now: float) -> DueFolder:
         if known.rescan <= now:
-            known.rescan, known.folder = now + self._pace.rescan, None
+            known.rescan, known.folder = now + self._intervals.rescan, None
             return DueFolder(root, root, every=True)
         folder, known.folder = known.folder or root, None
         return DueFolder(root, folder)
 
 
-How = Literal["events", "polling"]
-Touch = Callable[[str, str], None]  # a root, and the folder in it, or the root itself, where something has changed
+# Watches on folders.
 
-_HEARD: list[type[FileSystemEvent]] = [
+WatchMethod = Literal["events", "polling"]
+OnChange = Callable[[str, str], None]  # a root, and the folder in it (or the root itself) that changed
+
+_EVENTS: list[type[FileSystemEvent]] = [
     *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent, FileClosedEvent),
     *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
 ]
@@ -138,47 +142,47 @@ _LIMITS = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Set:
+class _ActiveWatch:
     observer: BaseObserver
     watch: ObservedWatch
 
 
 class Watches:
-    """The watches that are set, by root; changes are told of on other threads, until it is closed.
+    """The active watches by root; changes are reported on other threads until it is closed.
 
-    What changes in the folders `aside` is nobody's business: they are where the one who listens writes.
+    Changes in the `ignored` folders are not reported: the watching process writes there itself.
     """
 
-    def __init__(self, touch: Touch, poll: float, aside: Sequence[str]) -> None:
-        self._touch, self._poll = touch, poll
-        self._aside = [os.path.realpath(folder) for folder in aside]
-        self._observers: dict[How, BaseObserver] = {}
-        self._set: dict[str, _Set] = {}
+    def __init__(self, on_change: OnChange, poll: float, ignored: Sequence[str]) -> None:
+        self._on_change, self._poll = on_change, poll
+        self._ignored = [os.path.realpath(folder) for folder in ignored]
+        self._observers: dict[WatchMethod, BaseObserver] = {}
+        self._active: dict[str, _ActiveWatch] = {}
 
-    def set(self, root: str, place: str, how: How) -> None:
-        """Watch a root, which is or lies in the folder `place`, in the stead of its former watch.
+    def set(self, root: str, place: str, how: WatchMethod) -> None:
+        """Watch a root, which is or lies in the folder `place`, replacing its former watch.
 
-        OSError where it is gone, or the system lends no more watches (`limit` tells); then it has none.
+        Raises OSError if it is gone or the system has no more watches (see `limit`); then the root has no watch.
         """
         self.unset(root)
         real, name = os.path.realpath(place), None if place == root else PurePath(root).name
         observer = self._observer(how)
-        ear = _EventHandler(root, real, name, self._touch, self._aside)
-        watch = observer.schedule(ear, real, recursive=name is None, event_filter=_HEARD)
-        self._set[root] = _Set(observer, watch)
-        if how == "events" and (error := full(real)):
+        handler = _EventHandler(root, real, name, self._on_change, self._ignored)
+        watch = observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
+        self._active[root] = _ActiveWatch(observer, watch)
+        if how == "events" and (error := no_watch_left(real)):
             self.unset(root)
             raise error
 
     def unset(self, root: str) -> None:
-        """Watch a root no more."""
-        if one := self._set.pop(root, None):
+        """Stop watching a root."""
+        if one := self._active.pop(root, None):
             with suppress(KeyError):
                 one.observer.unschedule(one.watch)
 
     def alive(self, root: str) -> bool:
-        """Return whether a root's watch is at work: it ends with its folder, though another one may stand there now."""
-        one = self._set.get(root)
+        """Return whether a root's watch is active; it ends with its folder, even if a new one has taken its path."""
+        one = self._active.get(root)
         return one is not None and any(e.is_alive() for e in one.observer.emitters if e.watch == one.watch)
 
     def close(self) -> None:
@@ -187,7 +191,7 @@ class Watches:
             observer.stop()
             observer.join()
 
-    def _observer(self, how: How) -> BaseObserver:
+    def _observer(self, how: WatchMethod) -> BaseObserver:
         if how not in self._observers:
             made: BaseObserver = Observer() if how == "events" else PollingObserver(timeout=self._poll)
             made.start()
@@ -196,40 +200,40 @@ class Watches:
 
 
 class _EventHandler(FileSystemEventHandler):
-    """What an observer calls; passes over what is never read. Of a root that is a file, `name` is its name."""
+    """Receives events and skips files that are never ingested; `name` is the file's name if the root is a file."""
 
-    def __init__(self, root: str, real: str, name: str | None, touch: Touch, aside: Sequence[str]) -> None:
-        self._root, self._real, self._name, self._touch, self._aside = root, real, name, touch, aside
+    def __init__(self, root: str, real: str, name: str | None, on_change: OnChange, ignored: Sequence[str]) -> None:
+        self._root, self._real, self._name, self._on_change, self._ignored = root, real, name, on_change, ignored
 
     def dispatch(self, event: FileSystemEvent) -> None:
-        """Note where something has changed."""
+        """Report where something has changed."""
         for path in (event.src_path, event.dest_path):
             if path:
-                self._hear(os.fsdecode(path), is_folder=event.is_directory)
+                self._report(os.fsdecode(path), is_folder=event.is_directory)
 
-    def _hear(self, path: str, *, is_folder: bool) -> None:
+    def _report(self, path: str, *, is_folder: bool) -> None:
         if self._name is not None:
             if PurePath(path).name == self._name:
-                self._touch(self._root, self._root)
+                self._on_change(self._root, self._root)
             return
-        if any(_is_in(path, folder) for folder in self._aside):
+        if any(_is_in(path, folder) for folder in self._ignored):
             return
         if not _is_in(path, self._real):
-            self._touch(self._root, self._root)  # its name in another spelling
+            self._on_change(self._root, self._root)  # the root under another spelling
             return
         below = PurePath(path[len(self._real) :].strip("/"))
-        if not any(map(is_foreign, below.parts)) and (is_folder or not ignorable(PurePath(path))):
-            self._touch(self._root, str(PurePath(self._root, below if is_folder else below.parent)))
+        if not any(map(is_skipped_folder, below.parts)) and (is_folder or not ignorable(PurePath(path))):
+            self._on_change(self._root, str(PurePath(self._root, below if is_folder else below.parent)))
 
 
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def full(place: str) -> OSError | None:
-    """Try whether the system lends one watch more, and give its refusal: folders past the limit would be passed over.
+def no_watch_left(place: str) -> OSError | None:
+    """Return the error if the system has no watch left, else None.
 
-    The library does so in silence.
+    Needed because the library silently skips folders beyond the limit.
     """
     if sys.platform != "linux":
         return None
@@ -248,13 +252,15 @@ def full(place: str) -> OSError | None:
 
 
 def limit(error: OSError) -> str | None:
-    """Name the system's limit that an error speaks of, None if it speaks of something else."""
+    """Return the name of the system limit behind an error, None if it is another error."""
     found = _LIMITS.get(error.errno or 0)
     return found and f"fs.inotify.{found}"
 
 
-# Folders of another machine, or of the host of a virtual one: what is changed there, the system here is not told.
-_SILENT = NETWORK | {
+# Roots, followed by watches or by polling.
+
+# File systems of another machine or of a virtual machine's host, whose changes cause no events here.
+_NO_EVENTS = NETWORK | {
     *("vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "virtiofs", "prl_fs", "davfs", "fuse.davfs", "fuse.s3fs", "lustre"),
     *("fuse.gvfsd-fuse", "fuse.osxfs", "fuse.grpcfuse", "fakeowner", "afs", "glusterfs", "fuse.glusterfs"),
 }
@@ -263,7 +269,7 @@ Identity = tuple[int, int]  # device and inode
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How a root is followed since just now, and why not by events where it is not."""
+    """How a root is followed from now on, and why not by events."""
 
     root: str
     how: Literal["events", "polling", "missing"]
@@ -271,8 +277,8 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True)
-class _There:
-    """The folder that a root's watch is set on, which one that is, None if it is not there, and the disk it was on."""
+class _WatchedFolder:
+    """The folder watched for a root, its identity (None if missing), and the device it was last on."""
 
     place: str
     identity: Identity | None = None
@@ -281,20 +287,20 @@ class _There:
 
 
 class Follow:
-    """Follows roots until it is left; told of changes on other threads, but of none in the folders `aside`."""
+    """Follows roots until the context is left; changes in the folders `aside` are ignored. Thread-safe."""
 
     def __init__(
         self,
-        pace: Intervals,
+        intervals: Intervals,
         *,
         polling: bool = False,
         aside: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pace, self._polling, self._clock = pace, polling, clock
-        self._debouncer, self._roused = Debouncer(pace), threading.Condition()
-        self._watches = Watches(self.touch, pace.poll, aside)
-        self._roots: dict[str, _There] = {}
+        self._intervals, self._polling, self._clock = intervals, polling, clock
+        self._debouncer, self._changed = Debouncer(intervals), threading.Condition()
+        self._watches = Watches(self.touch, intervals.poll, aside)
+        self._roots: dict[str, _WatchedFolder] = {}
         self._touched: set[str] = set()
 
     def __enter__(self) -> "Follow":
@@ -306,104 +312,104 @@ class Follow:
         self._watches.close()
 
     def add(self, root: str) -> Followed:
-        """Follow a root, all of which is due at once if it is there."""
-        self._roots[root] = _There(_place(root))
-        return self._set(root)
+        """Follow a root; if it exists it is due at once as a whole."""
+        self._roots[root] = _WatchedFolder(_place(root))
+        return self._watch(root)
 
-    def beat(self) -> list[Followed]:
-        """Look whether the roots are still those that are watched; returns those for which something has changed."""
-        with self._roused:
+    def check_roots(self) -> list[Followed]:
+        """Check whether the roots still exist and are watched; returns those followed differently from now on."""
+        with self._changed:
             touched, self._touched = self._touched, set()
-        changed = [self._again(root, there, touched) for root, there in self._roots.items()]
+        changed = [self._recheck(root, watched, touched) for root, watched in self._roots.items()]
         return [one for one in changed if one]
 
     def wait(self) -> None:
-        """Wait until something is due, a beat at most."""
-        with self._roused:
-            ends = self._clock() + self._pace.beat
-            while (left := min(ends, self._debouncer.until() or ends) - self._clock()) > 0:
-                self._roused.wait(left)
+        """Wait until something is due, for one check interval at most."""
+        with self._changed:
+            ends = self._clock() + self._intervals.check
+            while (left := min(ends, self._debouncer.next_due() or ends) - self._clock()) > 0:
+                self._changed.wait(left)
 
     def due(self) -> list[DueFolder]:
-        """Take what is to be read now, as folders that a walk comes to."""
-        with self._roused:
+        """Return the folders to ingest now, each one that a walk would enter."""
+        with self._changed:
             due = self._debouncer.due(self._clock())
-        return [DueFolder(one.root, reached(one.root, one.folder), one.every) for one in due]
+        return [DueFolder(one.root, deepest_walked_folder(one.root, one.folder), one.every) for one in due]
 
     def is_due(self) -> bool:
-        """Return whether something is to be read now."""
-        with self._roused:
-            until = self._debouncer.until()
-            return until is not None and until <= self._clock()
+        """Return whether a folder is due."""
+        with self._changed:
+            next_due = self._debouncer.next_due()
+            return next_due is not None and next_due <= self._clock()
 
     def touch(self, root: str, folder: str) -> None:
-        """Note a change in a folder of a root."""
-        with self._roused:
+        """Record a change in a folder of a root."""
+        with self._changed:
             self._touched.add(root)
             if self._debouncer.touch(root, folder, self._clock()):
-                self._roused.notify()
+                self._changed.notify()
 
-    def looked(self, root: str, seconds: float) -> None:
-        """Note how long a look at a whole root took: the longer, the less often it is done without a cause."""
-        with self._roused:
-            self._debouncer.looked(root, self._clock(), seconds)
+    def scanned(self, root: str, seconds: float) -> None:
+        """Record how long a full scan of a root took: the longer, the less often it is repeated."""
+        with self._changed:
+            self._debouncer.scanned(root, self._clock(), seconds)
 
-    def _again(self, root: str, there: _There, touched: set[str]) -> Followed | None:
-        place = there.place if there.identity else _place(root)
-        found = _identity(place, there.device)
-        if found != there.identity or (found and not self._watches.alive(root)):
-            return self._set(root)
-        # New folders in it may have taken the last watch that the system lends.
-        if there.how == "events" and root in touched and (error := full(place)):
-            return self._poll(root, there, _said(error))
+    def _recheck(self, root: str, watched: _WatchedFolder, touched: set[str]) -> Followed | None:
+        place = watched.place if watched.identity else _place(root)
+        found = _identity(place, watched.device)
+        if found != watched.identity or (found and not self._watches.alive(root)):
+            return self._watch(root)
+        # New folders in it may have used up the last watch.
+        if watched.how == "events" and root in touched and (error := no_watch_left(place)):
+            return self._poll(root, watched, _limit_message(error))
         return None
 
-    def _set(self, root: str) -> Followed:
-        """Watch a root that is there, and give how."""
+    def _watch(self, root: str) -> Followed:
+        """Watch a root if it exists; returns how it is followed."""
         place, device = _place(root), self._roots[root].device
         identity = _identity(place, device)
-        there = _There(place, identity, identity[0] if identity else device)
+        watched = _WatchedFolder(place, identity, identity[0] if identity else device)
         kind = file_system(Path(place)) if identity else ""
         try:
             if identity is None:
-                return self._lost(root, there)
-            if self._polling or kind in _SILENT:
-                return self._poll(root, there, "requested" if self._polling else f"{kind} does not report changes")
+                return self._mark_missing(root, watched)
+            if self._polling or kind in _NO_EVENTS:
+                return self._poll(root, watched, "requested" if self._polling else f"{kind} does not report changes")
             self._watches.set(root, place, "events")
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):  # gone since
-                return self._lost(root, there)
+                return self._mark_missing(root, watched)
             if not limit(error):
                 raise
-            return self._poll(root, there, _said(error))
-        self._keep(root, there, "events")
+            return self._poll(root, watched, _limit_message(error))
+        self._remember(root, watched, "events")
         return Followed(root, "events")
 
-    def _poll(self, root: str, there: _There, why: str) -> Followed:
-        self._watches.set(root, there.place, "polling")
-        self._keep(root, there, "polling")
+    def _poll(self, root: str, watched: _WatchedFolder, why: str) -> Followed:
+        self._watches.set(root, watched.place, "polling")
+        self._remember(root, watched, "polling")
         return Followed(root, "polling", why)
 
-    def _keep(self, root: str, there: _There, how: Literal["events", "polling"]) -> None:
-        self._roots[root] = replace(there, how=how)
-        with self._roused:
+    def _remember(self, root: str, watched: _WatchedFolder, how: Literal["events", "polling"]) -> None:
+        self._roots[root] = replace(watched, how=how)
+        with self._changed:
             self._debouncer.add(root, self._clock())
 
-    def _lost(self, root: str, there: _There) -> Followed:
+    def _mark_missing(self, root: str, watched: _WatchedFolder) -> Followed:
         self._watches.unset(root)
-        self._roots[root] = replace(there, identity=None, how="missing")
-        with self._roused:
+        self._roots[root] = replace(watched, identity=None, how="missing")
+        with self._changed:
             self._debouncer.drop(root)
         return Followed(root, "missing")
 
 
 def _place(root: str) -> str:
-    """Return the folder to watch: of a file the one it lies in, since editors put another file in its place."""
+    """Return the folder to watch: for a file its parent, since editors replace the file itself."""
     return str(Path(root).parent) if Path(root).is_file() else root
 
 
 def _identity(place: str, device: int | None) -> Identity | None:
-    """Return the identity of the folder at a path; None for none and for the mount point of an unmounted disk."""
+    """Return the identity of a folder; None if it is missing or the mount point of an unmounted disk."""
     try:
         status = Path(place).stat()
         unmounted = device not in (None, status.st_dev) and not any(Path(place).iterdir())
@@ -412,5 +418,5 @@ def _identity(place: str, device: int | None) -> Identity | None:
     return None if unmounted else (status.st_dev, status.st_ino)
 
 
-def _said(error: OSError) -> str:
+def _limit_message(error: OSError) -> str:
     return f"no file watches left; raise the limit: sudo sysctl {limit(error)}=1048576"

@@ -1,4 +1,4 @@
-"""The header of a message: where it ends, its fields, encoded words; knows nothing of what any field means."""
+"""Message headers: fields, encoded words (RFC 2047) and address lists."""
 
 import binascii
 import re
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from engine.ingest.charsets import decode_text
 
 _LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From [^\n]*\n)?")
-_BLOCK = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
+_FIELDS = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
 _BLANK = re.compile(rb"[ \t]*\r?\n")
 _FOLD = re.compile(r"\r?\n[ \t]+")
-_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
-_BETWEEN = re.compile(r"(?<=\?=)\s+(?==\?[^?\s]{1,60}\?[bBqQ]\?)")
+_ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
+_BETWEEN_WORDS = re.compile(r"(?<=\?=)\s+(?==\?[^?\s]{1,60}\?[bBqQ]\?)")
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*+[ -/]*+[@-~]?|\\][^\x07\x1b]*+(?:\x07|\x1b\\\\)?)")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
@@ -19,7 +19,7 @@ _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The fields of a header: names in lower case, values in order, unfolded but still encoded."""
+    """Header fields by lower-case name; values in order, unfolded but still encoded."""
 
     fields: dict[str, list[str]]
 
@@ -34,19 +34,19 @@ class Headers:
 
 
 def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
-    """Read at most `limit` bytes of header; give the fields and the offset of the first body byte."""
+    """Return the header fields, read from at most `limit` bytes, and the offset of the first body byte."""
     lead = _LEAD.match(raw)
     start = lead.end() if lead else 0
-    block = _BLOCK.match(raw, start)
+    block = _FIELDS.match(raw, start)
     end = block.end() if block else start
-    if end == start:  # no field: all is body, behind the blank line that ends an empty header
+    if end == start:  # no fields: everything after an optional blank line is body
         start = end = 0
     blank = _BLANK.match(raw, end)
     return fields_of(raw[start : min(end, start + limit)]), blank.end() if blank else end
 
 
 def fields_of(block: bytes) -> Headers:
-    """Parse header lines."""
+    """Return the fields of a block of header lines."""
     fields: dict[str, list[str]] = {}
     for line in _FOLD.sub(" ", decode_text(block)).split("\n"):
         name, colon, value = line.partition(":")
@@ -56,15 +56,15 @@ def fields_of(block: bytes) -> Headers:
 
 
 def decode_words(value: str) -> str:
-    """Decode the encoded words of RFC 2047, broken ones as far as they go."""
+    """Return a value with its encoded words (RFC 2047) decoded, broken ones as far as possible."""
     if "=?" not in value:
         return value
-    joined = _BETWEEN.sub("", value)
+    joined = _BETWEEN_WORDS.sub("", value)
     out: list[str] = []
     pending, charset, end = b"", "", 0
-    for word in _WORD.finditer(joined):
+    for word in _ENCODED_WORD.finditer(joined):
         name = word[1].partition("*")[0].lower()
-        # A character may be cut between two words of one charset.
+        # One character may be split between two encoded words of the same charset.
         if pending and (word.start() != end or name != charset):
             out.append(decode_text(pending, charset))
             pending = b""
@@ -74,14 +74,14 @@ def decode_words(value: str) -> str:
 
 
 def clean(value: str) -> str:
-    """Make one line of a header value: no controls, terminal escapes or text direction overrides, single spaces."""
+    """Return a header value on one line, without control characters, terminal escapes or direction overrides."""
     if not (value.isascii() and value.isprintable()):
         value = _UNSAFE.sub(" ", _ESCAPES.sub(" ", value))
     return " ".join(value.split())
 
 
 def loose_base64(data: bytes) -> bytes:
-    """Decode base64 whatever its line ends, padding and stray bytes."""
+    """Decode base64, tolerating any line ends, padding and stray bytes."""
     letters = _NOT_BASE64.sub(b"", data)
     if len(letters) % 4 == 1:
         letters = letters[:-1]
@@ -95,10 +95,12 @@ def _word_bytes(encoding: str, text: str) -> bytes:
     return binascii.a2b_qp(data, header=True)
 
 
-MOST = 1000  # addresses of one field
+# Address lists.
+
+MOST_ADDRESSES = 1000  # of one field
 LONGEST = 256_000  # characters of one field
 _TOKEN = re.compile(
-    r'"(?:[^"\\]|\\.)*+"?'  # quoted: commas inside do not part addresses
+    r'"(?:[^"\\]|\\.)*+"?'  # quoted: commas inside do not separate addresses
     r"|<[^<>]*+>?"
     r"|\([^()]*+\)?"
     r"|=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*+\?="
@@ -118,7 +120,7 @@ class Address:
 
     name: str
     address: str
-    parted: bool = False  # by a comma from what follows
+    comma: bool = False  # a comma separates it from the next one
 
     def __str__(self) -> str:
         if self.name and self.address and self.name.casefold() != self.address.casefold():
@@ -127,35 +129,35 @@ class Address:
 
 
 def parse_addresses(value: str) -> list[Address]:
-    """Read the addresses of a To-like field; groups are flattened, comments serve as names."""
+    """Return the addresses of a To-like field; groups are flattened, comments serve as names."""
     if not _STRUCTURED.search(value):
         plain = value.isascii() and value.isprintable()
-        parts = (part.strip() if plain else clean(part) for part in value[:LONGEST].split(",")[:MOST])
-        return [_bare(part) for part in parts if part]
+        parts = (part.strip() if plain else clean(part) for part in value[:LONGEST].split(",")[:MOST_ADDRESSES])
+        return [_unstructured(part) for part in parts if part]
     found: list[Address] = []
     words: list[str] = []
     tokens = _TOKEN.findall(value[:LONGEST])
-    semicolons = ";" in tokens and ":" not in tokens  # as Outlook parts names that have commas
-    addressed = False  # whether the words since the last separator hold an address
+    semicolons = ";" in tokens and ":" not in tokens  # Outlook separates names that contain commas by semicolons
+    addressed = False  # whether the words since the last separator contain an address
     for token in tokens:
         if token == ":" and not addressed:
             words.clear()  # the name of a group
         elif token == "," and semicolons and not addressed:
             words.append(", ")
         elif token in (",", ";"):
-            _finish(words, found, joins=token == ",")
+            _add_address(words, found, comma=token == ",")
             addressed = False
         else:
             words.append(token)
             addressed = addressed or "@" in token
-        if len(found) >= MOST:
+        if len(found) >= MOST_ADDRESSES:
             return found
-    _finish(words, found, joins=False)
+    _add_address(words, found, comma=False)
     return found
 
 
-def named(address: Address, display: str) -> Address:
-    """Return an address without a name the display name that an exporting program kept elsewhere."""
+def with_display_name(address: Address, display: str) -> Address:
+    """Return an address with the display name from another field (Exchange exports), unless it has one."""
     if address.name:
         return address
     name = clean(_EXCHANGE_NAME.sub("", display) if "<" in display or "@" in display else display).strip("\"' ")
@@ -163,26 +165,26 @@ def named(address: Address, display: str) -> Address:
 
 
 def display_names(value: str, count: int) -> list[str]:
-    """Part a list of display names that does not quote its commas; empty unless `count` of them come out."""
+    """Split a list of display names that does not quote its commas; empty unless there are exactly `count`."""
     value = value[:LONGEST]
     parts = re.split(r"(?<=>),\s*", value) if ">" in value else value.split(",")
     return parts if len(parts) == count else []
 
 
-def _bare(text: str) -> Address:
+def _unstructured(text: str) -> Address:
     text = text.strip("'")
     return Address("", text[:320]) if "@" in text and " " not in text else Address(text[:200], "")
 
 
-def _finish(words: list[str], found: list[Address], joins: bool) -> None:
-    """Make the words since the last separator an address."""
+def _add_address(words: list[str], found: list[Address], comma: bool) -> None:
+    """Add the address in the words since the last separator."""
     one = _address(words)
     words.clear()
     # "Doe, Jane <jane@example.org>" without the quotes it should have
-    if one.name and one.address and found and found[-1].parted and not found[-1].address:
+    if one.name and one.address and found and found[-1].comma and not found[-1].address:
         one = Address(f"{found.pop().name}, {one.name}", one.address)
     if one.name or one.address:
-        found.append(replace(one, parted=joins))
+        found.append(replace(one, comma=comma))
 
 
 def _address(words: list[str]) -> Address:
@@ -192,7 +194,7 @@ def _address(words: list[str]) -> Address:
         address, name = angled[-1].strip("<> "), plain
     else:
         address, name = plain, " ".join(word.strip("()") for word in words if word.startswith("("))
-        if "<" in plain and not name:  # behind a quote that was never closed
+        if "<" in plain and not name:  # after an unclosed quote
             name, _, address = plain.partition("<")
             address = address.strip("<> ")
     address = clean(address).replace(" ", "").strip("'")

@@ -1,4 +1,4 @@
-"""HTML to readable text in linear time: hidden parts go, quotes get `>`, tables stay readable; knows no mail."""
+"""HTML to readable text in linear time: hidden parts removed, quotes marked by `>`, table cells separated by bars."""
 
 import html
 import re
@@ -11,56 +11,56 @@ from engine.ingest.charsets import tidy
 DEEPEST_QUOTE = 8
 
 
-class Page:
-    """The text written so far (mutable); breaks are kept pending, so that none pile up or end the text."""
+class TextWriter:
+    """The text written so far; mutable. Breaks stay pending until text follows, so that they never pile up."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.current: list[str] = []
         self.breaks, self.quotes, self.preformatted, self.written = 0, 0, 0, 0
         self.gap, self.space = "", False
-        self.cells: list[tuple[int, int]] = []  # texts written and lines finished before each open cell
+        self.cells: list[tuple[int, int]] = []  # number of texts and of lines before each open cell
         self.items: list[int] = []  # the number of the last item of each open list, -1 in a bulleted one
 
-    def text(self, text: str) -> None:
-        """Write the characters of a text node."""
+    def write_text(self, text: str) -> None:
+        """Add the text of a text node."""
         if self.preformatted:
             first, *others = text.split("\n")
-            self.put(first)
+            self.write(first)
             for other in others:
-                self.finish()
-                self.put(other)
+                self.end_line()
+                self.write(other)
             return
         words = " ".join(text.split())
         self.space |= text[:1].isspace()
         if words:
-            self.put(words)
+            self.write(words)
             self.space = text[-1:].isspace()
 
-    def want(self, breaks: int) -> None:
-        """Ask for a line end (1) or an empty line (2) before the next text, unless a table cell has just begun."""
+    def request_break(self, breaks: int) -> None:
+        """Request a line end (1) or an empty line (2) before the next text, unless a table cell has just begun."""
         if not self.gap and not (self.cells and self.cells[-1][0] == self.written):
             self.breaks = max(self.breaks, breaks)
 
-    def finish(self) -> None:
+    def end_line(self) -> None:
         """End the current line."""
         line = "".join(self.current).rstrip()
         mark = "> " * min(self.quotes, DEEPEST_QUOTE)
         self.lines.append((mark + line).rstrip() if line else "")
         self.current, self.space = [], False
 
-    def settle(self) -> None:
-        """Make the breaks that were asked for."""
+    def write_breaks(self) -> None:
+        """Write the pending breaks."""
         if self.breaks and self.current:
-            self.finish()
+            self.end_line()
         if self.breaks > 1 and self.lines and self.lines[-1]:
             self.lines.append("")
         self.breaks = 0
 
-    def put(self, text: str) -> None:
-        """Write text as it is behind the breaks, the bar or the space that was asked for."""
+    def write(self, text: str) -> None:
+        """Write text unchanged, after the pending breaks, bar or space."""
         if self.breaks:
-            self.settle()
+            self.write_breaks()
         elif self.gap and self.current:
             self.current.append(self.gap)
         elif self.space and self.current:
@@ -70,7 +70,9 @@ class Page:
         self.written += bool(text)
 
 
-MOST_TAGS = 20_000  # the parser takes seconds beyond: nesting costs it quadratic time
+# From HTML to the writer.
+
+MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond this
 LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100
 _DROPPED = frozenset(
@@ -114,32 +116,32 @@ _LINES = frozenset(
 )
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|mso-hide\s*:\s*all", re.I)
 _LONG_TAG = re.compile(rf"<([a-zA-Z][a-zA-Z0-9]*+)[^<>]{{{LONGEST_TAG},}}+>")
-_UNSEEN = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.DOTALL)
+_INVISIBLE = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.DOTALL)
 _BREAK = re.compile(r"</?(?:p|div|br|tr|li|h[1-6]|table|ul|ol|blockquote|pre|hr)\b[^<>]*+>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*+>?")
 _EMPTY_LINES = re.compile(r"\n\s*\n")
 
 
 def html_text(source: str) -> str:
-    """Return the text a reader of the page sees; never fails."""
+    """Return the visible text of a page; never fails."""
     source = _LONG_TAG.sub(r"<\1>", tidy(source))
     if source.count("<") > MOST_TAGS:
         return _stripped(source)
     root = LexborHTMLParser(source).root
-    page = Page()
+    writer = TextWriter()
     if root is not None:
         for node, leaving in _walk(root):
-            (_leave if leaving else _enter)(page, node)
-    page.finish()
-    return tidy("\n".join(page.lines)).strip("\n")
+            (_leave if leaving else _enter)(writer, node)
+    writer.end_line()
+    return tidy("\n".join(writer.lines)).strip("\n")
 
 
 def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
-    """Visit what is seen in document order, each element on entering and on leaving, without recursion."""
+    """Yield the visible nodes in document order, elements on entering and on leaving, without recursion."""
     node: LexborNode | None = root
     depth = 0
     while node is not None:
-        seen = not _unseen(node)
+        seen = not _is_hidden(node)
         if seen:
             yield node, False
         if seen and node.child is not None:
@@ -155,7 +157,7 @@ def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
         node = node.next if node is not None and depth else None
 
 
-def _unseen(node: LexborNode) -> bool:
+def _is_hidden(node: LexborNode) -> bool:
     if not node.is_element_node:
         return not node.is_text_node
     if node.tag in _DROPPED:
@@ -164,79 +166,79 @@ def _unseen(node: LexborNode) -> bool:
     return bool(attributes) and ("hidden" in attributes or _HIDDEN.search(attributes.get("style") or "") is not None)
 
 
-def _enter(page: Page, node: LexborNode) -> None:
+def _enter(writer: TextWriter, node: LexborNode) -> None:
     tag = node.tag or ""
     if node.is_text_node:
-        page.text(node.text_content or "")
+        writer.write_text(node.text_content or "")
     elif tag == "br":
-        page.finish() if page.current and not page.breaks else page.want(2)
+        writer.end_line() if writer.current and not writer.breaks else writer.request_break(2)
     elif tag in ("td", "th"):
-        page.settle()
-        page.cells.append((page.written, len(page.lines)))
+        writer.write_breaks()
+        writer.cells.append((writer.written, len(writer.lines)))
     elif tag in _PARAGRAPHS:
-        page.want(1 if tag in ("ul", "ol") and page.items else 2)
+        writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
     elif tag in _LINES:
-        page.want(1)
-    _begin(page, tag, node)
+        writer.request_break(1)
+    _open(writer, tag, node)
 
 
-def _begin(page: Page, tag: str, node: LexborNode) -> None:
-    """Do what some elements need beyond a break."""
+def _open(writer: TextWriter, tag: str, node: LexborNode) -> None:
+    """Apply what some elements need beyond a break."""
     if tag == "blockquote":
-        page.finish() if page.current else None
-        page.quotes += 1
+        writer.end_line() if writer.current else None
+        writer.quotes += 1
     elif tag == "pre":
-        page.preformatted += 1
+        writer.preformatted += 1
     elif tag in ("ul", "ol"):
-        page.items.append(0 if tag == "ol" else -1)
-    elif tag == "li" and page.items:
-        page.items[-1] += page.items[-1] >= 0
-        page.put("  " * (len(page.items[:6]) - 1) + (f"{page.items[-1]}. " if page.items[-1] > 0 else "- "))
+        writer.items.append(0 if tag == "ol" else -1)
+    elif tag == "li" and writer.items:
+        writer.items[-1] += writer.items[-1] >= 0
+        writer.write("  " * (len(writer.items[:6]) - 1) + (f"{writer.items[-1]}. " if writer.items[-1] > 0 else "- "))
     elif tag == "img" and (caption := node.attributes.get("alt")):
-        page.text(f" {caption[:200]} ")
+        writer.write_text(f" {caption[:200]} ")
 
 
-def _leave(page: Page, node: LexborNode) -> None:
+def _leave(writer: TextWriter, node: LexborNode) -> None:
     tag = node.tag or ""
-    if tag in ("td", "th") and page.cells:
-        _end_cell(page)
+    if tag in ("td", "th") and writer.cells:
+        _end_cell(writer)
     elif tag == "tr":
-        page.gap = ""
+        writer.gap = ""
     elif tag == "blockquote":
-        page.finish() if page.current else None
-        page.quotes -= 1
+        writer.end_line() if writer.current else None
+        writer.quotes -= 1
     elif tag == "pre":
-        page.preformatted -= 1
+        writer.preformatted -= 1
     elif tag in ("ul", "ol"):
-        page.items.pop()
+        writer.items.pop()
     elif tag == "a":
-        _name_link(page, node)
+        _add_link_target(writer, node)
     if tag in _PARAGRAPHS:
-        page.want(1 if tag in ("ul", "ol") and page.items else 2)
+        writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
     elif tag in _LINES and tag != "br":
-        page.want(1)
+        writer.request_break(1)
 
 
-def _end_cell(page: Page) -> None:
-    """Part cells of one line by a bar; cells of several lines stand below each other."""
-    written, lines = page.cells.pop()
-    if page.written == written:
+def _end_cell(writer: TextWriter) -> None:
+    """End a table cell: a bar after a cell of one line, a line break after one of several."""
+    written, lines = writer.cells.pop()
+    if writer.written == written:
         return
-    if len(page.lines) == lines and page.current:
-        page.breaks, page.gap = 0, " | "
+    if len(writer.lines) == lines and writer.current:
+        writer.breaks, writer.gap = 0, " | "
     else:
-        page.want(1)
+        writer.request_break(1)
 
 
-def _name_link(page: Page, node: LexborNode) -> None:
+def _add_link_target(writer: TextWriter, node: LexborNode) -> None:
     target = (node.attributes.get("href") or "").strip().removeprefix("mailto:")
     bare = target.split("://")[-1].rstrip("/")
     if 0 < len(target) <= LONGEST_LINK and ("://" in target or "@" in target) and bare not in node.text(deep=True):
-        page.text(f" ({target})")
+        writer.write_text(f" ({target})")
 
 
 def _stripped(source: str) -> str:
-    """Take the tags out of a page too large or too deep to be parsed."""
-    text = _TAG.sub("", _BREAK.sub("\n", _UNSEEN.sub(" ", source)))
+    """Return a page that is too large or too deep to parse with its tags removed."""
+    text = _TAG.sub("", _BREAK.sub("\n", _INVISIBLE.sub(" ", source)))
     lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
     return _EMPTY_LINES.sub("\n\n", tidy("\n".join(lines))).strip("\n")

@@ -1,4 +1,4 @@
-"""One RFC 822 message to one Document: its text, the roles of its paragraphs, its identity; knows nothing of files."""
+"""One RFC 5322 message into a Document: envelope, text, the role of each passage, and an id shared by all copies."""
 
 import re
 import time
@@ -9,11 +9,22 @@ from email.utils import parsedate_tz
 from hashlib import blake2b
 
 from engine.ingest.calendar import MOST_EVENTS, event_texts
-from engine.ingest.charsets import ParseLimits
-from engine.ingest.headers import MOST, Address, Headers, clean, decode_words, display_names, named, parse_addresses
+from engine.ingest.headers import (
+    MOST_ADDRESSES,
+    Address,
+    Headers,
+    clean,
+    decode_words,
+    display_names,
+    parse_addresses,
+    with_display_name,
+)
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
-from engine.ingest.quotes import ANSWERED, NEW, PASSED_ON, Quotes, paragraphs, passages_of
+from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
+from engine.ingest.types import ParseLimits
 from store.types import Document, DocumentPassage, ParsedItem, Role
+
+# The envelope: who, when, subject and thread.
 
 MOST_LINKS = 50
 YEARS = range(1970, 2101)
@@ -29,12 +40,12 @@ _TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The decoded header; `sent` is the Date field alone, `date` also what the last relay said."""
+    """The decoded header; `date` is `sent`, the Date field, or else the date in the last Received field."""
 
     title: str
     sender: Address
     recipients: tuple[Address, ...]
-    visible: tuple[Address, ...]  # recipients that every copy names, so without Bcc
+    visible: tuple[Address, ...]  # recipients named in every copy, so without Bcc
     sent: datetime | None
     date: datetime | None
     links: tuple[str, ...]  # the message's own id first, where it has one
@@ -42,11 +53,15 @@ class Envelope:
 
 
 def read_envelope(headers: Headers) -> Envelope:
-    """Decode a header; never fails."""
-    senders = _people(headers, "from", "x-from") or _people(headers, "sender", "") or _people(headers, "reply-to", "")
-    visible = (*_people(headers, "to", "x-to"), *_people(headers, "cc", "x-cc"))
+    """Return the decoded header; never fails."""
+    senders = (
+        _addresses(headers, "from", "x-from")
+        or _addresses(headers, "sender", "")
+        or _addresses(headers, "reply-to", "")
+    )
+    visible = (*_addresses(headers, "to", "x-to"), *_addresses(headers, "cc", "x-cc"))
     hidden = [
-        one for one in _people(headers, "bcc", "x-bcc") if one.address not in {other.address for other in visible}
+        one for one in _addresses(headers, "bcc", "x-bcc") if one.address not in {other.address for other in visible}
     ]
     sent = parse_date(headers.first("date"))
     own = _ids(headers.first("message-id"))[:1]
@@ -64,13 +79,13 @@ def read_envelope(headers: Headers) -> Envelope:
 
 
 def parse_date(value: str) -> datetime | None:
-    """Read a Date field; None for what is no date of this age. A missing zone is taken for UTC."""
+    """Return the date in a Date field; None if there is none or its year is out of range. No zone means UTC."""
     try:
         parts = parsedate_tz(value[:200])
         if parts is None or parts[0] not in YEARS:
             return None
         moment = datetime(*parts[:5], min(parts[5], 59), tzinfo=UTC)
-    except (ValueError, TypeError, IndexError, OverflowError):  # the parser's own, for hostile text
+    except (ValueError, TypeError, IndexError, OverflowError):  # raised by the standard parser on hostile text
         return None
     zone = parts[9] or 0
     if abs(zone) >= 86_400:
@@ -87,38 +102,42 @@ def topic_of(title: str) -> str:
 
 
 def is_reply(title: str) -> bool:
-    """Return whether a subject has a reply or forward mark, list tags aside."""
-    return _REPLY.match(title, _behind_tags(title)) is not None
+    """Return whether a subject has a reply or forward mark after any list tags."""
+    return _REPLY.match(title, _skip_tags(title)) is not None
 
 
 def is_forward(title: str) -> bool:
-    """Return whether a subject's first mark, list tags aside, is one of forwarding."""
-    return _FORWARD.match(title, _behind_tags(title)) is not None
+    """Return whether a subject's first mark after any list tags is a forward mark."""
+    return _FORWARD.match(title, _skip_tags(title)) is not None
 
 
-def _behind_tags(title: str) -> int:
+def _skip_tags(title: str) -> int:
     end = 0
     while tag := _TAG.match(title, end):
         end = tag.end()
     return end
 
 
-def _people(headers: Headers, field: str, names: str) -> list[Address]:
+def _addresses(headers: Headers, field: str, names: str) -> list[Address]:
     found = parse_addresses(", ".join(headers.all(field)))
     if not names or all(one.name for one in found):
         return found
     shown = [headers.first(names)] if field == "from" else display_names(headers.first(names), len(found))
     return (
-        [named(one, display) for one, display in zip(found, shown, strict=False)] if len(shown) == len(found) else found
+        [with_display_name(one, display) for one, display in zip(found, shown, strict=False)]
+        if len(shown) == len(found)
+        else found
     )
 
 
 def _ids(value: str) -> list[str]:
     value = value[:20_000]
-    if "<" not in value:  # seen bare in the wild
+    if "<" not in value:  # some programs leave the brackets out
         return [clean(value)[:300]] if value.strip() and " " not in value.strip() else []
     return [clean(found) for found in _MESSAGE_ID.findall(value)]
 
+
+# Sections: the body, attachments, events and attached messages.
 
 ATTACHMENT_CHARS = 100_000  # of one attachment's text
 _BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"))
@@ -126,37 +145,37 @@ _BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A stretch of a document's text; one without a role is a mail's words, whose paragraphs have their own."""
+    """A section of a document's text; without a role it is the mail's body, whose passages get their own roles."""
 
     text: str
     role: Role | None = None
 
 
 def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
-    """Return the words first, then the rest as it came, files without text last; problems go to the tree."""
+    """Return the body first, then attachments in order, then files without text; problems are added to the tree."""
     bodies: list[str] = []
     others: list[Section] = []
     names: list[str] = []
     for one in found:
         if isinstance(one, Nested):
-            others += _nested(one, tree)
+            others += _nested_message(one, tree)
         elif one.text is None or not one.text.strip():
             names += [_name_line(one.part)] if one.text is None or one.part.filename else []
         elif _is_calendar(one.part):
-            others += _events(one, tree)
+            others += _event_sections(one, tree)
         elif _is_body(one.part, bool(bodies)):
             bodies.append(one.text.rstrip("\n"))
         else:
-            others.append(_attached(one, tree))
+            others.append(_attachment(one, tree))
     files = [Section("\n".join(names), "attachment")] if names else []
     return [Section("\n\n".join(bodies)), *dict.fromkeys(others), *files]
 
 
 def _is_body(part: MimePart, have_body: bool) -> bool:
-    """Return whether a text is the mail's own: a named one is, if no other came before it."""
+    """Return whether a text belongs to the body: one with a file name does only if no other came first."""
     if part.attached:
         return False
-    if part.type.name.startswith("multipart/"):  # one that could not be cut into parts
+    if part.type.name.startswith("multipart/"):  # one that could not be split into parts
         return True
     return part.type.name in _BODIES and not (part.filename and have_body)
 
@@ -165,16 +184,16 @@ def _is_calendar(part: MimePart) -> bool:
     return part.type.name in ("text/calendar", "application/ics") or part.filename.lower().endswith(".ics")
 
 
-def _events(leaf: Leaf, tree: Tree) -> list[Section]:
+def _event_sections(leaf: Leaf, tree: Tree) -> list[Section]:
     texts = event_texts(leaf.text or "")
     if not texts:
-        return [_attached(leaf, tree)]
+        return [_attachment(leaf, tree)]
     if len(texts) >= MOST_EVENTS:
         tree.problem(f"events beyond the first {MOST_EVENTS} were not read")
     return [Section(text, "event") for text in texts]
 
 
-def _attached(leaf: Leaf, tree: Tree) -> Section:
+def _attachment(leaf: Leaf, tree: Tree) -> Section:
     text = (leaf.text or "").strip("\n")
     if len(text) > ATTACHMENT_CHARS:
         tree.problem(f"text of an attachment beyond {ATTACHMENT_CHARS} characters was not read")
@@ -186,8 +205,8 @@ def _name_line(part: MimePart) -> str:
     return f"[attachment: {part.filename or part.type.name}]"
 
 
-def _nested(nested: Nested, tree: Tree) -> list[Section]:
-    """Write a message inside the message as mail programs write forwarded ones, its attachments behind it."""
+def _nested_message(nested: Nested, tree: Tree) -> list[Section]:
+    """Return an attached message in the form of a forwarded one, followed by its attachments."""
     words, *others = sections_of(nested.found, tree)
     lines = ["---------- Forwarded message ----------", *_header_lines(nested.headers), "", words.text]
     return [Section("\n".join(lines).rstrip(), "forward"), *others]
@@ -204,14 +223,16 @@ def _header_lines(headers: Headers) -> list[str]:
     return [f"{name}: {value}" for name, value in fields.items() if value]
 
 
+# The document.
+
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
-_IN_PLACE = frozenset(("", "7bit", "8bit", "binary"))
+_UNENCODED = frozenset(("", "7bit", "8bit", "binary"))
 
 
 def read_mail(
     raw: bytes, limits: ParseLimits, item: int = 0, clock: Callable[[], float] = time.monotonic
 ) -> ParsedItem:
-    """Read one message; what could not be read is named in `problem`, and nothing is raised."""
+    """Return one parsed message; what could not be read is named in `problem`, and nothing is raised."""
     if not raw.strip():
         return ParsedItem(item, None, problem="empty")
     tree = Tree(limits, _timer(clock, limits.seconds))
@@ -222,10 +243,10 @@ def read_mail(
     if len(raw) - len(part.body) > limits.header_bytes:
         tree.problem(f"header beyond {limits.header_bytes} bytes was not read")
     envelope = read_envelope(part.headers)
-    if len(envelope.recipients) >= MOST:
-        tree.problem(f"recipients beyond the first {MOST} of a field were not read")
+    if len(envelope.recipients) >= MOST_ADDRESSES:
+        tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
     walk(part, tree)
-    text, passages = _lay_out(sections_of(tree.found, tree), _quotes(envelope), tree)
+    text, passages = _assemble(sections_of(tree.found, tree), _quote_roles(envelope), tree)
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
     document = _document(envelope, text, passages)
@@ -238,11 +259,11 @@ def _timer(clock: Callable[[], float], seconds: float) -> Callable[[], bool]:
     return lambda: clock() - start > seconds
 
 
-def _quotes(envelope: Envelope) -> Quotes:
+def _quote_roles(envelope: Envelope) -> QuoteRoles:
     if is_forward(envelope.title):
-        return PASSED_ON
+        return IN_FORWARD
     answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
-    return ANSWERED if answers else NEW
+    return IN_REPLY if answers else IN_NEW_MAIL
 
 
 def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
@@ -263,7 +284,7 @@ def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ..
 
 
 def _identity(envelope: Envelope, text: str) -> str:
-    """Digest what all copies of a message share: no Bcc, no display names, no quoting of From by mbox files."""
+    """Return a digest of what all copies of a message share: not Bcc, display names or mbox From quoting."""
     people = [envelope.sender, *envelope.visible]
     parts = (
         "mail",
@@ -275,8 +296,8 @@ def _identity(envelope: Envelope, text: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _lay_out(sections: Sequence[Section], quotes: Quotes, tree: Tree) -> tuple[str, tuple[DocumentPassage, ...]]:
-    """Set the sections below each other, an empty line between, and find the paragraphs of each."""
+def _assemble(sections: Sequence[Section], quotes: QuoteRoles, tree: Tree) -> tuple[str, tuple[DocumentPassage, ...]]:
+    """Return the sections joined by empty lines, and their passages."""
     lines_before, length = 0, 0
     texts: list[str] = []
     passages: list[DocumentPassage] = []
@@ -297,7 +318,7 @@ def _lay_out(sections: Sequence[Section], quotes: Quotes, tree: Tree) -> tuple[s
     return "\n\n".join(texts), tuple(passages)
 
 
-def _passages(role: Role | None, text: str, quotes: Quotes, first_line: int) -> Sequence[DocumentPassage]:
+def _passages(role: Role | None, text: str, quotes: QuoteRoles, first_line: int) -> Sequence[DocumentPassage]:
     if role is None:
         return passages_of(text, quotes, first_line)
     lines = text.split("\n")
@@ -305,10 +326,10 @@ def _passages(role: Role | None, text: str, quotes: Quotes, first_line: int) -> 
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:
-    """Count the lines above the text where it stands in the message as it is."""
-    if part.type.name != "text/plain" or part.type.flowed or part.encoding not in _IN_PLACE or len(found) != 1:
+    """Return the number of lines above the text; None if the text is not in the message verbatim."""
+    if part.type.name != "text/plain" or part.type.flowed or part.encoding not in _UNENCODED or len(found) != 1:
         return None
     before = len(raw) - len(part.body)
-    if text.count("\n") != part.body.rstrip(b"\r\n").count(b"\n"):  # lone returns, or a text that was cut
+    if text.count("\n") != part.body.rstrip(b"\r\n").count(b"\n"):  # bare carriage returns, or a text that was cut
         return None
     return raw.count(b"\n", 0, before)

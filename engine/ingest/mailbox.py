@@ -1,12 +1,12 @@
-"""Containers of messages: mbox files, streamed message by message, and Apple's emlx; knows nothing inside a message."""
+"""Mail containers: mbox files, streamed message by message, and Apple's emlx. Does not look inside a message."""
 
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from engine.ingest.charsets import UnreadableItem
+from engine.ingest.types import UnreadableItem
 
-LINE_BYTES = 1 << 20  # read at once
+LINE_BYTES = 1 << 20  # longest piece of a line read at once
 _FROM = re.compile(rb"From .{0,300}?\d\d?:\d\d(?::\d\d)?.{0,40}\d{4}")
 _FROM_BARE = re.compile(rb"From (?:\S+@\S+|-|MAILER-DAEMON)\s")
 _FIELD = re.compile(rb"[!-9;-~]{1,80}[ \t]*:|>From ")
@@ -16,7 +16,7 @@ _FOLDER_DATA = (b"folder internal data", b"x-imapbase:")
 
 
 def split_mbox(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Yield the messages of an mbox file with From lines and their quoting undone; at most `most` + 1 bytes of each."""
+    """Yield the messages of an mbox file, up to `most` + 1 bytes each, with ">From " unquoted."""
     message: list[bytes] = []
     size = 0
     started = False
@@ -32,7 +32,7 @@ def split_mbox(file: BinaryIO, most: int) -> Iterator[bytes]:
 
 
 def unwrap_emlx(raw: bytes) -> bytes:
-    """Take the message out of an emlx file: a line with its length, the message, a property list."""
+    """Return the message in an emlx file, which holds a line with its length, the message and a property list."""
     count = _COUNT.match(raw[:64])
     if count is None:
         raise UnreadableItem("no byte count on the first line")
@@ -40,18 +40,18 @@ def unwrap_emlx(raw: bytes) -> bytes:
 
 
 def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line, and whether it parts two messages: a From line that header fields follow."""
+    """Yield each line, and whether it separates two messages: a From line followed by header fields."""
     held: bytes | None = None
-    blank, whole = True, True
+    blank, complete = True, True
     while line := file.readline(LINE_BYTES):
         if held is not None:
             yield held, _FIELD.match(line) is not None
             held = None
-        if whole and line.startswith(b"From ") and _is_from_line(line, blank):
+        if complete and line.startswith(b"From ") and _is_from_line(line, blank):
             held = line
         else:
             yield line, False
-        blank, whole = not line.strip(), line.endswith(b"\n")
+        blank, complete = not line.strip(), line.endswith(b"\n")
     if held is not None:
         yield held, False
 
@@ -67,5 +67,5 @@ def _finished(message: list[bytes]) -> Iterator[bytes]:
 
 
 def _is_folder_data(head: bytes) -> bool:
-    """Recognise the first message that IMAP servers keep for themselves."""
+    """Return whether this is the pseudo-message in which IMAP servers store folder data."""
     return all(mark in head for mark in _FOLDER_DATA)

@@ -1,4 +1,4 @@
-"""The parts of a message and their decoded text, in reading order; knows nothing of quotes, threads or files."""
+"""MIME: the parts of a message in reading order, with their text decoded. Knows nothing of quotes or threads."""
 
 import binascii
 import re
@@ -9,9 +9,12 @@ from email.message import Message
 from functools import lru_cache
 from typing import TypeGuard
 
-from engine.ingest.charsets import ParseLimits, decode_text, tidy, unflow
+from engine.ingest.charsets import decode_text, tidy, unflow
 from engine.ingest.headers import Headers, clean, decode_words, loose_base64, split_header
 from engine.ingest.html import html_text
+from engine.ingest.types import ParseLimits
+
+# One part: type, file name, transfer encoding.
 
 _PARAMETERS = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
@@ -20,7 +23,7 @@ _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")
 
 @dataclass(frozen=True, slots=True)
 class ContentType:
-    """A part's declared type and the parameters that matter."""
+    """A part's declared type and the parameters used here."""
 
     name: str
     charset: str
@@ -42,18 +45,18 @@ class MimePart:
 
     @property
     def encoding(self) -> str:
-        """Name the declared transfer encoding."""
+        """Return the declared transfer encoding."""
         return self.headers.first("content-transfer-encoding").strip().lower().split(" ")[0].strip(";\"'")
 
 
 def read_part(raw: bytes, limits: ParseLimits, default: str = "text/plain") -> MimePart:
-    """Split header and body of a message or part."""
+    """Return a message or part, split into header and body."""
     headers, start = split_header(raw, limits.header_bytes)
     return make_part(headers, raw[start:], default)
 
 
 def make_part(headers: Headers, body: bytes, default: str = "text/plain") -> MimePart:
-    """Read the fields that say what a body is."""
+    """Return a part from its header fields and its encoded body."""
     kind = content_type(headers.first("content-type")[:_PARAMETERS], default)
     disposition = headers.first("content-disposition")[:_PARAMETERS]
     filename = (_disposed_name(disposition) if disposition else "") or kind.filename
@@ -61,7 +64,7 @@ def make_part(headers: Headers, body: bytes, default: str = "text/plain") -> Mim
 
 
 def decode_transfer(body: bytes, encoding: str) -> bytes:
-    """Undo a Content-Transfer-Encoding; what does not fit it is left as it is."""
+    """Return a body without its Content-Transfer-Encoding; a body that does not fit it is returned unchanged."""
     if encoding == "quoted-printable":
         return binascii.a2b_qp(body)
     if encoding == "base64":
@@ -74,7 +77,7 @@ def decode_transfer(body: bytes, encoding: str) -> bytes:
 
 @lru_cache(maxsize=512)
 def content_type(value: str, default: str) -> ContentType:
-    """Read a Content-Type field, RFC 2231 parameters included."""
+    """Return a parsed Content-Type field, RFC 2231 parameters included."""
     message = Message()
     message["Content-Type"] = value or default
     name = clean(message.get_content_type()) if "/" in value else default
@@ -96,7 +99,7 @@ def _disposed_name(disposition: str) -> str:
 def _parameter(message: Message, name: str, header: str = "content-type") -> str:
     try:
         value = message.get_param(name, "", header)
-    except (ValueError, IndexError, TypeError, LookupError, MessageError):  # the parser's own, for hostile text
+    except (ValueError, IndexError, TypeError, LookupError, MessageError):  # the parser's, on hostile text
         return ""
     if isinstance(value, tuple):
         charset, _, text = value
@@ -118,10 +121,12 @@ def _uudecoded(body: bytes) -> bytes:
     return b"".join(out)
 
 
-_PLAIN_IS_ENOUGH = 1_000  # characters of a plain alternative that is no stub, whatever the HTML holds
+# The tree of parts.
+
+_PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
-_DIGEST = "message/rfc822"
+_MESSAGE = "message/rfc822"
 _ALTERNATIVES = frozenset(
     [
         "text/plain",
@@ -137,7 +142,7 @@ _ALTERNATIVES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One part that is not a container: its text, or None where it has none that can be read."""
+    """A part that is not a container; `text` is None if it has no readable text."""
 
     part: MimePart
     text: str | None
@@ -145,7 +150,7 @@ class Leaf:
 
 @dataclass(slots=True)
 class Tree:
-    """What a walk over a message found (mutable while it walks): leaves and nested messages in order, problems."""
+    """The result of walking a message: leaves and nested messages in order, and problems. Mutable while walking."""
 
     limits: ParseLimits
     out_of_time: Callable[[], bool]
@@ -154,21 +159,21 @@ class Tree:
     parts: int = 0
 
     def problem(self, text: str) -> None:
-        """Note a problem once."""
+        """Add a problem, once."""
         if text not in self.problems:
             self.problems.append(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A message inside the message: its header, and what is in it."""
+    """A message attached to the message: its header and its parts."""
 
     headers: Headers
     found: tuple["Leaf | Nested", ...]
 
 
 def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
-    """Add what a part holds to the tree, within the limits; what is left out is named in `problems`."""
+    """Add a part and all it contains to the tree, within the limits; what is skipped is added to `problems`."""
     tree.parts += 1
     if depth > tree.limits.depth:
         return tree.problem(f"parts nested deeper than {tree.limits.depth} were not read")
@@ -187,7 +192,7 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
 
 
 def part_text(part: MimePart, tree: Tree) -> str | None:
-    """Decode the text of a leaf, None if it is of a kind that is not read."""
+    """Return the decoded text of a leaf, None if its type is not readable text."""
     kind = part.type.name
     readable = kind.startswith("text/") or kind in ("message/delivery-status", "application/ics", "application/json")
     if not readable and not part.filename.lower().endswith(_READABLE):
@@ -208,7 +213,7 @@ def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
         plain = ContentType("text/plain", part.type.charset, "", "", False, False)
         tree.found.append(Leaf(part, part_text(MimePart(part.headers, part.body, plain, "", False), tree)))
         return
-    default = _DIGEST if part.type.name == "multipart/digest" else "text/plain"
+    default = _MESSAGE if part.type.name == "multipart/digest" else "text/plain"
     children = [read_part(body, tree.limits, default) for body in bodies]
     if part.type.name == "multipart/alternative":
         children = _walk_alternatives(children, tree, depth)
@@ -224,7 +229,7 @@ def _walk_message(part: MimePart, tree: Tree, depth: int) -> None:
 
 
 def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list[MimePart]:
-    """Add the best of the alternative texts; give back what is left to walk: invitations, files, a lone text."""
+    """Add the best of the alternative texts; return what is left to walk: invitations, files, a single text."""
     texts = [child for child in children if child.type.name in _ALTERNATIVES and not child.attached]
     plain = next((child for child in texts if child.type.name == "text/plain"), None)
     rich = next((child for child in reversed(texts) if child is not plain), None)
@@ -238,7 +243,7 @@ def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list
         walk(rich, branch, depth + 1)
         tree.parts = branch.parts
     words = sum(len(leaf.text.split()) for leaf in branch.found if _is_inline(leaf) and leaf.text)
-    if text.strip() and 3 * len(text.split()) >= words:  # no stub such as "your program shows no HTML"
+    if text.strip() and 3 * len(text.split()) >= words:  # not a stub such as "your program shows no HTML"
         branch.found = [Leaf(plain, text), *(leaf for leaf in branch.found if not _is_inline(leaf))]
     tree.found += branch.found
     return others
@@ -249,12 +254,12 @@ def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:
 
 
 def split_multipart(body: bytes, boundary: str, most: int) -> list[bytes]:
-    """Cut a multipart body at its boundary; one not declared rightly is looked for, a last one may be missing."""
-    bodies = _cut(body, boundary.encode("utf-8", "replace"), most) if boundary else []
-    return bodies or _cut(body, _likely_boundary(body), most)
+    """Return the parts of a multipart body; a wrong boundary is guessed, and the last one may be missing."""
+    bodies = _split_at(body, boundary.encode("utf-8", "replace"), most) if boundary else []
+    return bodies or _split_at(body, _likely_boundary(body), most)
 
 
-def _cut(body: bytes, mark: bytes, most: int) -> list[bytes]:
+def _split_at(body: bytes, mark: bytes, most: int) -> list[bytes]:
     bodies: list[bytes] = []
     start = -1
     for begin, end, last in _boundaries(body, b"--" + mark) if mark else ():
@@ -269,7 +274,7 @@ def _cut(body: bytes, mark: bytes, most: int) -> list[bytes]:
 
 
 def _boundaries(body: bytes, line: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Yield where each boundary line begins and ends, and whether it is a closing one."""
+    """Yield the start and end of each boundary line, and whether it is the closing one."""
     at = body.find(line)
     while at >= 0:
         rest = _BOUNDARY_END.match(body, at + len(line))

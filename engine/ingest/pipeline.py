@@ -1,11 +1,11 @@
-"""The ingest path: folder -> documents -> chunks -> knowledge bank, only what is new or changed.
+"""The ingest pipeline: folder -> documents -> chunks -> store, for new and changed files only.
 
-    look      which files are new, changed, gone
-    read      parse the new and changed ones, a block at a time
-    keep      commit documents and chunks; from here on they are found by their words
-    clear     let go of what stands in no file any more, and read again what had quoted it
+    scan      which files are new, changed or gone
+    parse     the new and changed files, a batch at a time
+    commit    documents and chunks; from here on keyword search finds them
+    remove    documents that are in no file any more; files that quote them are parsed again
 
-Vectors come after (embed.py). Knows no format, no table and no terminal.
+Embedding comes afterwards (embed.py). Knows no format, no table and no terminal.
 """
 
 import os
@@ -18,36 +18,36 @@ from hashlib import blake2b
 from pathlib import Path
 
 from engine.ingest import scan
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import ignorable
-from engine.text.label import searched
-from store import documents
+from engine.ingest.types import ParseLimits
+from engine.text.label import index_words
+from store import documents as documents_store
 from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
 from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
 
-_DOCUMENTS, _CHARS = 20_000, 64_000_000
-_TICK = 200  # files
+_BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
+_PROGRESS_EVERY = 200  # files
 
 
 @dataclass(slots=True)
 class FileRead:
-    """A file and what it held; grows until it is `whole`. The first `kept` places are in the catalogue already."""
+    """A file and what was parsed from it so far; the first `recorded` places are in the catalog already. Mutable."""
 
     path: str
     state: FileState
     places: list[Place] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    whole: bool = False
-    kept: int = 0
+    complete: bool = False
+    recorded: int = 0
 
 
 @dataclass(slots=True)
-class Block:
-    """Documents in no order, each once, and the files they came from; `read` counts documents, copies included."""
+class ParsedBatch:
+    """Parsed documents, each once, and the files they came from; `read` counts copies too. Mutable."""
 
     documents: dict[str, Document] = field(default_factory=dict)
     files: list[FileRead] = field(default_factory=list)
@@ -56,56 +56,189 @@ class Block:
 
     @property
     def full(self) -> bool:
-        """Return whether to keep what is here before reading on."""
-        return len(self.documents) >= _DOCUMENTS or self.chars >= _CHARS
+        """Return whether to commit before parsing more."""
+        return len(self.documents) >= _BATCH_DOCUMENTS or self.chars >= _BATCH_CHARS
 
 
-def blocks(
+def parse_batches(
     files: Mapping[bytes, FileState],
     collection: str,
     reader: Callable[[Path], Iterator[ParsedItem]],
     known: Callable[[str], bool],
-) -> Iterator[Block | int]:
-    """Read files into blocks, giving the number of files read now and then; a `known` document counts as a place only.
+) -> Iterator[ParsedBatch | int]:
+    """Yield parsed batches and, now and then, the number of files done; a `known` document only adds a place.
 
-    A large file may span several blocks: it is whole in the last of them.
+    A large file may span several batches: it is complete in the last of them.
     """
-    block = Block()
+    batch = ParsedBatch()
     for number, key in enumerate(sorted(files), 1):
         file = FileRead(os.fsdecode(key), files[key])
-        block.files.append(file)
-        for reading in reader(Path(file.path)):
-            _take(block, file, reading, collection, known)
-            if block.full:
-                yield block
-                block = Block(files=[file])
-        file.whole = True
-        if number % _TICK == 0:
+        batch.files.append(file)
+        for item in reader(Path(file.path)):
+            _add(batch, file, item, collection, known)
+            if batch.full:
+                yield batch
+                batch = ParsedBatch(files=[file])
+        file.complete = True
+        if number % _PROGRESS_EVERY == 0:
             yield number
-    yield block
+    yield batch
 
 
-def _take(block: Block, file: FileRead, reading: ParsedItem, collection: str, known: Callable[[str], bool]) -> None:
-    if reading.problem:
-        file.problems.append(Problem(file.path, reading.item, reading.problem))
-    if (document := reading.document) is None:
+def _add(batch: ParsedBatch, file: FileRead, item: ParsedItem, collection: str, known: Callable[[str], bool]) -> None:
+    if item.problem:
+        file.problems.append(Problem(file.path, item.item, item.problem))
+    if (document := item.document) is None:
         return
-    block.read += 1
-    place = (file.path, reading.item, document.id, document.message_id, reading.offset, collection)
+    batch.read += 1
+    place = (file.path, item.item, document.id, document.message_id, item.offset, collection)
     file.places.append(Place(*place))
-    if document.id not in block.documents and not known(document.id):
-        block.documents[document.id] = document
-        block.chars += len(document.text)
+    if document.id not in batch.documents and not known(document.id):
+        batch.documents[document.id] = document
+        batch.chars += len(document.text)
 
 
-_COMPACT_EVERY = 20_000  # documents; what is not in the full-text index yet is found by a slow scan
+# Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
+
+_QUOTE_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
+_ATTRIBUTION = 5  # lines
+_REPEATED = ("quote", "forward", "signature")
+
+
+@dataclass(frozen=True, slots=True)
+class PassageSplit:
+    """The passages of a document to index, their digests, and the digests of quotes indexed in other documents."""
+
+    passages: tuple[DocumentPassage, ...]
+    owned: tuple[bytes, ...]
+    quoted: tuple[bytes, ...]
+
+
+def passage_digests(document: Document) -> list[bytes]:
+    """Return a digest of each passage; quote marks, attributions, white space and case are ignored."""
+    return [_digest(passage) for passage in document.passages]
+
+
+def own_digests(document: Document, digests: Sequence[bytes]) -> list[bytes]:
+    """Return the digests of the passages that are not quotes, forwards or signatures."""
+    pairs = zip(document.passages, digests, strict=True)
+    return [digest for passage, digest in pairs if passage.role not in _REPEATED]
+
+
+def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> PassageSplit:
+    """Select the passages to index: the document's own, and quotes that no other document owns."""
+    kept, owned, quoted = [], [], []
+    for passage, digest in zip(document.passages, digests, strict=True):
+        if passage.role in _REPEATED and owners.get(digest, document.id) != document.id:
+            quoted.append(digest)
+        else:
+            kept.append(passage)
+            owned.append(digest)
+    return PassageSplit(tuple(kept), tuple(owned), tuple(quoted))
+
+
+def _digest(passage: DocumentPassage) -> bytes:
+    text = passage.text if passage.role == "body" else _without_attribution(passage.text)
+    bare = " ".join(_QUOTE_MARKS.sub("", text).casefold().split())
+    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def _without_attribution(text: str) -> str:
+    """Return a quoted text without the attribution line ("On Friday Ann wrote:") above it."""
+    lines = text.split("\n", _ATTRIBUTION + 1)
+    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
+    if marked and attribution_lines(lines, marked - 1) == marked:
+        return "\n".join(lines[marked:])
+    return text
+
+
+# Committing a batch: documents with their chunks, then the files they came from.
+
+_COMMIT = 500  # documents per commit: a killed run repeats at most these
+_UNDATED = datetime.min.replace(tzinfo=UTC)
+
+
+def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch) -> Iterator[int]:
+    """Commit a batch, yielding the number of documents of each commit; its files are recorded with the last one."""
+    catalogue, new_places = Catalog(ledger), _new_places(batch)
+    # Oldest first: a quoted message precedes those that quote it, and replies find their threads.
+    ordered = sorted(batch.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
+    for start in range(0, max(len(ordered), 1), _COMMIT):
+        documents = ordered[start : start + _COMMIT]
+        collections = {d.id: _collections(catalogue, d.id, new_places[d.id]) for d in documents}
+        entries = _entries(ledger, documents, collections)
+        last = start + _COMMIT >= len(ordered)
+        some = partial(_record_places, catalogue, documents, new_places)
+        knowledge.commit(entries, partial(_record_files, catalogue, batch) if last else some)
+        yield len(documents)
+
+
+def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
+    """Return the places of each document that are not in the catalog yet."""
+    found: dict[str, list[Place]] = {}
+    for file in batch.files:
+        for place in file.places[file.recorded :]:
+            found.setdefault(place.document, []).append(place)
+    return found
+
+
+def _collections(catalogue: Catalog, document: str, places: Sequence[Place]) -> tuple[str, ...]:
+    return tuple(sorted({*catalogue.collections(document), *(place.collection for place in places)}))
+
+
+def _entries(
+    ledger: Ledger, documents: Sequence[Document], collections: dict[str, tuple[str, ...]]
+) -> list[IndexedDocument]:
+    digests = {document.id: passage_digests(document) for document in documents}
+    owners = dict(documents_store.owners(ledger, (digest for several in digests.values() for digest in several)))
+    for document in documents:
+        for digest in own_digests(document, digests[document.id]):
+            owners.setdefault(digest, document.id)
+    return [_entry(document, digests[document.id], owners, collections[document.id]) for document in documents]
+
+
+def _entry(
+    document: Document, digests: Sequence[bytes], owners: MutableMapping[bytes, str], collections: tuple[str, ...]
+) -> IndexedDocument:
+    """Return the index entry of a document, and add its digests to `owners`."""
+    split = split_passages(document, digests, owners)
+    for digest in split.owned:
+        owners.setdefault(digest, document.id)
+    chunks = tuple(chunk(document, split.passages))
+    tokens = tuple(
+        " ".join(index_words(piece, document.sender, document.recipients, document.date)) for piece in chunks
+    )
+    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted)
+
+
+def _record_places(catalogue: Catalog, documents: Sequence[Document], new_places: dict[str, list[Place]]) -> None:
+    by_file: dict[str, list[Place]] = {}
+    for document in documents:
+        for place in new_places[document.id]:
+            by_file.setdefault(place.path, []).append(place)
+    for path, places in by_file.items():
+        catalogue.put_places(path, places)
+
+
+def _record_files(catalogue: Catalog, batch: ParsedBatch) -> None:
+    for file in batch.files:
+        if file.complete:
+            catalogue.put_file(file.path, file.state, file.places, file.problems)
+        else:
+            catalogue.put_places(file.path, file.places[file.recorded :])
+            file.recorded = len(file.places)
+
+
+# The run over one root: scan, parse, commit, remove.
+
+_COMPACT_EVERY = 20_000  # documents; rows outside the full-text index are searched by a slow scan
 _REMOVED_AT_ONCE = 500
-Settled = Callable[[bytes, FileState], bool]
+Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """How many documents may vanish at once before it looks like an unmounted disk: over a share and over a count."""
+    """Limits on removal: a run that would remove more than both the share and the count suggests an unmounted disk."""
 
     share: float
     count: int
@@ -114,7 +247,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a step is; `total` is None where it is not known."""
+    """Progress of a step; `total` is None if unknown."""
 
     step: str
     done: int
@@ -123,11 +256,10 @@ class Progress:
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did: files looked at, new, changed and gone; documents read, kept, met again and removed.
+    """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed.
 
-    `refused` counts documents that would have gone, had it not looked like an unmounted disk, `waiting` the files left
-    for later. `problems` are of what
-    was read in this run, `known_problems` of files that have not changed since they were named.
+    `refused` counts documents that were not removed because of the guard, `waiting` files that are still being written.
+    `problems` are those of this run, `known_problems` those of files that have not changed since.
     """
 
     files: int = 0
@@ -145,9 +277,9 @@ class Summary:
 
 
 class Ingest:
-    """Brings one bank up to date, root by root, and sums up what it did; the caller holds the writer lock.
+    """Brings the store up to date, root by root; the caller holds the writer lock.
 
-    Files that are not `settled`, where that is asked, are left for later.
+    With `settled`, files that are still being written are left for the next run.
     """
 
     def __init__(
@@ -159,12 +291,12 @@ class Ingest:
         self.summary = Summary()
 
     def run(self, root: SourceRoot) -> Iterator[Progress]:
-        """Follow the path for one root."""
+        """Run all steps for one root."""
         self._knowledge.recover()
-        found = self._look(root)
-        yield from self._read(found.new | found.changed)
-        self._clear(root, found.gone)
-        yield from self._read(self._to_read_again())
+        found = self._scan(root)
+        yield from self._parse(found.new | found.changed)
+        self._remove_gone(root, found.gone)
+        yield from self._parse(self._to_parse_again())
         if self._knowledge.untidy:
             yield Progress("index", 0)
             self._knowledge.compact()
@@ -172,82 +304,82 @@ class Ingest:
         known = (problem for problem in self._catalogue.problems(root.path) if problem not in fresh)
         self.summary.known_problems += known
 
-    def let_go(self, root: SourceRoot) -> None:
-        """Drop a root that is not there any more, with what stood only in it, unless that looks like a missing disk."""
+    def drop_root(self, root: SourceRoot) -> None:
+        """Remove a missing root and the documents found only in it, unless the guard refuses."""
         self._knowledge.recover()
-        self._clear(root, self._catalogue.files(root.path))
+        self._remove_gone(root, self._catalogue.files(root.path))
         if not self._catalogue.files(root.path):
             with self._ledger.transaction():
                 self._catalogue.drop_root(root.path)
 
-    def _look(self, root: SourceRoot) -> scan.Look:
+    def _scan(self, root: SourceRoot) -> scan.Changes:
         if not self._is_covered(root):
             with self._ledger.transaction():
                 self._catalogue.put_root(root)
             self._knowledge.settle()
-        found = scan.look(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
-        self._leave(found)
+        found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
+        self._postpone_unsettled(found)
         self.summary.files += found.seen
         self.summary.new += len(found.new)
         self.summary.changed += len(found.changed)
-        self.summary.problems += [Problem(os.fsdecode(f), 0, why) for f, why in found.closed.items()]
+        self.summary.problems += [Problem(os.fsdecode(f), 0, why) for f, why in found.unreadable.items()]
         return found
 
-    def _leave(self, found: scan.Look) -> None:
-        """Leave for later what is still being written, and what has gone, for that may be the same under new names."""
+    def _postpone_unsettled(self, found: scan.Changes) -> None:
+        """Postpone files still being written, and all removals, since a new file may be a removed one renamed."""
         if self._settled is None:
             return
-        moving = [path for path, state in (found.new | found.changed).items() if not self._settled(path, state)]
-        for path in moving:
+        unsettled = [path for path, state in (found.new | found.changed).items() if not self._settled(path, state)]
+        for path in unsettled:
             found.new.pop(path, None)
             found.changed.pop(path, None)
-        if moving:
+        if unsettled:
             found.gone.clear()
-        self.summary.waiting += len(moving)
+        self.summary.waiting += len(unsettled)
 
     def _is_covered(self, root: SourceRoot) -> bool:
-        """Return whether a root further out says the same of what is in this one, so that it need not be one itself."""
+        """Return whether an enclosing root has the same collection and kind, so that this one need not be recorded."""
         roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
-        nearest = next((roots[above] for above in scan.upwards(os.fsencode(root.path)) if above in roots), None)
+        nearest = next((roots[above] for above in scan.ancestors(os.fsencode(root.path)) if above in roots), None)
         return nearest is not None and (nearest.collection, nearest.kind) == (root.collection, root.kind)
 
-    def _read(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
+    def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
-        from engine.ingest.files import read  # the parsers, for which an unchanged folder must not wait
+        from engine.ingest.files import read  # lazy: an unchanged folder needs no parser
 
-        for root, its in self._by_root(files).items():
+        for root, own in self._by_root(files).items():
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
-            for step in blocks(its, root.collection, reader, self._knowledge.is_settled):
+            for step in parse_batches(own, root.collection, reader, self._knowledge.is_settled):
                 if isinstance(step, int):
-                    yield Progress("read", step, len(its))
+                    yield Progress("read", step, len(own))
                 else:
-                    yield from self._keep(step)
+                    yield from self._commit(step)
 
     def _by_root(self, files: Mapping[bytes, FileState]) -> dict[SourceRoot, dict[bytes, FileState]]:
-        """Part files by the nearest root above them, whose collection and kind are theirs."""
+        """Return the files grouped by their nearest enclosing root, which sets their collection and kind."""
         roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
-        parted: dict[SourceRoot, dict[bytes, FileState]] = {}
+        grouped: dict[SourceRoot, dict[bytes, FileState]] = {}
         for path, state in files.items():
-            root = next(roots[above] for above in scan.upwards(path) if above in roots)
-            parted.setdefault(root, {})[path] = state
-        return parted
+            root = next(roots[above] for above in scan.ancestors(path) if above in roots)
+            grouped.setdefault(root, {})[path] = state
+        return grouped
 
-    def _keep(self, block: Block) -> Iterator[Progress]:
-        self.summary.read += block.read
-        self.summary.duplicates += block.read - len(block.documents)
+    def _commit(self, batch: ParsedBatch) -> Iterator[Progress]:
+        self.summary.read += batch.read
+        self.summary.duplicates += batch.read - len(batch.documents)
         done = 0
-        for count in keep(self._ledger, self._knowledge, block):
+        for count in commit_batch(self._ledger, self._knowledge, batch):
             done += count
-            yield Progress("keep", done, len(block.documents))
+            yield Progress("keep", done, len(batch.documents))
         self.summary.kept += done
-        self.summary.problems += [problem for file in block.files if file.whole for problem in file.problems]
+        self.summary.problems += [problem for file in batch.files if file.complete for problem in file.problems]
         self._knowledge.settle()
         if self._knowledge.untidy >= _COMPACT_EVERY:
             self._knowledge.compact()
 
-    def _clear(self, root: SourceRoot, gone: Iterable[bytes]) -> None:
-        """Let go of what stands in no file any more, unless that looks like an unmounted disk."""
+    def _remove_gone(self, root: SourceRoot, gone: Iterable[bytes]) -> None:
+        """Remove documents that are in no file any more, unless the guard refuses."""
         vanished = list(gone)
         lost, every = self._catalogue.leaving(root.path, vanished)
         if lost > self._guard.count and lost > every * self._guard.share and not self._guard.prune:
@@ -259,137 +391,12 @@ class Ingest:
             self._knowledge.settle()
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
-            self._remove(orphans[start : start + _REMOVED_AT_ONCE])
+            self._commit_removals(orphans[start : start + _REMOVED_AT_ONCE])
 
-    def _remove(self, documents: list[str]) -> None:
+    def _commit_removals(self, documents: list[str]) -> None:
         self._knowledge.commit((), lambda: None, removes=documents)
         self.summary.removed += len(documents)
 
-    def _to_read_again(self) -> dict[bytes, FileState]:
+    def _to_parse_again(self) -> dict[bytes, FileState]:
         states = {path: scan.state_of(path) for path in self._catalogue.changed()}
         return {path: state for path, state in states.items() if state}
-
-
-_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
-_ATTRIBUTION = 5  # lines
-_REPEATED = ("quote", "forward", "signature")
-
-
-@dataclass(frozen=True, slots=True)
-class PassageSplit:
-    """The passages of a document to search, the digests that it has from now on, and those it shares with others."""
-
-    passages: tuple[DocumentPassage, ...]
-    owned: tuple[bytes, ...]
-    quoted: tuple[bytes, ...]
-
-
-def passage_digests(document: Document) -> list[bytes]:
-    """Return a digest for each passage; quote marks, who is quoted, white space and case do not count."""
-    return [_digest(passage) for passage in document.passages]
-
-
-def bodies(document: Document, digests: Sequence[bytes]) -> list[bytes]:
-    """Return the digests of what a mail says itself."""
-    pairs = zip(document.passages, digests, strict=True)
-    return [digest for passage, digest in pairs if passage.role not in _REPEATED]
-
-
-def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> PassageSplit:
-    """Keep what the document says itself, and of the rest what no other document has."""
-    kept, owned, quoted = [], [], []
-    for passage, digest in zip(document.passages, digests, strict=True):
-        if passage.role in _REPEATED and owners.get(digest, document.id) != document.id:
-            quoted.append(digest)
-        else:
-            kept.append(passage)
-            owned.append(digest)
-    return PassageSplit(tuple(kept), tuple(owned), tuple(quoted))
-
-
-def _digest(passage: DocumentPassage) -> bytes:
-    text = passage.text if passage.role == "body" else _unattributed(passage.text)
-    bare = " ".join(_MARKS.sub("", text).casefold().split())
-    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def _unattributed(text: str) -> str:
-    """Return what is quoted without the "On Friday Ann wrote:" right above it."""
-    lines = text.split("\n", _ATTRIBUTION + 1)
-    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
-    if marked and attribution_lines(lines, marked - 1) == marked:
-        return "\n".join(lines[marked:])
-    return text
-
-
-_COMMIT = 500  # documents: a kill repeats at most these
-_UNDATED = datetime.min.replace(tzinfo=UTC)
-
-
-def keep(ledger: Ledger, knowledge: Knowledge, block: Block) -> Iterator[int]:
-    """Commit a block, yielding the number of documents after each commit; its files are done with the last one."""
-    catalogue, standing = Catalog(ledger), _standing(block)
-    # Oldest first: the message that was quoted comes before the one that quotes it, and replies find their threads.
-    ordered = sorted(block.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
-    for start in range(0, max(len(ordered), 1), _COMMIT):
-        batch = ordered[start : start + _COMMIT]
-        collections = {d.id: _collections(catalogue, d.id, standing[d.id]) for d in batch}
-        entries = _entries(ledger, batch, collections)
-        last = start + _COMMIT >= len(ordered)
-        record = partial(_finish, catalogue, block) if last else partial(_record, catalogue, batch, standing)
-        knowledge.commit(entries, record)
-        yield len(batch)
-
-
-def _standing(block: Block) -> dict[str, list[Place]]:
-    """Return the places of each document that are not in the catalogue yet."""
-    found: dict[str, list[Place]] = {}
-    for file in block.files:
-        for place in file.places[file.kept :]:
-            found.setdefault(place.document, []).append(place)
-    return found
-
-
-def _collections(catalogue: Catalog, document: str, places: Sequence[Place]) -> tuple[str, ...]:
-    return tuple(sorted({*catalogue.collections(document), *(place.collection for place in places)}))
-
-
-def _entries(
-    ledger: Ledger, batch: Sequence[Document], collections: dict[str, tuple[str, ...]]
-) -> list[IndexedDocument]:
-    digests = {document.id: passage_digests(document) for document in batch}
-    owners = dict(documents.owners(ledger, (digest for several in digests.values() for digest in several)))
-    for document in batch:
-        for digest in bodies(document, digests[document.id]):
-            owners.setdefault(digest, document.id)
-    return [_entry(document, digests[document.id], owners, collections[document.id]) for document in batch]
-
-
-def _entry(
-    document: Document, digests: Sequence[bytes], owners: MutableMapping[bytes, str], collections: tuple[str, ...]
-) -> IndexedDocument:
-    """Make the entry of a document; `owners` learns what is searched in it."""
-    split = split_passages(document, digests, owners)
-    for digest in split.owned:
-        owners.setdefault(digest, document.id)
-    chunks = tuple(chunk(document, split.passages))
-    tokens = tuple(" ".join(searched(piece, document.sender, document.recipients, document.date)) for piece in chunks)
-    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted)
-
-
-def _record(catalogue: Catalog, batch: Sequence[Document], standing: dict[str, list[Place]]) -> None:
-    by_file: dict[str, list[Place]] = {}
-    for document in batch:
-        for place in standing[document.id]:
-            by_file.setdefault(place.path, []).append(place)
-    for path, places in by_file.items():
-        catalogue.put_places(path, places)
-
-
-def _finish(catalogue: Catalog, block: Block) -> None:
-    for file in block.files:
-        if file.whole:
-            catalogue.put_file(file.path, file.state, file.places, file.problems)
-        else:
-            catalogue.put_places(file.path, file.places[file.kept :])
-            file.kept = len(file.places)

@@ -1,10 +1,12 @@
-"""Splits a mail's text into paragraphs and tells its writer's own from quotes, forwards, signatures, in linear time."""
+"""Splits a mail's text into passages and labels each as body, quote, forward or signature, in linear time."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from store.types import DocumentPassage, Role
+
+# Marks: lines at which a quote, a forwarded message or a signature starts.
 
 _RULE = r"[\s=*]*+[-_]{2,}+[-_=*\s]*+"
 
@@ -25,7 +27,7 @@ FORWARDED = re.compile(
     r"|Begin doorgestuurd bericht|Início da mensagem reencaminhada)\b.{0,20}$",
     re.IGNORECASE,
 )
-FIELD = re.compile(  # groups: 1 writer, 2 reader, 3 copy, 4 moment, 5 subject
+FIELD = re.compile(  # groups: 1 from, 2 to, 3 cc, 4 date, 5 subject
     r"[*\s]{0,12}(?:(from|von|de|da|van|från|fra|od|от|发件人|寄件者|差出人)"
     r"|(to|an|à|para|aan|till|til|a|do|кому|收件人|宛先)"
     r"|(cc|kopie|копия|抄送)"
@@ -60,7 +62,7 @@ SENT_FROM = re.compile(
     r"|(?:發自|发自)我的.{1,30}$",
     re.IGNORECASE,
 )
-SIGNED_STARTS = frozenset(  # the first four letters of all that SENT_FROM takes
+SIGNED_STARTS = frozenset(  # the first four letters of everything that SENT_FROM matches
     (
         *("sent", "send", "von ", "gese", "envo", "envi", "invi"),
         *("verz", "skic", "wysł", "отпр", "get ", "發自我的", "发自我的"),
@@ -82,11 +84,11 @@ CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
 
 _COLONS = frozenset(":：")
 _RULES = frozenset("-_=*—")
-_WIDEST = 400  # characters of a line that are looked at
+_WIDEST = 400  # characters of a line that are matched
 
 
 def may_mark(line: str) -> bool:
-    """Return whether a stripped line can be any mark; this spares most lines the patterns."""
+    """Return whether a stripped line can be a mark at all; most lines cannot, and skip the patterns."""
     return (
         line[0] in _RULES
         or line[-1] in _COLONS
@@ -97,17 +99,17 @@ def may_mark(line: str) -> bool:
 
 
 def is_forward_mark(line: str) -> bool:
-    """Return whether a forwarded message begins here, by the words of a stripped line."""
+    """Return whether a stripped line announces a forwarded message."""
     return FORWARDED.match(line[:_WIDEST]) is not None
 
 
 def is_original_mark(line: str) -> bool:
-    """Return whether an answered message begins here, by the words of a stripped line."""
+    """Return whether a stripped line announces the original message."""
     return ORIGINAL.match(line[:_WIDEST]) is not None
 
 
 def starts_header_block(lines: Sequence[str], at: int) -> bool:
-    """Whether a quoted header stands here: From or To, and at least two others of five fields, close together."""
+    """Return whether a quoted header starts here: From or To, and at least two more of five fields close by."""
     first = FIELD.match(lines[at][:_WIDEST])
     if first is None or first.lastindex in (3, 5):
         return False
@@ -124,8 +126,8 @@ def starts_header_block(lines: Sequence[str], at: int) -> bool:
     return len(seen) >= 3 and bool(seen & {1, 2}) and bool(seen & {4, 5})
 
 
-def lead_in(lines: Sequence[str], at: int) -> int:
-    """Count the lines right above a header block that belong to it: a rule, or writer and moment as Notes puts them."""
+def lines_above_header(lines: Sequence[str], at: int) -> int:
+    """Return the number of lines above a header block that belong to it: a rule, or Notes' writer and date."""
     above = at - 1
     while above >= 0 and at - above < 4 and not lines[above].strip():
         above -= 1
@@ -144,7 +146,7 @@ def lead_in(lines: Sequence[str], at: int) -> int:
 
 
 def attribution_lines(lines: Sequence[str], at: int) -> int:
-    """Count the lines of an attribution such as "On Monday Ann wrote:" that ends here, 0 if none does."""
+    """Return the number of lines of an attribution ("On Monday Ann wrote:") that ends here, 0 if none does."""
     if not _ends_attribution(lines[at], lines, at + 1):
         return 0
     text = ""
@@ -159,13 +161,13 @@ def attribution_lines(lines: Sequence[str], at: int) -> int:
 
 
 def is_sent_from(line: str) -> bool:
-    """Return whether a phone or mail program signed here."""
+    """Return whether a line is the signature of a phone or mail program."""
     text = line.strip()
     return len(text) <= 90 and SENT_FROM.match(text) is not None and not MOBILE.search(text)
 
 
 def starts_list_footer(lines: Sequence[str], at: int) -> bool:
-    """Return whether a mailing list's own lines begin here: a rule, then the list's name or how to leave it."""
+    """Return whether a mailing list's footer starts here: a rule, then the list's name or how to unsubscribe."""
     rule = lines[at].strip()
     if len(rule) < 20 or rule.strip("_-=*") or len(rule) > 120:
         return False
@@ -182,35 +184,38 @@ def _ends_attribution(text: str, lines: Sequence[str], behind: int) -> bool:
 
 
 def next_is_quoted(lines: Sequence[str], at: int) -> bool:
-    """Return whether the next line that is not blank, of three, is quoted by `>`."""
+    """Return whether the first non-blank line of the next three starts with `>`."""
     behind = next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")
     return behind.startswith(">")
 
 
+# Passages and their roles.
+
+
 @dataclass(frozen=True, slots=True)
-class Quotes:
-    """The role of a message quoted below a mail's own words or with its writer named, and of one that stands alone."""
+class QuoteRoles:
+    """The role of a message quoted below the mail's own text or with an attribution, and of one without either."""
 
     below: Role = "quote"
     alone: Role = "quote"
 
 
-ANSWERED = Quotes()
-NEW = Quotes(alone="forward")  # nobody answers without a mark: it is passed on
-PASSED_ON = Quotes("forward", "forward")
+IN_REPLY = QuoteRoles()
+IN_NEW_MAIL = QuoteRoles(alone="forward")  # a subject without a reply mark: what it quotes is forwarded
+IN_FORWARD = QuoteRoles("forward", "forward")
 
 
-def passages_of(text: str, quotes: Quotes = ANSWERED, first_line: int = 1) -> tuple[DocumentPassage, ...]:
-    """Return the paragraphs of a mail's text with their roles.
+def passages_of(text: str, quotes: QuoteRoles = IN_REPLY, first_line: int = 1) -> tuple[DocumentPassage, ...]:
+    """Return the paragraphs of a mail's text with their roles; lines count from `first_line`.
 
-    Lines count from `first_line`. Every line that is not blank is in exactly one passage.
+    Every non-blank line is in exactly one passage.
     """
     lines = text.split("\n")
-    return _signatures(text, paragraphs(lines, line_roles(lines, quotes), first_line))
+    return _label_signatures(text, paragraphs(lines, line_roles(lines, quotes), first_line))
 
 
-def line_roles(lines: Sequence[str], quotes: Quotes = ANSWERED) -> list[Role]:
-    """Return each line its role; blank lines have that of the lines above."""
+def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role]:
+    """Return the role of each line; blank lines take that of the line above."""
     roles: list[Role] = []
     state: Role = "body"
     attributed = False
@@ -229,18 +234,18 @@ def line_roles(lines: Sequence[str], quotes: Quotes = ANSWERED) -> list[Role]:
         elif state == "quote":
             roles.append(state)
         else:
-            state = _own(lines, at, state, quotes, roles)
+            state = _mark_line(lines, at, state, quotes, roles)
             attributed = attributed or roles[-1] == quotes.below
     return roles
 
 
-def _own(lines: Sequence[str], at: int, state: Role, quotes: Quotes, roles: list[Role]) -> Role:
-    """Judge a line outside quotes that may be a mark: set its role and those above it, give the state behind it."""
+def _mark_line(lines: Sequence[str], at: int, state: Role, quotes: QuoteRoles, roles: list[Role]) -> Role:
+    """Set the role of a line outside quotes that may be a mark, and of lines above it; return the next state."""
     text = lines[at].strip()
     if is_original_mark(text):
-        return _begin(lines, at, 0, quotes, roles)
+        return _start_quote(lines, at, 0, quotes, roles)
     if starts_header_block(lines, at):
-        return _begin(lines, at, lead_in(lines, at), quotes, roles)
+        return _start_quote(lines, at, lines_above_header(lines, at), quotes, roles)
     if count := attribution_lines(lines, at):
         roles[at - count + 1 :] = [quotes.below] * count
         return state if next_is_quoted(lines, at + 1) else quotes.below
@@ -251,8 +256,8 @@ def _own(lines: Sequence[str], at: int, state: Role, quotes: Quotes, roles: list
     return state
 
 
-def _begin(lines: Sequence[str], at: int, above: int, quotes: Quotes, roles: list[Role]) -> Role:
-    """Let a quoted message begin `above` lines above this one."""
+def _start_quote(lines: Sequence[str], at: int, above: int, quotes: QuoteRoles, roles: list[Role]) -> Role:
+    """Start a quoted message `above` lines above this one; return the next state."""
     own = any(line.strip() for line in lines[: at - above])
     quoted = quotes.below if own else quotes.alone
     roles[at - above :] = [quoted] * (above + 1)
@@ -271,7 +276,7 @@ def _begins_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> list[DocumentPassage]:
-    """Cut lines at blank ones and where the role changes."""
+    """Return the passages of some lines, split at blank lines and where the role changes."""
     passages: list[DocumentPassage] = []
     begin = -1
     for at, line in enumerate([*lines, ""]):
@@ -286,7 +291,7 @@ def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> 
 
 
 def _ends_quoted(lines: Sequence[str], begin: int, last: int) -> bool:
-    """Return whether a bare quote mark ends the paragraph; one that begins it does not."""
+    """Return whether the paragraph ends with a bare quote mark that did not also start it."""
     return _is_bare_quote(lines[last]) and not _is_bare_quote(lines[begin])
 
 
@@ -294,8 +299,8 @@ def _is_bare_quote(line: str) -> bool:
     return line[-1:] in "> " and ">" in line and not line.strip(" \t>")
 
 
-def _signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
-    """Find disclaimers, and the block of name and numbers that ends the writer's own text."""
+def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
+    """Return the passages with disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
     if any(hint in text for hint in LEGAL_HINTS):
         legal = {at for at in own[1:] if _is_legal(passages[at].text)}

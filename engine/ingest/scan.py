@@ -1,4 +1,4 @@
-"""What has changed on disk since the last look: a walk compared with the catalogue. Opens no file."""
+"""Finds new, changed and removed files by comparing a walk with the catalog, and detects formats. Opens no file."""
 
 import os
 import re
@@ -12,8 +12,10 @@ from store.types import FileState
 
 Format = Literal["mail", "mbox", "emlx", "transcript"]
 
-HEAD = 8192  # bytes that tell
-_KNOWN = frozenset(
+# Formats.
+
+HEAD = 8192  # bytes from which the format is detected
+_MAIL_FIELDS = frozenset(
     (
         *("from", "to", "cc", "bcc", "subject", "date", "sender", "reply-to", "references", "in-reply-to", "x-mailer"),
         *("list-id", "importance", "status", "x-from", "x-to", "user-agent", "resent-from", "newsgroups", "path"),
@@ -21,7 +23,7 @@ _KNOWN = frozenset(
         *("x-mozilla-status", "x-uidl"),
     )
 )
-_TELLING = frozenset(  # fields that nothing but mail begins with
+_MAIL_ONLY_FIELDS = frozenset(  # header fields that only mail starts with
     (
         *("message-id", "received", "return-path", "delivered-to", "dkim-signature", "arc-seal", "x-received"),
         *("mime-version", "content-type"),
@@ -41,7 +43,7 @@ _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
 
 
 def ignorable(path: PurePath) -> bool:
-    """Return whether a file is a mail program's own: indexes, flags, unfinished deliveries, parts kept aside."""
+    """Return whether a file is internal to a mail program: an index, flags, an unfinished delivery, a detached part."""
     name = path.name.lower()
     if name in _IGNORED_NAMES or name.startswith(_IGNORED_STARTS) or name.endswith(_IGNORED_ENDINGS):
         return True
@@ -52,7 +54,7 @@ def ignorable(path: PurePath) -> bool:
 
 
 def detect(name: str, head: bytes) -> Format | None:
-    """Tell a file's format from its name and first `HEAD` bytes, None if neither says."""
+    """Return a file's format from its name and first `HEAD` bytes, None if unknown."""
     ending = PurePath(name.lower()).suffix
     if ending == ".emlx":
         return "emlx"
@@ -66,58 +68,60 @@ def detect(name: str, head: bytes) -> Format | None:
 
 
 def _is_maildir_name(name: str) -> bool:
-    """Recognise a delivery's unique name: a moment, an id and a host."""
+    """Return whether a name is a maildir delivery's: time, id and host."""
     return name.count(".") >= 2 and name[:1].isdigit()
 
 
 def _begins_header(head: bytes) -> bool:
-    """Return whether the first lines are a mail's header: a field only mail has, or From and others."""
-    telling, known = set[str](), set[str]()
+    """Return whether the first lines are a mail header: a field that only mail has, or From or Subject and others."""
+    mail_only, known = set[str](), set[str]()
     for line in head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n"):
         field = _FIELD.match(line)
         if field is None and (not line.strip() or not line[:1].isspace()):
             return False
         name = field[1].decode("ascii").lower() if field else ""
-        if name in _TELLING:
-            telling.add(name)
-        elif name in _KNOWN:
+        if name in _MAIL_ONLY_FIELDS:
+            mail_only.add(name)
+        elif name in _MAIL_FIELDS:
             known.add(name)
-        if len(telling) + len(known) > (1 if telling else 2) and (telling or known & {"from", "subject"}):
+        if len(mail_only) + len(known) > (1 if mail_only else 2) and (mail_only or known & {"from", "subject"}):
             return True
     return False
 
 
-_FOREIGN = {b".git", b".hg", b".svn", b"node_modules", b"__pycache__", b".venv"}
+# Changes.
+
+_SKIPPED_FOLDERS = {b".git", b".hg", b".svn", b"node_modules", b"__pycache__", b".venv"}
 
 
 @dataclass(slots=True)
-class Look:
-    """The outcome of a walk; grows while it goes on."""
+class Changes:
+    """The result of a walk; mutable while walking."""
 
     seen: int = 0
     new: dict[bytes, FileState] = field(default_factory=dict)
     changed: dict[bytes, FileState] = field(default_factory=dict)
     gone: set[bytes] = field(default_factory=set)
-    closed: dict[bytes, str] = field(default_factory=dict)  # what could not be looked at, and why
+    unreadable: dict[bytes, str] = field(default_factory=dict)  # path -> reason
 
 
-def look(root: bytes, known: Mapping[bytes, FileState], ignorable: Callable[[Path], bool]) -> Look:
-    """Compare all files at or below `root` with what is known; what cannot be looked at is not gone."""
-    found, present = Look(), set()
+def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Callable[[Path], bool]) -> Changes:
+    """Return the changes at or below `root` since the `known` states; what cannot be read is not gone."""
+    found, present = Changes(), set()
     for path, state in _files(root, found):
         if known.get(path) == state:
             present.add(path)
             found.seen += 1
-        elif path in known or not ignorable(Path(os.fsdecode(path))):
+        elif path in known or not is_ignored(Path(os.fsdecode(path))):
             present.add(path)
             found.seen += 1
             (found.changed if path in known else found.new)[path] = state
-    found.gone = {path for path in known.keys() - present if found.closed.keys().isdisjoint(upwards(path))}
+    found.gone = {path for path in known.keys() - present if found.unreadable.keys().isdisjoint(ancestors(path))}
     return found
 
 
-def upwards(path: bytes) -> Iterator[bytes]:
-    """Yield a path and then the folders above it, nearest first."""
+def ancestors(path: bytes) -> Iterator[bytes]:
+    """Yield a path and then its parent folders, nearest first."""
     while path.strip(b"/"):
         yield path
         path = path.rpartition(b"/")[0]
@@ -125,7 +129,7 @@ def upwards(path: bytes) -> Iterator[bytes]:
 
 
 def state_of(path: bytes) -> FileState | None:
-    """Return a file's state, None where it is not a regular file any more."""
+    """Return a file's state, None if it is not a regular file any more."""
     try:
         status = Path(os.fsdecode(path)).stat()
     except OSError:
@@ -133,28 +137,28 @@ def state_of(path: bytes) -> FileState | None:
     return _state(status) if stat.S_ISREG(status.st_mode) else None
 
 
-def reached(root: str, path: str) -> str:
-    """Return the deepest folder at or above a path that a walk from `root`, which lies above it, comes to now."""
+def deepest_walked_folder(root: str, path: str) -> str:
+    """Return the deepest folder between `root` and a path below it that a walk would enter now."""
     folder = root
     for name in filter(None, path[len(root) :].split("/")):
-        below, passed_over = Path(folder, name), is_foreign(name) or (name == "tmp" and _is_maildir(Path(folder)))
-        if passed_over or below.is_symlink() or not below.is_dir():
+        below, skipped = Path(folder, name), is_skipped_folder(name) or (name == "tmp" and _is_maildir(Path(folder)))
+        if skipped or below.is_symlink() or not below.is_dir():
             break
         folder = str(below)
     return folder
 
 
-def is_foreign(name: str) -> bool:
-    """Return whether a folder of this name is some program's own, into which no walk goes."""
-    return os.fsencode(name) in _FOREIGN
+def is_skipped_folder(name: str) -> bool:
+    """Return whether a walk skips folders of this name, which belong to some program."""
+    return os.fsencode(name) in _SKIPPED_FOLDERS
 
 
 def _is_maildir(folder: Path) -> bool:
     return all(Path(folder, name).exists() for name in ("cur", "new", "tmp"))
 
 
-def _files(root: bytes, found: Look) -> Iterator[tuple[bytes, FileState]]:
-    """Walk without recursion and without following links to folders, which could lead in circles."""
+def _files(root: bytes, found: Changes) -> Iterator[tuple[bytes, FileState]]:
+    """Yield the files below a root, without recursion and without following links to folders, which may form cycles."""
     if state := state_of(root):
         yield root, state
         return
@@ -165,20 +169,20 @@ def _files(root: bytes, found: Look) -> Iterator[tuple[bytes, FileState]]:
             with os.scandir(folder) as entries:
                 listed = list(entries)
         except OSError as error:
-            found.closed[folder] = (error.strerror or "cannot be listed").lower()
+            found.unreadable[folder] = (error.strerror or "cannot be listed").lower()
             continue
         maildir = {entry.name for entry in listed} >= {b"cur", b"new", b"tmp"}
         for entry in listed:
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _FOREIGN and not (maildir and entry.name == b"tmp"):
+                    if entry.name not in _SKIPPED_FOLDERS and not (maildir and entry.name == b"tmp"):
                         folders.append(entry.path)
                 elif stat.S_ISREG((status := entry.stat()).st_mode):
                     yield entry.path, _state(status)
             except FileNotFoundError:
-                continue  # a link to nowhere, or gone since the folder was listed
+                continue  # a broken link, or removed since the folder was listed
             except OSError as error:
-                found.closed[entry.path] = (error.strerror or "cannot be looked at").lower()
+                found.unreadable[entry.path] = (error.strerror or "cannot be looked at").lower()
 
 
 def _state(status: os.stat_result) -> FileState:

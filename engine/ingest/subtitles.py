@@ -1,7 +1,4 @@
-"""Reads WebVTT, SubRip and SBV into cues, leniently: a cue with a broken time keeps its words and has no time.
-
-Knows nothing about documents, turns or files.
-"""
+"""WebVTT, SubRip and SBV subtitles into cues. Lenient: a cue with a broken time keeps its words and has no time."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +8,7 @@ from html import unescape
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What was shown or said at one time: 1-based inclusive lines of the file, seconds from its start."""
+    """What was said at one time: text, 1-based inclusive lines of the file, speaker, seconds from the start."""
 
     text: str
     first: int
@@ -25,7 +22,7 @@ CLOCK = r"(?:\d{1,4}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,9})?"
 _ARROW = re.compile(rf"\s*({CLOCK})?[^\n]*?-->\s*({CLOCK})?")
 _SUBRIP = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d")
 _SBV = re.compile(rf"\s*({CLOCK}),({CLOCK})\s*$")
-_ASIDE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
+_COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]+([^<>]{1,200})>")
 _STAMP = re.compile(r"<(?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,9}>")
 _TAG = re.compile(
@@ -44,18 +41,18 @@ def seconds(clock: str) -> float:
 
 
 def is_subtitles(head: str) -> bool:
-    """Return whether a file's beginning is that of a subtitle file."""
+    """Return whether a file starts like a subtitle file."""
     lines = [line for line in head.lstrip("\ufeff").split("\n", 12)[:12] if line.strip()]
     return bool(lines) and (lines[0].startswith("WEBVTT") or any(_timing(line, False) for line in lines[:2]))
 
 
 def cues(lines: Sequence[str]) -> list[Cue]:
-    """Return the cues of a file's lines, in their order, without markup; a cue of several voices is several cues."""
+    """Return the cues in a file's lines, in order, without markup; a cue with several voices becomes several."""
     vtt = bool(lines) and lines[0].startswith("WEBVTT")
     rolling = any(_STAMP.search(line) for line in lines)
     found, shown = list[Cue](), ""
     for (start, end), block in _blocks(lines, vtt):
-        if rolling:  # each cue of live captions shows the line before it again
+        if rolling:  # live captions repeat the previous line in each cue
             block = [pair for pair in block if _plain(pair[1]).strip() != shown or _STAMP.search(pair[1])]
         if block:
             shown = _plain(block[-1][1]).strip() or shown
@@ -64,7 +61,7 @@ def cues(lines: Sequence[str]) -> list[Cue]:
 
 
 def header_title(lines: Sequence[str]) -> str:
-    """Return the title that stands behind WEBVTT, or nothing."""
+    """Return the title on the WEBVTT line, or ""."""
     match = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0]) if lines else None
     return match[1].strip() if match and "-->" not in match[1] else ""
 
@@ -74,19 +71,19 @@ _Block = list[tuple[int, str]]  # line number, line
 
 
 def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, _Block]]:
-    """Yield the lines that stand under each time line, without the number or name in front of the next."""
+    """Yield the lines under each time line, without the number or identifier of the next cue."""
     times: _Times | None = None
-    block, aside = _Block(), False
+    block, comment = _Block(), False
     for number, line in enumerate(lines, 1):
         timing = _timing(line, vtt)
         if timing:
             if times:
-                yield times, _without_name(block, vtt)
-            times, block, aside = timing, [], False
-        elif vtt and _ASIDE.match(line) and (not block or not block[-1][1].strip()):
-            aside = True
-        elif aside:
-            aside = bool(line.strip())
+                yield times, _without_identifier(block, vtt)
+            times, block, comment = timing, [], False
+        elif vtt and _COMMENT.match(line) and (not block or not block[-1][1].strip()):
+            comment = True
+        elif comment:
+            comment = bool(line.strip())
         elif times:
             block.append((number, line))
     if times:
@@ -101,13 +98,13 @@ def _timing(line: str, vtt: bool) -> _Times | None:
     return (seconds(match[1]) if match[1] else None, seconds(match[2]) if match[2] else None)
 
 
-def _without_name(block: _Block, vtt: bool) -> _Block:
-    """Leave out the last line if it names the next cue: a number, or in WebVTT any line behind an empty one."""
+def _without_identifier(block: _Block, vtt: bool) -> _Block:
+    """Drop the last line if it identifies the next cue: a number, or in WebVTT any line after an empty one."""
     if not block:
         return block
     alone = len(block) == 1 or not block[-2][1].strip()
-    named = block[-1][1].strip().isdecimal() or (vtt and alone and len(block) > 1)
-    return block[:-1] if named else block
+    identifies = block[-1][1].strip().isdecimal() or (vtt and alone and len(block) > 1)
+    return block[:-1] if identifies else block
 
 
 def _voices(block: _Block, at: float | None, until: float | None) -> Iterator[Cue]:

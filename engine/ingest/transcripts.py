@@ -1,6 +1,6 @@
-"""Turns one file into a transcript: which format it is, and the document that comes of it.
+"""Transcripts into documents: format, title, date, turns. Whisper's JSON is read here, the rest by sibling modules.
 
-The formats are read by subtitles, whisper and dialogue; nothing here opens a file.
+Given the name and content of a file; opens none.
 """
 
 import json
@@ -8,31 +8,30 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
-from hashlib import blake2b
 from itertools import accumulate, groupby
 from pathlib import PurePosixPath
 
-from engine.ingest.charsets import ParseLimits, UnreadableItem, decode_text, tidy
+from engine.ingest.charsets import decode_text, tidy
 from engine.ingest.dialogue import (
     Lines,
     chat_cues,
     dialogue_cues,
     heading,
     is_chat,
-    joined,
+    merge_cues,
     name_above,
-    named,
     split_head,
+    with_speakers,
 )
 from engine.ingest.headers import clean
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
+from engine.ingest.types import ParseLimits, UnreadableItem, content_id
+from engine.text.dates import ENGLISH_MONTH, MONTHS
 from store.types import Document, DocumentPassage, ParsedItem
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NAME = (
-    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
-)
+# Dates in titles, first lines and file names, with their times. engine.text.dates has no clock times.
+
+_NAME = rf"(?P<name>{ENGLISH_MONTH})\b\.?"
 _YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
 _DATES = [
     re.compile(rf"(?<!\d){pattern}(?!\d)", re.IGNORECASE)
@@ -51,12 +50,23 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _STAMP = re.compile(r"[-_ T]*(?P<hour>[0-2]\d)[-_.:h]?(?P<minute>[0-5]\d)(?:[-_.:m]?(?P<second>[0-5]\d))?(?!\d)")
-# A bare offset is one only behind seconds, else 10:00-11:00 would be one.
+# A bare offset must follow seconds, else 10:00-11:00 would contain one.
 _OFFSET = re.compile(
     r"(?:\b(?:UTC|GMT)|(?<=:\d\d:\d\d)|(?<=\.\d\d\d)) ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?\b"
 )
-_HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CET": 1, "CEST": 2}
-_ZONE = re.compile(rf"\b(?:{'|'.join(_HOURS)}|UTC|GMT)\b|(?<=\d)Z\b")
+_ZONE_HOURS = {
+    "EST": -5,
+    "EDT": -4,
+    "CST": -6,
+    "CDT": -5,
+    "MST": -7,
+    "MDT": -6,
+    "PST": -8,
+    "PDT": -7,
+    "CET": 1,
+    "CEST": 2,
+}
+_ZONE = re.compile(rf"\b(?:{'|'.join(_ZONE_HOURS)}|UTC|GMT)\b|(?<=\d)Z\b")
 _FILLER = re.compile(
     r"\b(?:date|when|time|on|at|of|from|recorded|held|start(?:ed)?|mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?"
     r"|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?|o'clock|hrs?)\b",
@@ -65,24 +75,24 @@ _FILLER = re.compile(
 
 
 def date_line(line: str) -> datetime | None:
-    """Return the date of a line that says nothing but a date; None for any other line."""
-    found = _day(line) if len(line) <= 120 else None
+    """Return the date of a line that contains nothing else; None for any other line."""
+    found = _split_date(line) if len(line) <= 120 else None
     if found is None:
         return None
     rest = _ZONE.sub("", _OFFSET.sub(" ", found[1]))
     more = len(_TIME.findall(rest)) > 1 or re.search(r"\w", _FILLER.sub("", _TIME.sub(" ", rest)))
-    return None if more else _clock(*found)
+    return None if more else _with_time(*found)
 
 
 def date_within(line: str) -> datetime | None:
-    """Return the first date in a line, with the first time."""
-    found = _day(line[:300])
-    return _clock(*found) if found else None
+    """Return the first date in a line, with the first time of day."""
+    found = _split_date(line[:300])
+    return _with_time(*found) if found else None
 
 
 def date_in_name(name: str) -> datetime | None:
-    """Return the date that a file's name holds, with the time where one follows it."""
-    if (match := _dated(name)) is None or (day := _made(match)) is None:
+    """Return the date in a file's name, with the time that follows it, if any."""
+    if (match := _find_date(name)) is None or (day := _to_date(match)) is None:
         return None
     stamp = _STAMP.match(name, match.end())
     if stamp and int(stamp["hour"]) < 24:
@@ -91,35 +101,35 @@ def date_in_name(name: str) -> datetime | None:
 
 
 def without_date(name: str) -> str:
-    """Return a file's name without its date and the time behind it."""
-    if (match := _dated(name)) is None:
+    """Return a file's name without its date and time."""
+    if (match := _find_date(name)) is None:
         return name
     stamp = _STAMP.match(name, match.end())
     return f"{name[: match.start()].removesuffix('GMT')} {name[stamp.end() if stamp else match.end() :]}"
 
 
-def _dated(text: str) -> re.Match[str] | None:
-    found = (match for pattern in _DATES if (match := pattern.search(text)) and _made(match))
+def _find_date(text: str) -> re.Match[str] | None:
+    found = (match for pattern in _DATES if (match := pattern.search(text)) and _to_date(match))
     return next(found, None)
 
 
-def _day(line: str) -> tuple[datetime, str] | None:
-    """Return the day and what is left of the line."""
-    if (match := _dated(line)) is None or (day := _made(match)) is None:
+def _split_date(line: str) -> tuple[datetime, str] | None:
+    """Return the first date in a line, and the line without it."""
+    if (match := _find_date(line)) is None or (day := _to_date(match)) is None:
         return None
     return day, f"{line[: match.start()]} {re.sub(r'^T(?=[0-9])', '', line[match.end() :])}"
 
 
-def _made(match: re.Match[str]) -> datetime | None:
+def _to_date(match: re.Match[str]) -> datetime | None:
     parts = match.groupdict()
-    month = _MONTHS.index(parts["name"][:3].lower()) + 1 if parts.get("name") else int(parts["month"])
+    month = MONTHS.index(parts["name"][:3].lower()) + 1 if parts.get("name") else int(parts["month"])
     try:
         return datetime(int(parts["year"]), month, int(parts["day"]), tzinfo=UTC)
     except ValueError:  # no such day
         return None
 
 
-def _clock(day: datetime, rest: str) -> datetime:
+def _with_time(day: datetime, rest: str) -> datetime:
     if (time := _TIME.search(rest)) is None:
         return day
     hour = int(time["hour"] or time["hour24"])
@@ -138,12 +148,14 @@ def _zone(rest: str) -> timezone:
         shift = -shift if match["sign"] == "-" else shift
     else:
         named = _ZONE.search(rest)
-        shift = timedelta(hours=_HOURS.get(named[0], 0) if named else 0)
+        shift = timedelta(hours=_ZONE_HOURS.get(named[0], 0) if named else 0)
     return timezone(shift) if shift and abs(shift) < timedelta(hours=24) else UTC
 
 
-_MOST = 8  # lines that may be the front
-_LONG = 160  # characters of a line that is no title
+# Front matter: title and date in the first lines.
+
+_MOST = 8  # lines that may be front matter
+_LONG = 160  # characters: longer lines are no titles
 _WHEN = re.compile(r"\W*(?:date|when|time)\b", re.IGNORECASE)
 _TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
 _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
@@ -151,7 +163,7 @@ _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|md|markdown|text|transcript
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What the first lines of a text say about the whole of it, and where the rest begins."""
+    """Title and date from the first lines of a text, and the other lines."""
 
     title: str
     date: datetime | None
@@ -159,7 +171,7 @@ class FrontMatter:
 
 
 def front_matter(lines: Lines) -> FrontMatter:
-    """Take title and date from the first lines; those that hold nothing else are no turns."""
+    """Return the title and date in the first lines; lines that contain nothing else are removed from the rest."""
     title, date, taken = "", None, set[int]()
     filled = [place for place, (_, line) in enumerate(lines[:200]) if line.strip()][:_MOST]
     for place in filled:
@@ -191,34 +203,36 @@ def _is_title(line: str, after: str) -> bool:
     return alone and shaped and not split_head(line) and not name_above(line)
 
 
-def readable(file: str) -> str:
-    """Return the words of a file's name, without its date and endings."""
+def title_from_name(file: str) -> str:
+    """Return a title made of a file's name, without its date and endings."""
     stem = _ENDINGS.sub("", file)
     words = re.sub(r"[_\W]+", " ", without_date(stem)).strip()
     return words or stem
 
 
+# Whisper's JSON, in the forms of openai-whisper, whisper.cpp, WhisperX and others.
+
 _LISTS = ("segments", "transcription", "utterances", "chunks")
-_KEY = re.compile(
+_WHISPER_START = re.compile(
     r'"(?:segments|transcription|utterances|chunks)"\s*:\s*\[|^\s*\{\s*"text"\s*:\s*"'
     r'|^\s*\[\s*\{\s*"(?:start|end|text|id|speaker)"'
 )
 
 
 def is_whisper(head: str) -> bool:
-    """Return whether a JSON file begins as Whisper's does."""
-    return bool(_KEY.search(head.lstrip("\ufeff")))
+    """Return whether a JSON file starts like one of Whisper's."""
+    return bool(_WHISPER_START.search(head.lstrip("\ufeff")))
 
 
 def whisper_cues(text: str) -> list[Cue]:
-    """Return one cue per segment, or per run of words of one speaker; raises Unreadable for other JSON."""
+    """Return one cue per segment, or per run of words of one speaker; raises UnreadableItem for other JSON."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         raise UnreadableItem("broken JSON") from None
-    cues = [cue for segment in _segments(data) for cue in _cues(segment)]
+    cues = [cue for segment in _segments(data) for cue in _segment_cues(segment)]
     if not cues and isinstance(data, dict):
-        cues = list(_cues(data))
+        cues = list(_segment_cues(data))
     if not cues:
         raise UnreadableItem("JSON without the segments of a transcript")
     return cues
@@ -233,12 +247,12 @@ def _segments(data: object) -> Iterator[Mapping[str, object]]:
             yield segment
 
 
-def _cues(segment: Mapping[str, object]) -> Iterator[Cue]:
+def _segment_cues(segment: Mapping[str, object]) -> Iterator[Cue]:
     at, until = _times(segment)
     said, words = _text(segment.get("text")), _words(segment.get("words"))
     speakers = list(dict.fromkeys(word.speaker for word in words if word.speaker))
-    all_said = _letters(said) == _letters("".join(word.text for word in words))
-    # Words are trusted over their segment only where they say more: several speakers, or the text at all.
+    all_said = _without_spaces(said) == _without_spaces("".join(word.text for word in words))
+    # Words replace their segment only if they add something: several speakers, or any text.
     if words and (not said or (len(speakers) > 1 and all_said)):
         for _, group in groupby(words, key=lambda word: word.speaker):
             run = list(group)
@@ -248,7 +262,7 @@ def _cues(segment: Mapping[str, object]) -> Iterator[Cue]:
 
 
 def _words(value: object) -> list[Cue]:
-    """Return a cue per word; a word without a speaker (a number, a sign) is the speaker's before it."""
+    """Return a cue per word; a word without a speaker (a number, a sign) takes that of the word before."""
     words = list[Cue]()
     for word in value if isinstance(value, list) else []:
         if isinstance(word, dict) and (text := _text(word.get("word")) or _text(word.get("text"))):
@@ -278,16 +292,18 @@ def _text(value: object) -> str:
     return clean(value) if isinstance(value, str) else ""
 
 
-def _letters(text: str) -> str:
+def _without_spaces(text: str) -> str:
     return "".join(text.split())
 
+
+# The document.
 
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
 _ATTENDEES = 50
 
 
-def sniff(name: str, head: str) -> bool:
-    """Tell from a file's name and beginning whether it may be a transcript."""
+def may_be_transcript(name: str, head: str) -> bool:
+    """Return whether a file may be a transcript, from its name and first characters."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix == ".json":
         return is_whisper(head)
@@ -297,22 +313,25 @@ def sniff(name: str, head: str) -> bool:
 
 
 def read_transcript(name: str, raw: bytes, modified: datetime, limits: ParseLimits) -> ParsedItem:
-    """Read one file; `modified` is no meeting's date and is not used. Raises Unreadable."""
+    """Return the transcript in a file; raises UnreadableItem."""
     if len(raw) > limits.file_bytes:
         raise UnreadableItem(f"larger than {limits.file_bytes >> 20} MB")
     text = _decoded(raw)
     if PurePosixPath(name).suffix.lower() == ".json":
         return _read_json(name, text, limits)
     cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
-    problem = None if cut == len(text) else _beyond(limits)
+    problem = None if cut == len(text) else _cut_problem(limits)
     return ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), 0, problem)
 
 
 def _read_json(name: str, text: str, limits: ParseLimits) -> ParsedItem:
-    turns = [replace(turn, first=line, last=line) for line, turn in enumerate(joined(named(whisper_cues(text))), 1)]
+    turns = [
+        replace(turn, first=line, last=line)
+        for line, turn in enumerate(merge_cues(with_speakers(whisper_cues(text))), 1)
+    ]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))
-    problem = None if kept == len(lines) else _beyond(limits)
+    problem = None if kept == len(lines) else _cut_problem(limits)
     return ParsedItem(0, _document(name, "\n".join(lines[:kept]), turns[:kept], "", None), None, problem)
 
 
@@ -322,14 +341,14 @@ def _read_text(name: str, text: str) -> Document:
     if is_subtitles(text[:2000]) or PurePosixPath(name).suffix.lower() in _SUBTITLES:
         shown = cues(lines)
         if shown or lines[0].startswith("WEBVTT"):
-            return _document(name, text, joined(named(shown)), header_title(lines), None)
+            return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
     if is_chat(numbered):
-        return _document(name, text, joined(chat_cues(numbered)), "", None)
+        return _document(name, text, merge_cues(chat_cues(numbered)), "", None)
     front = front_matter(numbered)
-    return _document(name, text, joined(dialogue_cues(front.rest)), front.title, front.date)
+    return _document(name, text, merge_cues(dialogue_cues(front.rest)), front.title, front.date)
 
 
-def _beyond(limits: ParseLimits) -> str:
+def _cut_problem(limits: ParseLimits) -> str:
     return f"read up to {limits.text_chars} characters only"
 
 
@@ -338,7 +357,7 @@ def _decoded(raw: bytes) -> str:
         raise UnreadableItem("not a text")
     wide = raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
     text = raw.decode("utf-32", "replace") if wide else decode_text(raw)
-    # Only what ends a line of the file may end one here.
+    # Only the line ends of the file may end a line, so that line numbers match.
     text = tidy(text.removeprefix("\ufeff").replace("\u2028", " ").replace("\u2029", " "))
     if not text.strip():
         raise UnreadableItem("empty")
@@ -352,14 +371,10 @@ def _is_prose(head: str) -> bool:
 
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
     file = PurePosixPath(name).name
-    title, date = title or readable(file), date or date_in_name(file)
+    title, date = title or title_from_name(file), date or date_in_name(file)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))
-    digest = blake2b(digest_size=16)
-    for part in ("transcript", title, date.isoformat() if date else "", text):
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return Document(
-        id=digest.hexdigest(),
+        id=content_id("transcript", title, date.isoformat() if date else "", text),
         kind="transcript",
         title=title,
         sender="",

@@ -165,9 +165,25 @@ _SEAMS = 64  # tokens that chunks may have more when they are cut in two
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
 
 
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
+
+    `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
+    returns as token ids.
+    """
+
+    name: str
+    now: datetime
+    max_tokens: int
+    order: Order = in_document_order
+    drafts: int = 0
+    draft: Draft | None = None
+
+
 @dataclass(slots=True)
 class _Answer:
-    """What the model has read, what it has written so far, how many tokens that took, and how many were guessed."""
+    """The prefilled prompt, the text generated so far, its number of tokens, and how many of them were guessed."""
 
     read: PrefixCache
     text: str = ""
@@ -177,67 +193,118 @@ class _Answer:
 
 
 def generate(
-    name: str,
     load: Callable[[], PromptReader],
     question: Question,
     evidence: Evidence,
     trace: Trace,
-    now: datetime,
-    most: int,
+    options: GenerateOptions,
     say: OnText | None = None,
-    order: Order = in_document_order,
-    drafts: int = 0,
-    draft: Draft | None = None,
 ) -> GeneratedAnswer:
-    """Answer from the evidence in at most so many tokens; `say` is given the answer's text as it grows.
+    """Answer from the evidence; `say` is given the answer's text as it grows.
 
-    Of them `drafts` are guessed at a time, at most, from the texts that `draft` returns as token ids. Where nothing
-    was retrieved the model is not asked, and not even loaded.
+    Where nothing was retrieved the model is not asked, and not even loaded.
     """
     if not evidence.passages:
-        ms = trace.ms()
-        return GeneratedAnswer(
-            Answer(question.text, None, "full", "model", name, (), ms | {"first_token": ms["total"]})
-        )
+        return _not_found(question, trace, options)
     with trace.step("model"):
         reading = load()
+    segments = _prompt(reading, question, evidence, trace, options)
+    run = _Generation(reading, question, evidence, trace, options, segments)
+    held = ExitStack()
+    written = run.write(say, held)
+    said, cited = run.cite(written.text)
+    return GeneratedAnswer(run.answer(written, said, cited), partial(_keep, written.read, held))
+
+
+def _not_found(question: Question, trace: Trace, options: GenerateOptions) -> GeneratedAnswer:
+    ms = trace.ms()
+    ms |= {"first_token": ms["total"]}
+    return GeneratedAnswer(Answer(question.text, None, "full", "model", options.name, (), ms))
+
+
+def _prompt(
+    reading: PromptReader, question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
+) -> Segments:
     with trace.step("prompt") as step:
-        segments = segments_of(reading, question, evidence, now, most, order)
+        segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
         step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
-    held = ExitStack()
-    guesses = None
-    if drafts and draft:
-        guesses = Drafter(partial(draft, reading.model, question, evidence, segments), drafts)
-    written = _write(reading, segments, trace, most, guesses, say, held)
-    with trace.step("cite") as step:
-        said = parse(written.text)
-        unseen = reading.ropes is not None  # where no token of a chunk sees its number
-        cited = cite(said, question.text, evidence.passages, segments.prompt.sources, words_first=unseen)
-        step.note = _note(said, cited.stands)
-        if said.answer and cited.stands and not any(cited.quotes):
-            trace.notices.append("the answer shares no word with its sources; check it")
-    reused, count = sum(written.read.reused), segments.count
-    lead = (cited.first or 0) if cited.stands else 0
-    reply = Answer(
-        question=question.text,
-        text=said.answer if cited.stands else None,
-        tier=_tier(reading) if reused else "full",
-        writer="model",
-        model=name,
-        sources=evidence.sources(cited.quotes, lead),
-        ms=trace.ms() | {"first_token": written.first_ms},
-        tokens={
-            "prompt": count,
-            "reused": reused,
-            "computed": count - reused,
-            "generated": written.tokens,
-            "guessed": written.guessed,
-        },
-        lead=lead,
-    )
-    return GeneratedAnswer(reply, partial(_keep, written.read, held))
+    return segments
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """One answer in the making: the model, what it is asked, and the prompt made of that."""
+
+    reading: PromptReader
+    question: Question
+    evidence: Evidence
+    trace: Trace
+    options: GenerateOptions
+    segments: Segments
+
+    def write(self, say: OnText | None, held: ExitStack) -> _Answer:
+        """Prefill the prompt and decode the answer; what may be shown of it goes to `say` at once."""
+        trace, most, guesses = self.trace, self.options.max_tokens, self._drafter()
+        *before, last = self.segments.ids
+        written, shown = _Answer(read(self.reading, before, trace, held)), ""
+        with trace.step("prefill"):
+            pieces = self.reading.model.decode(written.read.cache, last, most, guesses)
+            piece = next(pieces, None)
+        written.first_ms = trace.ms()["total"]
+        if piece is not None and guesses and guesses.end is not None:
+            shown = _show(visible(piece), shown, say)
+            with trace.step("draft"):
+                guesses.learn()
+        with trace.step("decode") as step:
+            while piece is not None:
+                written.text, written.tokens = written.text + piece, written.tokens + 1
+                shown = _show(visible(written.text), shown, say)
+                piece = next(pieces, None)
+            _show(parse(written.text).answer or "", shown, say)
+            written.guessed = guesses.right if guesses else 0
+            step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
+        if written.tokens == most:
+            trace.notices.append(f"the answer was cut at {most} tokens")
+        return written
+
+    def _drafter(self) -> Drafter | None:
+        options = self.options
+        if not options.drafts or options.draft is None:
+            return None
+        return Drafter(
+            partial(options.draft, self.reading.model, self.question, self.evidence, self.segments), options.drafts
+        )
+
+    def cite(self, text: str) -> tuple[ParsedAnswer, Cited]:
+        """Return the answer in a generated text, and the sources that support it."""
+        with self.trace.step("cite") as step:
+            said = parse(text)
+            unseen = self.reading.ropes is not None  # where no token of a chunk sees its number
+            sources = self.segments.prompt.sources
+            cited = cite(said, self.question.text, self.evidence.passages, sources, words_first=unseen)
+            step.note = _note(said, cited.stands)
+            if said.answer and cited.stands and not any(cited.quotes):
+                self.trace.notices.append("the answer shares no word with its sources; check it")
+        return said, cited
+
+    def answer(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
+        """Return the answer with its sources and figures."""
+        reused, count = sum(written.read.reused), self.segments.count
+        counts = {"prompt": count, "reused": reused, "computed": count - reused}
+        lead = (cited.first or 0) if cited.stands else 0
+        return Answer(
+            question=self.question.text,
+            text=said.answer if cited.stands else None,
+            tier=_tier(self.reading) if reused else "full",
+            writer="model",
+            model=self.options.name,
+            sources=self.evidence.sources(cited.quotes, lead),
+            ms=self.trace.ms() | {"first_token": written.first_ms},
+            tokens=counts | {"generated": written.tokens, "guessed": written.guessed},
+            lead=lead,
+        )
 
 
 def prefill_prompt(
@@ -245,15 +312,13 @@ def prefill_prompt(
     question: Question,
     evidence: Evidence,
     trace: Trace,
-    now: datetime,
-    most: int,
-    order: Order = in_document_order,
+    options: GenerateOptions,
 ) -> None:
-    """Read all that a question's prompt begins with, and keep it; nothing is answered."""
+    """Prefill all of a question's prompt but its last segment, and cache that; nothing is answered."""
     if not evidence.passages:
         return
     reading = load()
-    segments = segments_of(reading, question, evidence, now, most, order)
+    segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
     with ExitStack() as held:
         _done(read(reading, segments.ids[:-1], trace, held))
 
@@ -274,39 +339,6 @@ def segments_of(
 
 def _tier(reading: PromptReader) -> Tier:
     return "blocks" if reading.ropes else "prefix"
-
-
-def _write(
-    reading: PromptReader,
-    segments: Segments,
-    trace: Trace,
-    most: int,
-    guesses: Drafter | None,
-    say: OnText | None,
-    held: ExitStack,
-) -> _Answer:
-    """Read the prompt and write the answer; what may be shown of it is said at once."""
-    *before, last = segments.ids
-    written, said = _Answer(read(reading, before, trace, held)), ""
-    with trace.step("prefill"):
-        pieces = reading.model.decode(written.read.cache, last, most, guesses)
-        piece = next(pieces, None)
-    written.first_ms = trace.ms()["total"]
-    if piece is not None and guesses and guesses.end is not None:
-        said = _tell(visible(piece), said, say)
-        with trace.step("draft"):
-            guesses.learn()
-    with trace.step("decode") as step:
-        while piece is not None:
-            written.text, written.tokens = written.text + piece, written.tokens + 1
-            said = _tell(visible(written.text), said, say)
-            piece = next(pieces, None)
-        _tell(parse(written.text).answer or "", said, say)
-        written.guessed = guesses.right if guesses else 0
-        step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
-    if written.tokens == most:
-        trace.notices.append(f"the answer was cut at {most} tokens")
-    return written
 
 
 def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
@@ -331,11 +363,11 @@ def _done(read: PrefixCache) -> None:
     read.release()
 
 
-def _tell(shown: str, said: str, say: OnText | None) -> str:
-    """Return what of the shown was not said yet; returns all that was said."""
-    if say and len(shown) > len(said):
-        say(shown[len(said) :])
-    return max(said, shown, key=len)
+def _show(visible_text: str, shown: str, say: OnText | None) -> str:
+    """Give `say` the part of a text that was not shown yet; returns all that was shown."""
+    if say and len(visible_text) > len(shown):
+        say(visible_text[len(shown) :])
+    return max(shown, visible_text, key=len)
 
 
 def _note(said: ParsedAnswer, stands: bool) -> str:

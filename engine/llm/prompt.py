@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.models.types import LanguageModel
-from engine.text.label import day
+from engine.text.dates import spell_date
 from engine.types import Evidence
 from prompts import prompt
 from store.errors import PkbError
@@ -75,7 +75,7 @@ def halved(segment: str) -> tuple[str, str]:
 
 def question_segment(question: str, now: datetime) -> str:
     """Return the last segment: the day, the question on one line, and where the answer begins."""
-    return prompt("question").format(today=day(now), question=" ".join(question.split()))
+    return prompt("question").format(today=spell_date(now, weekday=True), question=" ".join(question.split()))
 
 
 Ids = tuple[int, ...]

@@ -3,7 +3,6 @@
 The order is threads, private_tmp, load_blas, and only then `import mlx.core`, which binds to what is loaded by then.
 """
 
-import ctypes
 import os
 import platform
 import shutil
@@ -14,9 +13,12 @@ from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from store.database import Ledger
+
+if TYPE_CHECKING:
+    from ctypes import CDLL
 
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
@@ -37,6 +39,8 @@ def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Bl
 
     `threads` are set in this library alone, whatever another copy of it in the process was told.
     """
+    import ctypes  # later than this module: an exact hit needs none
+
     for place in _places(named, cache):
         try:
             library = ctypes.CDLL(place, mode=ctypes.RTLD_GLOBAL)
@@ -84,13 +88,15 @@ def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     return done
 
 
-def _describe(library: ctypes.CDLL, place: str, threads: int | None) -> Blas:
+def _describe(library: "CDLL", place: str, threads: int | None) -> Blas:
+    from ctypes import c_char_p
+
     for prefix in (PREFIX, ""):
         if hasattr(library, f"{prefix}openblas_get_config"):
             if threads:
                 library[f"{prefix}openblas_set_num_threads"](threads)
             config = library[f"{prefix}openblas_get_config"]
-            config.restype = ctypes.c_char_p
+            config.restype = c_char_p
             return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
     return Blas(Path(place).name, 1)
 

@@ -169,10 +169,10 @@ def _ranked(
 
 def _awaited(ranked: Sequence[Hit], today: date, settings: RetrievalLimits) -> list[Hit]:
     """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
-    from engine.text.relative_dates import comes  # patterns that few questions need, and compiling them takes a while
+    from engine.text.relative_dates import is_upcoming  # few questions need its patterns, which are slow to compile
 
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
-    named = [comes(one.chunk.text, one.date, today) for one in best]
+    named = [is_upcoming(one.chunk.text, one.date, today) for one in best]
     lifted = [
         replace(one, score=one.score + settings.weights.coming * is_named)
         for one, is_named in zip(best, named, strict=True)

@@ -10,11 +10,10 @@ from contextlib import closing
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from engine.ask.followup import Turn
-from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
 
 if TYPE_CHECKING:
+    from engine.ask.followup import Turn
     from engine.idle.plan import IdleReport, IdleRequest
     from engine.idle.scheduler import JobResult
     from engine.serve.process import ServerLink
@@ -143,10 +142,10 @@ def _follow(link: "ServerLink", opened: Session, text: str, options: "AskOptions
         raise ConnectionLost from None
 
 
-def complete(opened: "Session", text: str, requests: Sequence[Turn]) -> str:
+def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
     """Have the resident process complete a question; empty where it does not."""
     from engine.serve.process import ConnectionLost
-    from engine.serve.protocol import request
+    from engine.serve.protocol import pack, request
     from engine.types import AskOptions
 
     link = reach(opened)
@@ -164,7 +163,8 @@ def complete(opened: "Session", text: str, requests: Sequence[Turn]) -> str:
 
 def completed(opened: "Session", text: str, requests: Any) -> str:
     """Complete a question in the resident process; Broken where the turns are none, empty where pkb quotes."""
-    from engine.ask.followup import with_model
+    from engine.ask.followup import Turn, with_model
+    from engine.serve.protocol import unpack
 
     before, load = unpack(list[Turn], requests), opened.writer.load
     return with_model(load)(text, before) if load else ""
@@ -175,6 +175,7 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
     link = reach(opened) if opened.there and wants(opened) and not asked.dry_run else None
     if link is not None:
         from engine.serve.process import ConnectionLost
+        from engine.serve.protocol import Broken, pack
 
         try:
             with closing(link):
@@ -193,6 +194,7 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
 def done_here(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
     """Do a night's work for a command that asks this process for it."""
     from engine.idle.plan import IdleRequest
+    from engine.serve.protocol import unpack
 
     asked = unpack(IdleRequest, job.frame.get("asked"))
     job.tell("done", {"report": _packed(here(opened, asked))})
@@ -200,11 +202,15 @@ def done_here(job: "QueuedRequest", opened: Session, here: "Callable[[Session, I
 
 def _packed(report: "IdleReport") -> Any:
     """Write a report down, without the means to do its units once more."""
+    from engine.serve.protocol import pack
+
     about = {"reason": report.reason, "spent": pack(report.spent), "so_far": pack(report.so_far)}
     return about | {"done": [_row(one) for one in report.done]}
 
 
 def _row(one: "JobResult") -> Any:
+    from engine.serve.protocol import pack
+
     unit = {part.name: getattr(one.unit, part.name) for part in fields(one.unit) if part.name != "do"}
     return {"unit": unit, "state": one.state, "reason": one.reason, "spent": pack(one.spent)}
 
@@ -214,6 +220,7 @@ def _report(values: Any) -> "IdleReport":
     from engine.idle.plan import IdleReport
     from engine.idle.scheduler import JobResult
     from engine.idle.types import DONE, IdleJob
+    from engine.serve.protocol import Broken, unpack
     from store.jobs import JobBenefit, JobCost
 
     try:

@@ -1,6 +1,6 @@
-"""Dates as people write them, in a question or in a mail, as intervals of days.
+"""Dates in questions and mails, parsed into intervals of days, and dates written out.
 
-Knows nothing of time zones or clock times; what is relative ("last week") is resolved against the day given.
+Relative ones ("last week") are resolved against the day given. Knows no time zones and no clock times.
 """
 
 import re
@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTH = (
-    r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?"
+DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTH_NAMES = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
+WEEKDAYS = tuple(name.lower() for name in DAY_NAMES)
+MONTHS = tuple(name[:3].lower() for name in MONTH_NAMES)
+ENGLISH_MONTH = f"{'|'.join(MONTH_NAMES)}|{'|'.join(MONTHS)}|sept"  # a pattern for IGNORECASE
+_MONTH = rf"(?P<month>{ENGLISH_MONTH})\b\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>(?:19|20)\d\d)"
 _WEEKDAY = "|".join(WEEKDAYS)
 
@@ -34,8 +37,14 @@ class Days:
         return (self.first.month, self.first.day) <= (day.month, day.day) <= (self.last.month, self.last.day)
 
 
+def spell_date(day: date, *, weekday: bool = False) -> str:
+    """Return "7 May 2023", or "Sunday 7 May 2023"."""
+    written = f"{day.day} {MONTH_NAMES[day.month - 1]} {day.year}"
+    return f"{DAY_NAMES[day.weekday()]} {written}" if weekday else written
+
+
 def find(text: str, today: date) -> list[Days]:
-    """Find the dates a text mentions, by kind, then in order; what is no date ("May I", 31 June) is left out."""
+    """Return the dates in a text, by pattern, then in order; "May I" and 31 June are not dates."""
     found, rest = list[Days](), text
     for pattern, read in _READERS:
         for match in pattern.finditer(rest):

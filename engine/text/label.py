@@ -1,40 +1,34 @@
-"""Writes the line above each chunk that says who, when and what; searched, embedded and prompted with it."""
+"""The header of a chunk (who, when, what), and the words that a chunk is indexed under."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
+from engine.text.dates import MONTH_NAMES, spell_date
+from engine.text.terminal import shorten
 from engine.text.words import words
 from store.types import Chunk, Document
 
-_PEOPLE = 200  # of one message: lists beyond are no longer about anybody
-_MONTH_NAMES = "january february march april may june july august september october november december"
+_PEOPLE = 200  # recipients indexed per message; longer lists say nothing about any one of them
+_ROLES = {"quote": "quoted", "forward": "forwarded", "attachment": "attachment", "event": "event"}
 
 
-def searched(chunk: Chunk, sender: str, recipients: Sequence[str], date: datetime | None) -> list[str]:
-    """Return the words of one chunk, given the sender, recipients and date of its document; store them space-joined.
+def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: datetime | None) -> list[str]:
+    """Return the words that a chunk is indexed under, given the sender, recipients and date of its document.
 
-    The first chunk of a document stands for its addresses: all its people are searched there.
+    Only the first chunk of a document is indexed under its addresses.
     """
     parts = [chunk.header, chunk.text]
     if chunk.position == 0:
         parts += [sender, *recipients[:_PEOPLE]]
     if date is not None:
-        parts.append(_MONTH_NAMES.split(" ")[date.month - 1])
+        parts.append(MONTH_NAMES[date.month - 1])
     return words("\n".join(parts))
 
 
-_ROLES = {"quote": "quoted", "forward": "forwarded", "attachment": "attachment", "event": "event"}
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-
-
-def label(document: Document, role: str) -> str:
-    """Return who, when and what; not who speaks, since the turns say that themselves."""
+def chunk_header(document: Document, role: str) -> str:
+    """Return the header of a chunk: who, when and what. Speakers are left out: the turns name them."""
     date = [_date(document.date)] if document.date else []
-    title = one_line(document.title, 160)
+    title = shorten(document.title, 160)
     if document.kind == "mail":
         who = [f"From: {_name(document.sender)}"] if document.sender else []
         who += [f"To: {_names(document.recipients, 2)}"] if document.recipients else []
@@ -45,14 +39,9 @@ def label(document: Document, role: str) -> str:
 
 
 def _date(date: datetime) -> str:
-    """Spell the day out, as questions do: words find it, and a model need not reckon the weekday."""
+    """Write the date out as questions do, so that words match it and no model has to compute the weekday."""
     clock = f" {date:%H:%M}" if (date.hour, date.minute) != (0, 0) else ""  # midnight: only the day is known
-    return day(date) + clock
-
-
-def day(date: datetime) -> str:
-    """Spell out weekday and date."""
-    return f"{_DAYS[date.weekday()]} {date.day} {_MONTHS[date.month - 1]} {date.year}"
+    return spell_date(date, weekday=True) + clock
 
 
 def _names(people: Sequence[str], most: int) -> str:
@@ -62,10 +51,4 @@ def _names(people: Sequence[str], most: int) -> str:
 
 def _name(person: str) -> str:
     name, _, address = person.partition("<")
-    return one_line(name.strip(' "') or address.rstrip("> "), 60)
-
-
-def one_line(text: str, most: int) -> str:
-    """Return the text on one line of at most so many characters."""
-    flat = " ".join(text[: 4 * most].split())
-    return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+    return shorten(name.strip(' "') or address.rstrip("> "), 60)

@@ -1,6 +1,6 @@
-"""What a question asks for: its words, kind, names, quoted phrases and dates, and whether it is about now.
+"""Question analysis: words, answer type, names, quoted phrases and dates, and whether the answer depends on the day.
 
-Reads the wording alone: knows nothing of the bank, of models, or of answers.
+Uses the wording alone. Knows no store and no model.
 """
 
 import re
@@ -11,42 +11,9 @@ from typing import Literal
 from engine.text import dates
 from engine.text.words import FUNCTION_WORDS, words
 
-_LENGTH = r"(?:second|minute|hour|day|night|week|weekend|fortnight|month|quarter|year)s?"
-_UNIT = rf"(?:{_LENGTH}|(?:morning|afternoon|evening|term|semester|spring|summer|autumn|fall|winter|time)s?)"
-_COUNT = (
-    r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|(?:a )?few|(?:a )?couple(?: of)?|several|some)"
-)
-_ENGLISH = (
-    r"today|tonight|tomorrow|yesterday|now|nowadays|currently|current|latest|newest|recent|recently|lately|upcoming"
-    r"|ago|yet|still|overdue|soon|so far|these days|at the moment|right away|anymore|any more|at present|to date"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next(?! to )|coming up|the weekend|how old|when\b.*\bagain"
-    rf"|this (?:coming |past )?{_UNIT}|(?:last|past|coming|previous) (?:few |couple of |\w+ )?{_UNIT}"
-    rf"|(?:my|our|the|your|his|her|their) (?:last|coming)|(?:with)?in {_COUNT} (?:more )?{_LENGTH}"
-    rf"|(?:how (?:long|many {_UNIT})|time) (?:\w+ )?(?:until|till|left|since|remain\w*)"
-    r"|what(?:[’']s| is| are) (?:\w+ )?due|what(?:[’']s| is) (?:going )?on(?= ?\W*$)"
-    r"|(?:am|are|is) (?:i|we|it|he|she|they|my \w+|the \w+) (?:\w+ )?(?:late|due|early|behind|on time)"
-)
-_OTHERS = (
-    r"heute|morgen|übermorgen|gestern|vorgestern|nächste\w?|kommende\w?|letzte\w?|vorige\w?|jetzt|derzeit|aktuell\w*|bald"
-    r"|diese\w? (?:woche|monat|jahr|wochenende)s?|(?:vor|in) \w+ (?:tag|woche|monat|jahr)e?n?|(?:mon|diens|donners|frei"
-    r"|sams|sonn)tag|mittwoch|aujourd[’']hui|demain|hier|prochaine?s?|derni(?:er|ère)s?|maintenant|bientôt|actuel\w*"
-    r"|ce(?:tte)? (?:soir|semaine|mois|année)|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
-    r"|hoy|mañana|ayer|próxim[oa]s?|ahora|oggi|domani|ieri|prossim[oaie]|adesso"
-)
-_CALENDAR = re.compile(
-    rf"\b(?:{_ENGLISH}|{_OTHERS})\b|[今明昨后後前本去来來](?:[天日晚周週月年])|[上下这這]个?(?:[周週月次]|星期)|现在|現在|最近|次の",
-    re.I,
-)
-
-
-def moves(question: str) -> bool:
-    """Return whether the answer to a question expires with the day it is given on."""
-    return _CALENDAR.search(" ".join(question.split())) is not None
-
-
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
 
-# The first of these words in a question decides; of two that start together, the one that stands first here.
+# The pattern that matches first in the question decides; on a tie, the one listed first.
 _WORDING: tuple[tuple[AnswerType, str], ...] = (
     ("time", r"(?:what|which) time|what hour|what o['’]?clock"),
     (
@@ -69,11 +36,11 @@ _ASKING = (
     "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
     "thought told toward upcom view "
 )
-# Words of asking, not of what is asked about: few who said a thing said that they did. In the form that words() gives.
+# Words about asking and telling, which the answering text rarely contains; as stemmed by words().
 ASKING_WORDS = frozenset(_ASKING.split())
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
-# What is said before a question out of politeness, and asks nothing.
+# Polite openings in front of the question itself.
 POLITE = re.compile(
     r"\A\W*(?:(?:hi|hello|hey|so|and|ok|okay|well|please)\b\W*)*"
     r"(?:(?:(?:can|could|would|will) you |please )+(?:please )?(?:tell|remind|show) me(?: again)?"
@@ -86,19 +53,19 @@ POLITE = re.compile(
 _PAST = re.compile(
     r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
 )
-# The next of something: not what stands next to it, and not who is coming. `moving` finds all of these too, so that
-# what depends on the day is kept for a day.
+# The next of something, not "next to" and not "who is coming". is_time_sensitive() matches all of these too, so their
+# answers are cached for one day only.
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
-_SOME_DAY = date(2000, 1, 1)  # with days before and after it
-_NO_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
+_SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
+_NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question understood."""
+    """A question with all that its wording says."""
 
     text: str
-    words: tuple[str, ...]  # distinct, in order
+    words: tuple[str, ...]  # stemmed, distinct, in order
     asked: AnswerType
     names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
     dates: tuple[dates.Days, ...]
@@ -106,27 +73,27 @@ class Question:
 
     @property
     def current(self) -> bool:
-        """Return whether it asks for a fact as it is or will be, so that of two answers the newer one holds."""
+        """Return whether it asks for a present or future fact, so that newer sources win."""
         return self.asked != "other" and not self.dates and not self.past
 
     @property
     def coming(self) -> bool:
-        """Return whether it asks for the day, the hour or the place of the next of something."""
+        """Return whether it asks when or where the next event of some kind is."""
         return self.asked in ("date", "time", "place") and not self.dates and NEXT.search(self.text) is not None
 
     @property
     def past(self) -> bool:
-        """Return whether it asks for what was."""
+        """Return whether it asks about the past."""
         return _PAST.search(self.text) is not None
 
     @property
     def content(self) -> tuple[str, ...]:
-        """Return the words that are no function words, or all where there is no other."""
+        """Return the content words, or all words if there are only function words."""
         return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
 
     @property
     def day_words(self) -> tuple[str, ...]:
-        """Return words by which a text may name a day that it names another way: of "tomorrow", "friday 21 june"."""
+        """Return further words that a text may name the same days by: "friday 21 june" for "tomorrow"."""
         days = [each.first for each in self.dates if each.first == each.last and not each.yearly]
         near = [day for day in days if str(day.day) not in self.words]
         named = [word for day in near for word in words(f"{day:%A} {day.day} {day:%B}")]
@@ -139,19 +106,19 @@ class Question:
 
 
 def understand(text: str, now: datetime) -> Question:
-    """Read a question asked at `now`, whose date anchors what is relative."""
+    """Analyse a question asked at `now`, which relative dates are resolved against."""
     return Question(
         text=text,
         words=tuple(dict.fromkeys(words(text))),
-        asked=_asked(text),
+        asked=_answer_type(text),
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text)])),
         dates=tuple(dates.find(text, now.date())),
         day=now.date(),
     )
 
 
-def _asked(text: str) -> AnswerType:
-    """Take the kind of the first question word; an auxiliary at the start asks for yes or no."""
+def _answer_type(text: str) -> AnswerType:
+    """Return the answer type of the first question word; an auxiliary verb at the start asks for yes or no."""
     text = POLITE.sub("", text)
     if _AUXILIARY.match(text):
         return "yes/no"
@@ -164,7 +131,7 @@ def _quoted(text: str) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """Join neighbouring capitalised words; one alone that opens a sentence counts only with 's."""
+    """Return runs of capitalised words; a single one that opens a sentence counts only with 's."""
     runs: list[list[str]] = []
     openers, end = set[int](), -1
     for match in _CAPITALS.finditer(text):
@@ -177,15 +144,17 @@ def _names(text: str) -> list[str]:
         else:
             runs.append([word])
             openers |= (
-                {len(runs) - 1} if _opens(text[:start]) and text[match.end() :][:2] not in ("'s", "’s") else set()
+                {len(runs) - 1}
+                if _starts_sentence(text[:start]) and text[match.end() :][:2] not in ("'s", "’s")
+                else set()
             )
         end = match.end()
     return [" ".join(run) for place, run in enumerate(runs) if len(run) > 1 or place not in openers]
 
 
-def _opens(before: str) -> bool:
+def _starts_sentence(before: str) -> bool:
     return not before.strip() or before.rstrip()[-1] in ".?!:"
 
 
 def _may_name(word: str) -> bool:
-    return word.lower() not in _NO_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)
+    return word.lower() not in _NOT_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)

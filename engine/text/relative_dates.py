@@ -1,17 +1,17 @@
-"""What a date in a text means, against the day on which the text was written.
+"""Relative dates in a text ("next Friday", "two weeks ago"), resolved against the day on which it was written.
 
-Adds to `dates` what people say to each other (bare weekdays, seasons, a few days ago) and the day and month names of
-German and French. Knows no clock times and no time zones.
+Extends `dates` with bare weekdays, seasons, vague counts, and German and French day and month names. Knows no clock
+times and no time zones.
 """
 
 import re
 from datetime import date, datetime, timedelta
 
 from engine.text import dates
-from engine.text.spans import COUNT, LEAD, MONTH, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
+from engine.text.spans import COUNT, LEAD, MONTH, ORDINALS, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
 
-LONGEST = 100  # characters of a date
-_MEANINGS = (
+LONGEST = 100  # characters of a date expression
+_TRANSLATIONS_TEXT = (
     "januar=january mai=may juni=june juli=july märz=march oktober=october dezember=december janvier=january "
     "février=february mars=march avril=april juin=june juillet=july août=august septembre=september octobre=october "
     "novembre=november décembre=december heute=today gestern=yesterday hier=yesterday demain=tomorrow "
@@ -20,22 +20,17 @@ _MEANINGS = (
     "samedi=saturday dimanche=sunday mon=monday tue=tuesday tues=tuesday wed=wednesday thu=thursday thur=thursday "
     "thurs=thursday fri=friday sat=saturday sun=sunday"
 )
-_ENGLISH = dict(pair.split("=") for pair in _MEANINGS.split())
+_ENGLISH = dict(pair.split("=") for pair in _TRANSLATIONS_TEXT.split())
 _NUMBERS = (
     "a=1 an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 fifteen=15 "
     "twenty=20 thirty=30"
 )
-_ORDINALS_TEXT = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-)
-_ORDINALS = _ORDINALS_TEXT.split()
-_TH = re.compile(
-    rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(_ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I
+_ORDINAL = re.compile(
+    rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I
 )
 _COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
 _AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
-_IDLE_REMOTE = re.compile(
+_FROM_NOW = re.compile(
     rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+from", re.I
 )
 _COUNTED = re.compile(rf"{UNIT}\s+(?:ago|back|later|from)|\b(?:in|within)\s+.*{UNIT}$", re.I)
@@ -45,12 +40,23 @@ _BARE_DAY = re.compile(rf"(?:this\s+)?(?P<day>{WEEKDAY})(?:\s+{PART})?\.?$", re.
 _NAMED = re.compile(rf"(?P<which>{WHICH})\s+(?P<month>{MONTH})", re.I)
 _FULL = re.compile(r"\d{4}-\d\d-\d\d|\b(?:19|20)\d\d\b|\d[./]\d{1,2}[./]\d")
 _DROPPED = re.compile(rf"(\d)\.(?=\s+[a-z])|this(?=\s+past)|\s+{PART}$", re.I)
-_LED = re.compile(rf"(?:{WHICH}\s+)?(?P<day>{WEEKDAY}),?\s+(?:(?:the|den|der|le)\s+)?(?=.*(?:\d|{MONTH}))", re.I)
-_NO_ONE_DAY = re.compile(
+_WITH_WEEKDAY = re.compile(
+    rf"(?:{WHICH}\s+)?(?P<day>{WEEKDAY}),?\s+(?:(?:the|den|der|le)\s+)?(?=.*(?:\d|{MONTH}))", re.I
+)
+_NOT_A_SINGLE_DAY = re.compile(
     rf"(?:{LEAD}|the\s+)\d{{1,2}}(?:st|nd|rd|th)?|{WEEKDAY}(?:,\s+|\s+(?:and|or)\s+|\s).*{WEEKDAY}|\w+days", re.I
 )
 _DOTTED = re.compile(r"\d\.\d{1,2}\.\d")
-_DAYS = {"second": 0, "minute": 0, "min": 0, "hour": 0, "hr": 0, "decade": 3650, "semester": 182, "quarter": 91} | {
+_UNIT_DAYS = {
+    "second": 0,
+    "minute": 0,
+    "min": 0,
+    "hour": 0,
+    "hr": 0,
+    "decade": 3650,
+    "semester": 182,
+    "quarter": 91,
+} | {
     "day": 1,
     "night": 1,
     "week": 7,
@@ -63,53 +69,53 @@ _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 
 
 def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | None:
-    """Return days that a date in a text written then means; a bare weekday is the next one, or the last if `past`."""
+    """Return the days that a date expression means; a bare weekday is the next one, or the last one if `past`."""
     today = written.date()
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), span[:LONGEST])
-    text = _TH.sub(_ordinal, _DROPPED.sub(r"\1", text).strip())
-    if _NO_ONE_DAY.fullmatch(text):
+    text = _ORDINAL.sub(_ordinal, _DROPPED.sub(r"\1", text).strip())
+    if _NOT_A_SINGLE_DAY.fullmatch(text):
         return None
-    led = _LED.match(text)
-    days = _resolved(text[led.end() :] if led else text, today, past)
-    return days if not led or not days or days.first.weekday() == _weekday(led["day"]) else None
+    named = _WITH_WEEKDAY.match(text)
+    days = _resolved(text[named.end() :] if named else text, today, past)
+    return days if not named or not days or days.first.weekday() == _weekday(named["day"]) else None
 
 
 def _resolved(text: str, today: date, past: bool) -> dates.Days | None:
     try:
-        if (found := _special(text, today, past)) or _COUNTED.search(text):
-            return found  # a count that is not understood ("half a year ago") is better left than misread
+        if (found := _relative(text, today, past)) or _COUNTED.search(text):
+            return found  # better no date than a wrong one for a count such as "half a year ago"
         plain = dates.find(text[:1].upper() + text[1:], today)
-        place = -1 if _DOTTED.search(text) else 0  # of 3.5.2024 both readings are given, the month first
+        place = -1 if _DOTTED.search(text) else 0  # `find` returns both readings of 3.5.2024, the month first
         return _nearest(plain[place], today) if plain else None
     except (OverflowError, ValueError):  # beyond the calendar
         return None
 
 
 def _ordinal(match: re.Match[str]) -> str:
-    """Write the twenty-second as 22."""
+    """Return an ordinal number in digits: "22" for "twenty-second"."""
     if match["thirty"]:
         return "30"
     tens = {"twenty": 20, "thirty": 30}.get((match["tens"] or "").lower(), 0)
-    return str(tens + 1 + _ORDINALS.index(match["one"].lower()))
+    return str(tens + 1 + ORDINALS.index(match["one"].lower()))
 
 
 def _weekday(day: str) -> int:
     return dates.WEEKDAYS.index(_ENGLISH.get(day.lower().rstrip("."), day.lower().removesuffix("s")))
 
 
-def _special(text: str, today: date, past: bool) -> dates.Days | None:
-    """Read what `dates` does not: few days ago, in two weeks, seasons, bare weekdays, last May."""
+def _relative(text: str, today: date, past: bool) -> dates.Days | None:
+    """Resolve the forms that `dates` does not know: a few days ago, in two weeks, seasons, bare weekdays, last May."""
     lower = text.lower()
     if "before yesterday" in lower or "after tomorrow" in lower or lower == "last":
-        step = 2 if "after" in lower else -1 if lower == "last" else -2  # "last night" has lost its night
-        return _days(today + timedelta(days=step))
+        step = 2 if "after" in lower else -1 if lower == "last" else -2  # "last" is left of "last night"
+        return _one_day(today + timedelta(days=step))
     if match := _FEW_AGO.search(text):
-        size = _size(match["unit"] or match["size"])
+        size = _unit_days(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
-    if match := _IDLE_REMOTE.match(text):
-        return _around(today, _number(match["count"] or match["other"]), _size(match["unit"] or match["size"]))
+    if match := _FROM_NOW.match(text):
+        return _around(today, _number(match["count"] or match["other"]), _unit_days(match["unit"] or match["size"]))
     if match := _AGO.match(text):
-        return _around(today, _number(match["count"]), -_size(match["unit"]))
+        return _around(today, _number(match["count"]), -_unit_days(match["unit"]))
     if match := _SEASONAL.search(text):
         return _season(match, today)
     if match := _BARE_DAY.match(text):
@@ -133,25 +139,25 @@ def _season(match: re.Match[str], today: date) -> dates.Days:
 
 
 def _nearest(days: dates.Days, today: date, side: int = 0) -> dates.Days:
-    """Return a day without a year the year that brings it nearest, on one side of today if asked to (-1, 1)."""
+    """Return a date without a year in the year that brings it nearest to today; `side` -1 or 1 wants past or future."""
     if not days.yearly:
         return days
-    moved = [_moved(days, today.year + step) for step in (-1, 0, 1)]
+    moved = [_in_year(days, today.year + step) for step in (-1, 0, 1)]
     right = [one for one in moved if side == 0 or (one.last < today if side < 0 else one.first > today)]
     return min(right or moved, key=lambda one: abs((one.first - today).days))
 
 
-def _moved(days: dates.Days, year: int) -> dates.Days:
+def _in_year(days: dates.Days, year: int) -> dates.Days:
     first, last = (day if (day.month, day.day) != (2, 29) else day.replace(day=28) for day in (days.first, days.last))
     return dates.Days(first.replace(year=year), last.replace(year=year))
 
 
-def _days(day: date) -> dates.Days:
+def _one_day(day: date) -> dates.Days:
     return dates.Days(day, day)
 
 
 def _around(today: date, count: int | None, size: int) -> dates.Days | None:
-    """Return day so many times so many days away, give or take half of the unit; None for a count not understood."""
+    """Return the days around today + count * size, half a unit on either side; None for an unknown count."""
     if count is None:
         return None
     middle, slack = today + timedelta(days=count * size), timedelta(days=abs(size) // 2)
@@ -162,13 +168,13 @@ def _number(count: str) -> int | None:
     return int(count) if count.isdecimal() else _COUNTS.get(count.lower())
 
 
-def _size(unit: str) -> int:
-    """Return the days of a unit, 0 for hours and less."""
-    return _DAYS[unit.casefold().rstrip("s")]
+def _unit_days(unit: str) -> int:
+    """Return the length of a unit in days, 0 for hours and less."""
+    return _UNIT_DAYS[unit.casefold().rstrip("s")]
 
 
 def in_words(span: str, written: datetime, past: bool = False) -> str | None:
-    """Spell out what a date means where it does not say so itself: "7 May 2023", "the week before 9 June 2023"."""
+    """Return the absolute form of a relative date, "7 May 2023" or "the week before 9 June 2023"; None for others."""
     span = span[:LONGEST]
     days = None if _FULL.search(span) else resolve(span, written, past)
     if days is None:
@@ -176,8 +182,8 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
     today, length = written.date(), (days.last - days.first).days
     middle = days.first + timedelta(days=length // 2)
     if length == 0:
-        weekday = f"{days.first:%A} " if _LED.match(span) else ""
-        return weekday + day_in_words(days.first)
+        weekday = f"{days.first:%A} " if _WITH_WEEKDAY.match(span) else ""
+        return weekday + dates.spell_date(days.first)
     if length >= 300:
         return str(middle.year) if length < 400 else f"around {middle.year}"
     if season := _SEASONAL.search(span):
@@ -187,12 +193,7 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
     unit = re.sub(rf"(?i)^.*{WHICH}\s+|\s+(?:ago|back|later|from\s+now)$|^(?:in|within)\s+", "", span)
     side = "before" if days.last < today else "after" if days.first > today else "of"
     article = "" if re.match(rf"(?i){COUNT}\s", unit) else "the "
-    return f"{article}{unit.lower()} {side} {day_in_words(today)}"
-
-
-def day_in_words(day: date) -> str:
-    """Return "7 May 2023"."""
-    return f"{day.day} {day:%B} {day.year}"
+    return f"{article}{unit.lower()} {side} {dates.spell_date(today)}"
 
 
 _DAY = re.compile(
@@ -201,8 +202,8 @@ _DAY = re.compile(
 )
 
 
-def comes(text: str, written: datetime | None, today: date) -> bool:
-    """Return whether a text, written then, names a day that is not over today."""
+def is_upcoming(text: str, written: datetime | None, today: date) -> bool:
+    """Return whether a text written at `written` names a day that is not over by `today`."""
     if written is None:
         return False
     days = (resolve(one.group(), written) for one in _DAY.finditer(text))

@@ -1,16 +1,16 @@
-"""Text to sentences, with the speaker of each where a line opens with "Name:".
+"""Sentence splitting for mail, chats and transcripts, with the speaker where a line starts with "Name:".
 
-Knows where a sentence ends in mail, chats and transcripts, in scripts with and without blanks; not what one means.
+Handles scripts with and without spaces, wrapped lines, lists and abbreviations.
 """
 
 import re
 from dataclasses import dataclass
 
-FULL_LINE = 48  # characters: a line of mail at least so long was wrapped and goes on in the next one
-_RAGGED = 8  # characters that a line may fall short of the widest although its next word had fitted
+FULL_LINE = 48  # characters: a line of mail at least this long was wrapped and continues on the next one
+_RAGGED = 8  # characters: a wrapped line may be this much shorter than the next word would have allowed
 
-_LABEL = re.compile(r"(?P<bold>\*\*)?(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?(bold)\*\*)(?:[ \t]+|$)")
-_REPLIES = frozenset(["re", "aw", "fw", "fwd", "wg"])  # open a subject, not a speech
+_SPEAKER = re.compile(r"(?P<bold>\*\*)?(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?(bold)\*\*)(?:[ \t]+|$)")
+_REPLIES = frozenset(["re", "aw", "fw", "fwd", "wg"])  # subject prefixes, not speakers
 _OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
 _WIDE = frozenset("。！？｡")
@@ -31,7 +31,7 @@ _PARTICLES = frozenset(_PARTICLES_TEXT.split())
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets of one sentence; `speaker` is who says it where the text tells, `turn` counts turns and paragraphs."""
+    """Offsets of one sentence, its speaker if known, and the number of its turn or paragraph."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class Span:
 
 
 def sentences(text: str) -> list[Span]:
-    """Return the sentences in order; all that is left out is white space and the names in front of turns."""
+    """Return the sentences in order; only white space and speaker names in front of turns are left out."""
     found = list[Span]()
     speaker: str | None = None
     for turn, (start, end, name, new) in enumerate(_blocks(text)):
@@ -49,9 +49,9 @@ def sentences(text: str) -> list[Span]:
     return found
 
 
-def label(line: str) -> tuple[str, int] | None:
-    """Return name that opens a line, if what stands before its colon looks like one, and where the speech begins."""
-    match = _LABEL.match(line)
+def speaker_label(line: str) -> tuple[str, int] | None:
+    """Return the speaker that a line starts with and where the speech begins; None if there is none."""
+    match = _SPEAKER.match(line)
     if match is None or match["name"].lower() in _REPLIES:
         return None
     words = re.sub(r"\([^()]*\)", " ", match["name"]).split()
@@ -60,18 +60,18 @@ def label(line: str) -> tuple[str, int] | None:
 
 
 def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
-    """Return (start, end, name, is a turn) of what no sentence crosses: turns, paragraphs, items of lists."""
+    """Return (start, end, speaker, is a turn) of each turn, paragraph or list item; no sentence crosses these."""
     blocks, at, last = list[tuple[int, int, str | None, bool]](), 0, 0
     lines = text.splitlines(keepends=True)
     widest = max((len(line.rstrip()) for line in lines if not line.startswith(">")), default=0)
     for line in lines:
         start, at = at, at + len(line)
         body = line.rstrip()
-        head = label(body)
+        head = speaker_label(body)
         if not body:
             last = 0
             continue
-        if head is None and last >= FULL_LINE and not _opens(body, widest - last):
+        if head is None and last >= FULL_LINE and not _starts_block(body, widest - last):
             first, _, name, new = blocks[-1]
             blocks[-1] = (first, start + len(body), name, new)
         else:
@@ -81,15 +81,15 @@ def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
     return blocks
 
 
-def _opens(line: str, room: int) -> bool:
-    """Tell that a line does not go on from the one above: it opens an item, or its first word had room up there."""
+def _starts_block(line: str, room: int) -> bool:
+    """Return whether a line starts a new block: it is a list item, or its first word had room on the line above."""
     first = line.split(maxsplit=1)[0]
     return _OPENER.match(line) is not None or (not first[0].islower() and len(first) + _RAGGED < room)
 
 
 def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Cut one block at its full stops; pieces without their outer blanks."""
-    cuts = [match.end() for match in _STOP.finditer(text, start, end) if _ends(text, start, end, match)]
+    """Return the sentences of one block, stripped."""
+    cuts = [match.end() for match in _STOP.finditer(text, start, end) if _ends_sentence(text, start, end, match)]
     found = list[tuple[int, int]]()
     for first, last in zip([start, *cuts], [*cuts, end], strict=True):
         part = text[first:last]
@@ -98,8 +98,8 @@ def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return found
 
 
-def _ends(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
-    """Tell a full stop from that of an abbreviation, a number of a list, or an ellipsis that goes on."""
+def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
+    """Return whether a stop ends a sentence, and not an abbreviation, a list number or an ellipsis."""
     if stop.group()[0] in _WIDE:
         return True
     rest = text[stop.end() : min(end, stop.end() + 80)]

@@ -1,6 +1,6 @@
-"""The parts of a sentence that may answer a question of one kind: a date, a place, a person, a number, ...
+"""Spans of a text that may answer a question of one type: a date, a place, a person, a number.
 
-Knows shapes of words alone, English first. What it finds may be wrong, so it is shown with the sentence it stands in.
+Pattern-based, English first. A span may be wrong, so callers show it with its sentence.
 """
 
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "email", "phone", "link"]
-LONGEST = 2000  # characters of a text that are looked at
+LONGEST = 2000  # characters of a text that are searched
 
 MONTH = (
     r"(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|février|mar(?:ch|s)?|märz|apr(?:il)?|avril|may|mai|june?|juin|juni"
@@ -31,17 +31,18 @@ UNIT = r"(?:second|minute|min|hour|hr|day|night|week|weekend|fortnight|month|qua
 SEASON = r"(?:spring|summer|autumn|fall|winter)"
 PART = r"(?:morning|afternoon|evening|night)"
 WHICH = r"(?:this\s+past|last|past|previous|this|next|coming|following)"
-_TH = (
-    r"(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth"
-    r"|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth"
-    r"|(?:twenty|thirty)[\s-](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth))"
+ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
+    *("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth"),
+    *("eighteenth", "nineteenth", "twentieth"),
 )
-# What stands before a date and belongs to it: "next Tuesday, 13 February", "Thu 16 May", "Saturday the 22nd".
+_ORDINAL = rf"(?:{'|'.join(ORDINALS)}|thirtieth|(?:twenty|thirty)[\s-](?:{'|'.join(ORDINALS[:9])}))"
+# The weekday before a date: "next Tuesday, 13 February", "Thu 16 May", "Saturday the 22nd".
 LEAD = rf"(?:(?:{WHICH}\s+)?(?:{WEEKDAY}|{_FOREIGN_DAY}),?\s+(?:(?:the|den|der|le)\s+)?)"
 _DATE = (
     rf"{LEAD}?(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{MONTH}(?:,?\s+\d{{4}})?"
-    rf"|{_TH}\s+of\s+{MONTH}|{MONTH}\s+(?:the\s+)?(?:\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])|{_TH})(?:,?\s+\d{{4}})?)"
-    rf"|{LEAD}(?:\d{{1,2}}(?:st|nd|rd|th)|{_TH})\b"
+    rf"|{_ORDINAL}\s+of\s+{MONTH}|{MONTH}\s+(?:the\s+)?(?:\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])|{_ORDINAL})(?:,?\s+\d{{4}})?)"
+    rf"|{LEAD}(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b"
     rf"|{MONTH},?\s+(?:of\s+)?\d{{4}}"
     r"|\d{1,2}([/.])\d{1,2}(?:\1(?:\d{4}|\d\d))?(?![\w%])"
     rf"|{WEEKDAY}(?:,\s+{WEEKDAY})*,?\s+(?:and|or)\s+{WEEKDAY}"
@@ -50,7 +51,7 @@ _DATE = (
     rf"|(?:(?:early|late|mid|end\s+of|beginning\s+of)[\s-]+)?{WHICH}\s+(?:(?:few|couple\s+of|{_WORD}|\d{{1,4}})\s+)?"
     rf"(?:{UNIT}|{WEEKDAY}|{PART}|{SEASON}|{MONTH})(?:\s+{PART})?"
     rf"|(?<=\bin\s)(?:(?:early|late|mid)[\s-]+)?{MONTH}|(?<=\bsince\s){MONTH}|(?<=\buntil\s){MONTH}|(?<=\bby\s){MONTH}"
-    rf"|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_TH})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
+    rf"|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
 )
 _CLOCK = (
     r"\d{1,2}(?:[:.]\d\d){0,2}\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"
@@ -64,14 +65,14 @@ _STREET = rf"\d{{1,5}}\s(?:{_CAPITAL}\s){{1,4}}(?:St|Street|Ave|Avenue|Rd|Road|B
 _BUILDING = (
     r"(?:hall|church|chapel|school|library|park|house|station|office|room|building|street|square|theatre|yard)\b"
 )
-_CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{_TH}\b)"
+_CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{_ORDINAL}\b)"
 _SOMEWHERE = "|".join(
     rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s{_BUILDING})?"
     for word in ("in", "at", "to", "from", "near", "visit", "visited", "into")
 )
 _THERE = (
     r"(?:in|at|into|to|near|by|under|behind)\s(?:an?|the|my|our|his|her|your|their)\s(?!new\b|next\b|last\b|first\b"
-    rf"|(?i:{UNIT}|{PART}\b|{_TH}\b|{SEASON}\b|event|end|beginning|way|time|same|moment)\b)[a-z-]+"
+    rf"|(?i:{UNIT}|{PART}\b|{_ORDINAL}\b|{SEASON}\b|event|end|beginning|way|time|same|moment)\b)[a-z-]+"
 )
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
@@ -91,7 +92,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     ),
     "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
 }
-_NO_NAME = (
+_NOT_NAMES_TEXT = (
     "i the a an and but so or if it this that these those he she we they you my our your his her their yes no not ok "
     "okay thanks thank hi hey hello dear regards best what when where who why how which there here please re fw fwd "
     "subject to from cc sent date also just yeah wow great sure well now then in on at for of with by as is are was "
@@ -100,8 +101,8 @@ _NO_NAME = (
     "august september october november december am pm pls i'm i've i'll it's that's we're let's don't call see fyi "
     "attached first last next good email mr mrs ms"
 )
-_NO_NAMES = frozenset(_NO_NAME.split())
-# Between a day and a time: another clause. A comma may stand before the time itself, or before a place on the way.
+_NOT_NAMES = frozenset(_NOT_NAMES_TEXT.split())
+# A clause boundary between a day and a time; a comma right before the time or before a place is none.
 _CLAUSE = re.compile(
     r";|[.!?]\s+(?-i:[A-Z])|[,:–—-]\s+(?!(?:at|from|in|around|about|any|after|before|until|starting|on)\b)\w"
     r"|\b(?:because|since|but|so|while|when|where|who|which)\b",
@@ -118,30 +119,30 @@ class Found:
 
 
 def find(text: str, kind: Kind) -> list[Found]:
-    """Return the spans of one kind, in order, without overlaps; of a long text its beginning is looked at."""
+    """Return the spans of one kind in the first `LONGEST` characters, in order, without overlaps."""
     spans = [_trimmed(text, *match.span()) for match in _FINDERS[kind].finditer(text[:LONGEST])]
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
     if kind == "phone":
-        spans = [span for span in spans if _may_dial(text[slice(*span)])]
+        spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
 
 
 def time_of(text: str, day: Found) -> Found | None:
-    """Find the time of a day: the nearest to it that stands in its clause, with no other day nearer."""
+    """Return the time that belongs to a day: the nearest in the same clause that no other day is nearer to."""
     days, near = find(text, "date"), list[Found]()
     for one in find(text, "time"):
         between = text[min(one.end, day.end) : max(one.start, day.start)]
-        if not _CLAUSE.search(between) and all(_apart(one, day) <= _apart(one, other) for other in days):
+        if not _CLAUSE.search(between) and all(_distance(one, day) <= _distance(one, other) for other in days):
             near.append(one)
-    return min(near, key=lambda one: _apart(one, day), default=None)
+    return min(near, key=lambda one: _distance(one, day), default=None)
 
 
-def _apart(one: Found, other: Found) -> int:
+def _distance(one: Found, other: Found) -> int:
     return max(one.start - other.end, other.start - one.end)
 
 
-def _may_dial(number: str) -> bool:
+def _is_phone_number(number: str) -> bool:
     return sum(map(str.isdigit, number)) >= 7 and not re.match(r"(?:19|20)\d\d-\d\d-\d\d", number)
 
 
@@ -152,11 +153,11 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _name(text: str, start: int, end: int) -> tuple[int, int]:
-    """Take off a run of capitals the words at its ends that are no part of a name."""
+    """Strip words that are not part of a name from both ends of a capitalised run."""
     words = [(start + match.start(), start + match.end()) for match in re.finditer(r"\S+", text[start:end])]
-    while words and text[slice(*words[0])].lower().rstrip(".,") in _NO_NAMES:
+    while words and text[slice(*words[0])].lower().rstrip(".,") in _NOT_NAMES:
         words.pop(0)
-    while words and text[slice(*words[-1])].lower().rstrip(".,") in _NO_NAMES:
+    while words and text[slice(*words[-1])].lower().rstrip(".,") in _NOT_NAMES:
         words.pop()
     name = text[words[0][0] : words[-1][1]] if words else ""
     return (words[0][0], words[-1][1] - 2 * name.endswith(("'s", "’s"))) if words else (start, start)

@@ -1,44 +1,54 @@
-"""Text for a terminal: from mail without escapes, control characters or what turns text round; numbers with units."""
+"""Text for display: on one line, without control or bidirectional characters; numbers with their units."""
 
 import json
 import re
 
-# C0 but tab and newline, DEL, C1, and the characters that reorder or hide what stands beside them.
+# C0 except tab and newline, DEL, C1, and the characters that reorder or hide their neighbours.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 _HIDDEN = "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}]")
 
 
 def plain(text: str) -> str:
-    """Return the text without what a terminal would act on; file names that are no text become readable."""
+    """Return the text without terminal escapes and control characters; undecodable bytes in file names are escaped."""
     return _UNSAFE.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def line(text: str) -> str:
-    """Return the text on one line and otherwise as it is: file names keep their spaces."""
+    """Return the text on one line with its spaces unchanged, since file names may hold several."""
     return re.sub("[\t\n]", " ", plain(text))
 
 
 def in_json(text: str) -> str:
-    """Return JSON of the same value in which what a terminal would act on is escaped."""
+    """Return equivalent JSON in which control and bidirectional characters are escaped."""
     return _UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text.encode("utf-8", "backslashreplace").decode())
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the text on one line, cut at a number of characters."""
-    joined = " ".join(plain(text).split())
+    """Return the text on one line of at most `width` characters, safe to print."""
+    return shorten(plain(text), width)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return the text on one line of at most `width` characters."""
+    joined = " ".join(text.split())
     return joined if len(joined) <= width else joined[: width - 1].rstrip() + "…"
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with its noun."""
+    """Return a number with its noun, in the plural where needed."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def size(used: float) -> str:
-    """Return bytes in the unit that reads best."""
+    """Return a number of bytes in B, kB, MB, GB or TB."""
     for unit in ("B", "kB", "MB", "GB"):
         if used < 1000:
             return f"{used:.0f} {unit}" if unit == "B" else f"{used:.1f} {unit}"
         used /= 1000
     return f"{used:.1f} TB"
+
+
+def valid_text(words: str) -> str:
+    """Return what was typed as valid text: a question is stored, so bytes that are not UTF-8 are replaced."""
+    return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Text to words, the same for index and question: what two texts must share to meet.
+"""Tokenization and stemming, the same for the index and for questions.
 
-Knows nothing of scores. Words are casefolded, unaccented and lightly stemmed; addresses, numbers and compounds are
-kept whole and given in parts too; scripts without spaces become bigrams.
+Words are casefolded, unaccented and lightly stemmed; addresses, numbers and compounds are indexed whole and in parts;
+scripts without spaces become bigrams. Knows nothing of scores.
 """
 
 import re
@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 
 from prompts import word_groups
 
-# Indic vowel signs are no letters to `re`, yet belong to their word.
+# `re` does not count Indic vowel signs as letters, but they are part of the word.
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])"
 _WORD = re.compile(
     r"(?P<address>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
@@ -38,19 +38,19 @@ _FUNCTION = (
     "tho those to too up us wa was wasnt we wer were what when wher where which who whom whose why will with "
     "would you your "
 )
-FUNCTION_WORDS = frozenset(_FUNCTION.split())  # in the form that words() gives
+FUNCTION_WORDS = frozenset(_FUNCTION.split())  # as stemmed by words()
 
 
 def words(text: str) -> list[str]:
-    """Split a text into its words, in order; joined by spaces and split again they give the same set of words."""
+    """Return the words of a text in order; joining them by spaces and splitting again gives the same set."""
     found: list[str] = []
-    for match in _WORD.finditer(_plain(text)):
-        found += _pieces(match.group(), match.lastgroup or "word")
+    for match in _WORD.finditer(_normalise(text)):
+        found += _index_forms(match.group(), match.lastgroup or "word")
     return found
 
 
-def _plain(text: str) -> str:
-    """Casefold and compose; outside ASCII also drop the common accents and unify apostrophes and hyphens."""
+def _normalise(text: str) -> str:
+    """Return the text casefolded and composed, without common accents, with one kind of apostrophe and hyphen."""
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS))
@@ -58,8 +58,8 @@ def _plain(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _pieces(token: str, kind: str) -> tuple[str, ...]:
-    """Return the words one token is found by: itself, and its parts where it has some."""
+def _index_forms(token: str, kind: str) -> tuple[str, ...]:
+    """Return the words that one token is indexed under: itself and its parts."""
     if kind == "number":
         if _GROUPED.fullmatch(token):
             return (_number(token.replace(",", "")),)
@@ -81,7 +81,7 @@ def _compound(token: str) -> tuple[str, ...]:
 
 
 def _simple(word: str) -> tuple[str, ...]:
-    """Return a word of letters and digits; "5pm" and "3rd" are found by their number too."""
+    """Return the stem of a word; "5pm" and "3rd" are indexed under their number too."""
     timed = _TIMED.fullmatch(word)
     if timed is None:
         return (_part(word),)
@@ -98,7 +98,7 @@ def _number(digits: str) -> str:
 
 
 def _bigrams(token: str) -> list[str]:
-    """Return the overlapping pairs of each run of an unspaced script, and what stands between such runs as words."""
+    """Return the bigrams of each run of an unspaced script, and the words between such runs."""
     found, end = [], 0
     for run in _UNSPACED.finditer(token):
         found += [piece for part in _PARTS.findall(token[end : run.start()]) for piece in _simple(part)]
@@ -108,10 +108,10 @@ def _bigrams(token: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Take off the commonest English endings (plural, -ed, -ing, -ly, silent e); other scripts pass unchanged."""
+    """Return a word without the commonest English endings (plural, -ed, -ing, -ly, silent e)."""
     if not (word.isascii() and word.isalpha()):
         return word
-    while (shorter := _shorten(word)) != word:  # to the end, so that a stem is its own stem
+    while (shorter := _shorten(word)) != word:  # until nothing changes, so that stemming is idempotent
         word = shorter
     return word
 
@@ -128,26 +128,26 @@ def _shorten(word: str) -> str:
     for ending in ("ing", "ed", "ly"):
         rest = word[: -len(ending)]
         if word.endswith(ending) and len(rest) > 2 and _VOWEL.search(rest):
-            return rest if ending == "ly" else _restore(rest)
+            return rest if ending == "ly" else _restore_verb(rest)
     return word[:-1] if word.endswith("e") and word[-2] != "s" else word
 
 
-def _restore(rest: str) -> str:
-    """Undo what -ed and -ing did to a verb: a doubled letter, and the e of "-se", which would pass for a plural."""
+def _restore_verb(rest: str) -> str:
+    """Undo a doubled letter before -ed and -ing, and restore the e of "-se", which would look like a plural."""
     if rest[-1] == rest[-2] and rest[-1] not in "lsz":
         return rest[:-1]
     return rest + "e" if rest.endswith("s") and not rest.endswith(("ss", "ocus")) else rest
 
 
-# What is left of two words of one root, as the stemming leaves it. None is -er: who does is not what is done.
-_PLAIN = frozenset(("", "e", "y", "at", "ate", "se"))
+# Stemmed endings by which words of one root differ. -er is left out: the agent is not the action.
+_INFLECTED = frozenset(("", "e", "y", "at", "ate", "se"))
 _DERIVED = """
 ion ation ition ment ement ance ence anc enc ancy ency ant ent nes ness iness iv ativ ical abl ibl ur ication al ial ic
 ity ou
 """
-_FAMILY = _PLAIN.union(_DERIVED.split())
-_DOUBTFUL = frozenset(("y", "al", "ial", "ity", "ic", "ant", "ent"))  # office and official are two things
-_BENT = frozenset(map(frozenset, (("d", "sion"), ("l", "ility"), ("t", "c"), ("t", "cy"))))  # decide, able
+_FAMILY = _INFLECTED.union(_DERIVED.split())
+_DOUBTFUL = frozenset(("y", "al", "ial", "ity", "ic", "ant", "ent"))  # "office" and "official" are unrelated
+_ALTERNATIONS = frozenset(map(frozenset, (("d", "sion"), ("l", "ility"), ("t", "c"), ("t", "cy"))))  # decide, able
 _SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise, analyse, neighbourhood
 
 
@@ -156,17 +156,17 @@ def _forms() -> dict[str, str]:
     """Return the base form of each irregular form."""
     forms = dict[str, str]()
     for *others, plain in word_groups("inflections"):
-        forms |= dict.fromkeys(others, _bare(plain, {}))
+        forms |= dict.fromkeys(others, _base_of(plain, {}))
     return forms
 
 
 @lru_cache(maxsize=1 << 14)
 def base(word: str) -> str:
-    """Return the form by which a lower-case word is compared: its verb, noun or number, spelled one way, stemmed."""
-    return _forms().get(word) or _bare(word, _forms())
+    """Return the base form of a lower-case word: irregular forms resolved, one spelling, stemmed."""
+    return _forms().get(word) or _base_of(word, _forms())
 
 
-def _bare(word: str, forms: Mapping[str, str]) -> str:
+def _base_of(word: str, forms: Mapping[str, str]) -> str:
     if word[:1].isdigit():
         return word.replace(",", "").lstrip("0") or "0"
     if len(word) > 4 and word.endswith("ied"):
@@ -179,13 +179,13 @@ def _bare(word: str, forms: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def one_root(one: str, other: str) -> bool:
-    """Return whether two base forms are a verb and its noun, or an adjective and its noun."""
+    """Return whether two base forms share a root, as a verb and its noun or an adjective and its noun do."""
     if not (one.isalpha() and other.isalpha()):
         return False
     pairs = zip(one, other, strict=False)
     shared = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
     rests = frozenset((one[shared:], other[shared:]))
-    if rests in _BENT:
+    if rests in _ALTERNATIONS:
         return shared >= 4
     least = 6 if rests & _DOUBTFUL else 5
-    return shared >= max(least, (len(one) + len(other)) / 4) and rests <= _FAMILY and bool(rests & _PLAIN)
+    return shared >= max(least, (len(one) + len(other)) / 4) and rests <= _FAMILY and bool(rests & _INFLECTED)

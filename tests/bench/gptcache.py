@@ -27,7 +27,8 @@ from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
-from engine.text.question import moves, understand
+from engine.text.question import understand
+from engine.text.time_sensitive import is_time_sensitive
 from engine.types import Answer, AskOptions, Backend, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import open_ledger
@@ -123,7 +124,7 @@ def entry(user: User, row: dict[str, Any], text: str, vector: Vectors, embedder:
     golds = frozenset(map(terms, (row["answer"], *row.get("answers", ()), *row.get("aliases", ())))) - {()}
     said = Quote(reply.text, None, None, (), 0.0)
     case = Case(row, golds, question, vector, evidence.passages, evidence.chunks, said)
-    own = key(text, Scope(), "quote", NOW, calendar=moves(text))
+    own = key(text, Scope(), "quote", NOW, calendar=is_time_sensitive(text))
     return Entry(
         case,
         PendingQuestion(text, AskOptions(), own, 0, NOW, Trace()),

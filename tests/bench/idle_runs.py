@@ -14,9 +14,9 @@ import numpy as np
 
 from engine.ask.keys import normalise
 from engine.ask.paraphrase import why_different
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
+from engine.ingest.types import ParseLimits
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand

@@ -19,10 +19,10 @@ from time import process_time
 from typing import Any
 
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
 from engine.ingest.scan import ignorable
+from engine.ingest.types import ParseLimits
 from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
 from engine.text.question import Question, understand
 from engine.text.sentences import sentences

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk, embedded_text
 from engine.ingest.files import read
+from engine.ingest.types import ParseLimits
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.retrieval.rank import RankWeights

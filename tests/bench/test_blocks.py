@@ -12,8 +12,8 @@ from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from store.kv_tree import root_of
 from tests.bench.blocks import Timed, Trial, again, divergence, trial
-from tests.engine.ask.oath_box import Box, some
-from tests.engine.kv.kit import loaded
+from tests.engine.ask.equivalence_box import Box, some
+from tests.engine.llm.kit import loaded
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
+from engine.ingest.types import ParseLimits
 from tests.bench import enronqa
 from tests.bench.corpus import Query, same
 from tests.bench.enronqa import LATER

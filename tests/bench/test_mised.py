@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
+from engine.ingest.types import ParseLimits
 from tests.bench import mised
 from tests.bench.corpus import Query
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
+from engine.ingest.types import ParseLimits
 from store.types import Document
 from tests.bench import synthetic
 from tests.bench.corpus import Query, User, same

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO
-from tests.engine.kv.kit import FIXED
+from tests.engine.llm.kit import FIXED
 from tests.engine.models.shapes import make
 
 HEAD = "From: Ann Bell <ann@example.org>\nTo: Ben Cole <ben@example.org>\nDate: Mon, {day} Jun 2024 09:30:00 +0000\n"

@@ -22,7 +22,7 @@ from tests.cli.test_errors import fails
 from tests.cli.test_json import compare
 from tests.demo import environment
 from tests.engine.models.hubserver import Hub, serve
-from tests.engine.models.test_place import OLD, cached, model
+from tests.engine.models.test_lookup import OLD, cached, model
 
 NAME, NEW = "org/name", "b" * 40
 CHUNK = 10 << 20  # bytes that the hub's library writes at a time

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_model import FILES
 from tests.demo import DATA, environment
 from tests.engine.models.hubserver import serve
-from tests.engine.models.test_place import OLD, cached
+from tests.engine.models.test_lookup import OLD, cached
 
 # Read by every Python that starts with it: Python's own ways out raise and are noted down, and on Linux the kernel ends
 # the process that asks for a socket of the internet, whatever language the library is written in.

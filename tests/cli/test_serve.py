@@ -467,7 +467,7 @@ def test_stopped_or_never_started_it_is_none_and_that_is_no_error(pkb: Pkb) -> N
 def test_who_stops_it_is_told_which_process_ended(up: Served) -> None:
     pid = up.pid
     done = up.run("serve", "--stop")
-    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"process {pid} ended\n", b"")
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"stopped process {pid}\n", b"")
     assert not up.is_there
 
 

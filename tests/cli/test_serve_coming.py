@@ -20,18 +20,18 @@ from tests.demo import NANO
 KEY = "Who has the spare key to the workshop?"
 FIRST = """
 import os, sys
-from engine.serve.worker import Desk
+from engine.serve.worker import WorkerState
 from engine.serve.protocol import answer, request, requested
 from engine.session import Session
-from engine.types import Manner
+from engine.types import AskOptions
 
-desk, opened = Desk(os.environ, lambda: None), Session(os.environ)
+desk, opened = WorkerState(os.environ, lambda: None), Session(os.environ)
 desk.warm()
 desk.load()
 ready = set(sys.modules)
 for model in ("quote", opened.settings.model.name):
     opened.override("model.name", model)
-    asked = requested(request(opened, sys.argv[1], Manner(), streams=False))
+    asked = requested(request(opened, sys.argv[1], AskOptions(), streams=False))
     with desk.session(asked) as made:
         answered = made.asker.ask(asked.text, asked.options, asked.now, None)
         answer(answered)

@@ -9,8 +9,8 @@ import pytest
 
 LOSING = """
 import os, signal, sys, time
-from cli.app import heed
-heed()
+from cli.app import handle_signals
+handle_signals()
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 class Slow:
     def __del__(self):
@@ -33,6 +33,6 @@ def test_a_signal_that_was_lost_comes_again(name: str, code: int) -> None:
 
 
 def test_other_mistakes_in_destructors_are_still_told_of() -> None:
-    code = "from cli.app import heed; heed()\nclass Bad:\n    def __del__(self): 1 / 0\nBad()\n"
+    code = "from cli.app import handle_signals; handle_signals()\nclass Bad:\n    def __del__(self): 1 / 0\nBad()\n"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "ZeroDivisionError" in ran.stderr

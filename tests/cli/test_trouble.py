@@ -105,7 +105,7 @@ def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_read(tmp_path:
     assert (ran.returncode, ran.stderr) == (3, "")
     assert re.search(f"^skipped {folder}: .*permission denied$", ran.stdout, re.MULTILINE)
     assert f"skipped {folder.parent}/3.eml: permission denied" in ran.stdout
-    assert "documents: 1 kept" in ran.stdout
+    assert "1 document added" in ran.stdout
 
 
 def test_a_home_that_may_not_be_written_is_one_line(pkb: Pkb, closed: list[Path]) -> None:

@@ -26,7 +26,7 @@ from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import environment
 
-QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, beat=0.1, rest=0.3)
+QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, check=0.1, rest=0.3)
 KEYS = [
     *("schema", "event", "at", "path", "how", "files", "documents", "skipped", "embedded", "without_vector"),
     *("seconds", "message"),
@@ -215,7 +215,12 @@ def watcher(*paths: Path, queued: list[int] | None = None, fails: list[PkbError]
 
     with Follow(QUICK) as follow:
         made = Watcher(
-            follow, QUICK, WatchPrinter(as_json=True), embeds=False, queue=note if queued is not None else None
+            follow,
+            QUICK,
+            WatchPrinter(as_json=True),
+            os.environ,
+            embeds=False,
+            queue=note if queued is not None else None,
         )
         for root in (*roots, *missing):
             made.add(root)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from engine.text.label import label
+from engine.text.label import chunk_header
 from store.types import Chunk, Document
 from tests.nano import names
 from tests.nano.entities import Person
@@ -139,4 +139,4 @@ def _chunk(
         text=text,
         passages=(),
     )
-    return Chunk("", "", 0, label(document, role), text, 1, 1)
+    return Chunk("", "", 0, chunk_header(document, role), text, 1, 1)

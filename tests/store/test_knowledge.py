@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from store.tables import among
+from store.filters import among
 from store.types import IndexedDocument
 from tests.effort import examples
 from tests.store.conftest import Open

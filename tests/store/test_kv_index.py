@@ -210,8 +210,8 @@ def test_two_holders_in_one_process_are_two(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) -> None:
     code = """if True:
         import sys, pathlib
-        from store.kv_folder import Owner
-        print(Owner(pathlib.Path(sys.argv[1])).name, flush=True)
+        from store.kv_folder import ProcessOwner
+        print(ProcessOwner(pathlib.Path(sys.argv[1])).name, flush=True)
         sys.stdin.read()"""
     with run_python(code, str(tmp_path)) as process:
         assert process.stdout is not None

@@ -7,7 +7,7 @@ from math import log
 
 import numpy as np
 
-from engine.text.label import searched
+from engine.text.label import index_words
 from store.hits import Hit, Totals, Vectors
 from store.types import Chunk, Document, Scope
 
@@ -82,7 +82,7 @@ def embedded(found: Sequence[Hit], vectors: Vectors) -> list[Hit]:
 
 
 def _hit(document: Document, chunk: Chunk) -> Hit:
-    tokens = " ".join(searched(chunk, document.sender, document.recipients, document.date))
+    tokens = " ".join(index_words(chunk, document.sender, document.recipients, document.date))
     return Hit(chunk, tokens, None, document.date, document.sender, document.recipients, document.title)
 
 

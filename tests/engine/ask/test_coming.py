@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.relative_dates import comes
+from engine.text.relative_dates import is_upcoming
 
 WRITTEN, TODAY = datetime(2024, 4, 29, tzinfo=UTC), date(2024, 6, 19)
 
@@ -24,7 +24,7 @@ WRITTEN, TODAY = datetime(2024, 4, 29, tzinfo=UTC), date(2024, 6, 19)
     ],
 )
 def test_a_day_to_come_is_seen(text: str) -> None:
-    assert comes(text, WRITTEN, TODAY)
+    assert is_upcoming(text, WRITTEN, TODAY)
 
 
 @pytest.mark.parametrize(
@@ -32,23 +32,23 @@ def test_a_day_to_come_is_seen(text: str) -> None:
     ["It is on 15 June.", "on 18 June 2024", "22 June 2023", "May 5", "in June", "version 22.6", "", "June 22:30"],
 )
 def test_a_day_gone_by_and_what_is_no_day_are_not(text: str) -> None:
-    assert not comes(text, WRITTEN, TODAY)
+    assert not is_upcoming(text, WRITTEN, TODAY)
 
 
 def test_without_its_date_a_text_says_nothing() -> None:
-    assert not comes("Saturday 22 June", None, TODAY)
+    assert not is_upcoming("Saturday 22 June", None, TODAY)
 
 
 def test_a_day_without_a_year_is_the_one_nearest_to_the_text() -> None:
-    assert comes("on 3 January", datetime(2023, 12, 20, tzinfo=UTC), date(2024, 1, 2))
-    assert not comes("on 3 January", datetime(2022, 12, 20, tzinfo=UTC), date(2024, 1, 2))
+    assert is_upcoming("on 3 January", datetime(2023, 12, 20, tzinfo=UTC), date(2024, 1, 2))
+    assert not is_upcoming("on 3 January", datetime(2022, 12, 20, tzinfo=UTC), date(2024, 1, 2))
 
 
 @given(st.text(max_size=200), st.dates(date(1990, 1, 1), date(2100, 1, 1)))
 def test_any_text_is_read(text: str, today: date) -> None:
-    assert comes(text, WRITTEN, today) in (True, False)
+    assert is_upcoming(text, WRITTEN, today) in (True, False)
 
 
 @given(st.dates(date(2024, 5, 1), date(2024, 12, 31)))
 def test_what_is_to_come_is_so_until_its_day_is_over(today: date) -> None:
-    assert comes("the fair is on 2 September 2024", WRITTEN, today) == (today <= date(2024, 9, 2))
+    assert is_upcoming("the fair is on 2 September 2024", WRITTEN, today) == (today <= date(2024, 9, 2))

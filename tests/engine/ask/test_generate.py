@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from engine.llm.generate import generate
+from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.models.types import Frame
 from engine.text.question import understand
@@ -32,7 +32,8 @@ EVIDENCE = Evidence((BEST, SECOND), ("Ben0", "Ann0", "Ann1"), 1.0)
 def ask(model: Parrot, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Answer, list[str], Trace]:
     told: list[str] = []
     trace = Trace()
-    written = generate("parrot", lambda: PromptReader(model), QUESTION, evidence, trace, NOW, most, told.append)
+    options = GenerateOptions("parrot", NOW, most)
+    written = generate(lambda: PromptReader(model), QUESTION, evidence, trace, options, told.append)
     return written.reply, told, trace
 
 
@@ -117,5 +118,6 @@ def test_an_answer_that_is_cut_says_so() -> None:
 
 def test_without_evidence_the_model_is_not_even_loaded() -> None:
     nothing = Evidence((), (), 1.0)
-    reply = generate("parrot", partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), NOW, 50).reply
+    options = GenerateOptions("parrot", NOW, 50)
+    reply = generate(partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), options).reply
     assert (reply.text, reply.sources, reply.tokens) == (None, (), None)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.dates import Days
-from engine.text.relative_dates import day_in_words, in_words, resolve
+from engine.text.dates import Days, spell_date
+from engine.text.relative_dates import in_words, resolve
 
 MONDAY = datetime(2023, 5, 8, 13, 56)
 PIECES = [
@@ -105,7 +105,7 @@ def test_a_date_beyond_the_calendar_is_none() -> None:
 
 
 def test_a_day_is_written_without_commas() -> None:
-    assert day_in_words(date(2023, 5, 7)) == "7 May 2023"
+    assert spell_date(date(2023, 5, 7)) == "7 May 2023"
 
 
 @given(

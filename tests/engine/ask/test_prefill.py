@@ -1,4 +1,4 @@
-"""What a segment took, as it is remembered; that what is loaded is what was computed is tested as the oath."""
+"""The seconds of a segment, as they are stored. test_cache_equivalence.py holds loaded against computed prefill."""
 
 import pytest
 from hypothesis import given

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text.dates import Days, find
-from engine.text.question import ASKING_WORDS, AnswerType, moves, understand
+from engine.text.question import ASKING_WORDS, AnswerType, understand
+from engine.text.time_sensitive import is_time_sensitive
 from engine.text.words import FUNCTION_WORDS, words
 
 NOW = datetime(2024, 5, 15, 12)  # a Wednesday
@@ -152,7 +153,7 @@ def test_a_yearly_interval_holds_in_every_year() -> None:
     ],
 )
 def test_a_question_that_moves_with_the_calendar_says_so(text: str) -> None:
-    assert moves(text)
+    assert is_time_sensitive(text)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_a_question_that_moves_with_the_calendar_says_so(text: str) -> None:
     ],
 )
 def test_a_question_about_what_stays_does_not(text: str) -> None:
-    assert not moves(text)
+    assert not is_time_sensitive(text)
 
 
 def test_words_are_distinct_and_in_order() -> None:
@@ -235,4 +236,4 @@ def test_a_near_day_has_the_words_that_a_text_may_name_it_by(text: str, expected
 )
 def test_what_asks_for_the_next_of_something_has_an_answer_of_one_day(text: str, coming: bool) -> None:
     assert understand(text, NOW).coming is coming
-    assert moves(text) or not coming
+    assert is_time_sensitive(text) or not coming

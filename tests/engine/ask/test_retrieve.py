@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.chunking import chunk
 from engine.ingest.transcripts import read_transcript
+from engine.ingest.types import ParseLimits
 from engine.retrieval.rank import RankWeights
 from engine.retrieval.retrieve import RetrievalLimits, RetrievalResult, bm25, inverse_frequencies, retrieve
 from engine.text.question import understand

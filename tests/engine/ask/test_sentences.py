@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.sentences import label, sentences
+from engine.text.sentences import sentences, speaker_label
 
 PIECES = [
     "Ann: ",
@@ -105,16 +105,19 @@ def test_lines_before_any_turn_have_no_speaker() -> None:
     assert [span.speaker for span in sentences("It rained.\nAnn: It did.\nReally.")] == [None, "Ann", "Ann"]
 
 
-def test_a_name_with_a_riding_in_brackets_is_a_label() -> None:
-    assert label("The Chair (Hon. Anna Vey (North, Lib.)): Order.") == ("The Chair (Hon. Anna Vey (North, Lib.))", 41)
+def test_a_name_with_a_riding_in_brackets_is_a_speaker_label() -> None:
+    assert speaker_label("The Chair (Hon. Anna Vey (North, Lib.)): Order.") == (
+        "The Chair (Hon. Anna Vey (North, Lib.))",
+        41,
+    )
 
 
-def test_words_before_a_colon_are_no_label() -> None:
-    assert label("we agreed on this: never") is None
+def test_words_before_a_colon_are_no_speaker_label() -> None:
+    assert speaker_label("we agreed on this: never") is None
 
 
-def test_a_web_address_is_no_label() -> None:
-    assert label("http://example.org/page") is None
+def test_a_web_address_is_no_speaker_label() -> None:
+    assert speaker_label("http://example.org/page") is None
 
 
 def test_nothing_has_no_sentences() -> None:
@@ -135,7 +138,7 @@ def test_only_white_space_and_the_names_of_speakers_are_left_out(text: str) -> N
         left.append(text[at : span.start])
         at = span.end
     rest = [line for part in (*left, text[at:]) for line in part.splitlines() if line.strip()]
-    assert [line for line in rest if label(line.lstrip("\n") + " x") is None] == []
+    assert [line for line in rest if speaker_label(line.lstrip("\n") + " x") is None] == []
 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join))

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.semantic import SemanticRules, entails
-from engine.llm.generate import generate
+from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import KvBinding as KeptTensors
 from engine.llm.prefill import PromptReader
 from engine.session import Session
-from engine.text.question import moves, understand
+from engine.text.question import understand
+from engine.text.time_sensitive import is_time_sensitive
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
@@ -70,7 +71,7 @@ def says(model: Parrot, reading: PromptReader) -> tuple[bool, str]:
 def having_read(model: KeepingParrot, kept: Kept) -> PromptReader:
     """Have a model answer the first question, and keep what it has read."""
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
-    generate("parrot", lambda: reading, QUESTION, EVIDENCE, Trace(), NOW, MOST, None).keep()
+    generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("parrot", NOW, MOST)).keep()
     return reading
 
 
@@ -125,7 +126,7 @@ def test_a_question_that_names_another_day_tomorrow_expires_with_its_day(when: s
     text = f"Who came to rehearsal {when}?".replace(" ", space)
     then = understand(text, NOW + timedelta(days=later)).dates
     if [one for one in understand(text, NOW).dates if not one.yearly] != [one for one in then if not one.yearly]:
-        assert moves(text)
+        assert is_time_sensitive(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest, Summary, passage_digests
 from engine.ingest.scan import ignorable
+from engine.ingest.types import ParseLimits
 from engine.text.words import words
 from store.catalog import SourceRoot
 from store.types import Document

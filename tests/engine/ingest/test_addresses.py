@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.headers import LONGEST, MOST, Address, display_names, named, parse_addresses
+from engine.ingest.headers import LONGEST, MOST_ADDRESSES, Address, display_names, parse_addresses, with_display_name
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,14 @@ def test_names_and_addresses_are_told_apart(value: str, people: list[str]) -> No
 
 
 def test_a_name_kept_elsewhere_serves_an_address_that_has_none() -> None:
-    assert str(named(Address("", "ann@example.org"), "Lee, Ann </O=EXAMPLE/CN=ALEE>")) == "Lee, Ann <ann@example.org>"
+    assert (
+        str(with_display_name(Address("", "ann@example.org"), "Lee, Ann </O=EXAMPLE/CN=ALEE>"))
+        == "Lee, Ann <ann@example.org>"
+    )
 
 
 def test_a_name_of_its_own_stays() -> None:
-    assert str(named(Address("Ann", "ann@example.org"), "Somebody Else")) == "Ann <ann@example.org>"
+    assert str(with_display_name(Address("Ann", "ann@example.org"), "Somebody Else")) == "Ann <ann@example.org>"
 
 
 def test_display_names_serve_only_if_there_are_as_many() -> None:
@@ -53,4 +56,4 @@ def test_any_value_gives_clean_people(value: str) -> None:
 
 @pytest.mark.parametrize("piece", ["(", "<", '"', '\\"', ",", ";a,", ":", "=?a?q?", "<a>:", '"\\'])
 def test_hostile_lists_end(piece: str) -> None:
-    assert len(parse_addresses(piece * LONGEST)) <= MOST
+    assert len(parse_addresses(piece * LONGEST)) <= MOST_ADDRESSES

@@ -1,4 +1,4 @@
-"""Blocks of parsed documents: each document once, each file whole in the last block that it is in."""
+"""Blocks of parsed documents: each document once, each file complete in the last batch that it is in."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,24 +6,24 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import pipeline as module
-from engine.ingest.pipeline import Block, blocks
+from engine.ingest.pipeline import ParsedBatch, parse_batches
 from store.types import FileState, ParsedItem
 from tests.store.kit import document
 
 _STATE = FileState(1, 1, 1)
 
 
-def take(files: dict[str, list[ParsedItem]], known: set[str] | None = None) -> list[Block | int]:
+def take(files: dict[str, list[ParsedItem]], known: set[str] | None = None) -> list[ParsedBatch | int]:
     def reader(path: Path) -> Iterator[ParsedItem]:
         yield from files[str(path)]
 
-    return list(blocks({n.encode(): _STATE for n in files}, "Mail", reader, (known or set()).__contains__))
+    return list(parse_batches({n.encode(): _STATE for n in files}, "Mail", reader, (known or set()).__contains__))
 
 
-def only(found: list[Block | int]) -> Block:
-    (block,) = found
-    assert isinstance(block, Block)
-    return block
+def only(found: list[ParsedBatch | int]) -> ParsedBatch:
+    (batch,) = found
+    assert isinstance(batch, ParsedBatch)
+    return batch
 
 
 def reading(item: int, name: str, text: str = "text") -> ParsedItem:
@@ -31,42 +31,42 @@ def reading(item: int, name: str, text: str = "text") -> ParsedItem:
 
 
 def test_a_document_in_two_files_is_one_document_at_two_places() -> None:
-    block = only(take({"/a": [reading(0, "d")], "/b": [reading(0, "d")]}))
-    places = [place.path for file in block.files for place in file.places]
-    assert (list(block.documents), places, block.read) == (["d"], ["/a", "/b"], 2)
+    batch = only(take({"/a": [reading(0, "d")], "/b": [reading(0, "d")]}))
+    places = [place.path for file in batch.files for place in file.places]
+    assert (list(batch.documents), places, batch.read) == (["d"], ["/a", "/b"], 2)
 
 
 def test_a_known_document_counts_as_a_place_only() -> None:
-    block = only(take({"/a": [reading(0, "d")]}, {"d"}))
-    assert (block.documents, len(block.files[0].places)) == ({}, 1)
+    batch = only(take({"/a": [reading(0, "d")]}, {"d"}))
+    assert (batch.documents, len(batch.files[0].places)) == ({}, 1)
 
 
 def test_what_cannot_be_read_is_a_problem_of_its_file() -> None:
-    block = only(take({"/a": [ParsedItem(0, None, problem="empty"), reading(1, "d")]}))
-    problems = [(problem.path, problem.item, problem.reason) for problem in block.files[0].problems]
-    assert (problems, list(block.documents)) == ([("/a", 0, "empty")], ["d"])
+    batch = only(take({"/a": [ParsedItem(0, None, problem="empty"), reading(1, "d")]}))
+    problems = [(problem.path, problem.item, problem.reason) for problem in batch.files[0].problems]
+    assert (problems, list(batch.documents)) == ([("/a", 0, "empty")], ["d"])
 
 
 def test_a_document_with_a_problem_is_both() -> None:
-    block = only(take({"/a": [ParsedItem(0, document("d"), problem="cut")]}))
-    assert (len(block.files[0].problems), list(block.documents)) == (1, ["d"])
+    batch = only(take({"/a": [ParsedItem(0, document("d"), problem="cut")]}))
+    assert (len(batch.files[0].problems), list(batch.documents)) == (1, ["d"])
 
 
 def test_a_file_too_large_for_a_block_is_whole_in_its_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_DOCUMENTS", 2)
+    monkeypatch.setattr(module, "_BATCH_DOCUMENTS", 2)
     found = []
     files = {b"/a": _STATE}
     readings = [reading(n, f"d{n}") for n in range(5)]
-    for block in blocks(files, "Mail", lambda path: iter(readings), lambda name: False):
-        assert isinstance(block, Block)
-        found.append((len(block.documents), block.files[0].whole))
+    for batch in parse_batches(files, "Mail", lambda path: iter(readings), lambda name: False):
+        assert isinstance(batch, ParsedBatch)
+        found.append((len(batch.documents), batch.files[0].complete))
     assert found == [(2, False), (2, False), (1, True)]
 
 
 def test_a_block_is_full_of_text_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHARS", 100)
+    monkeypatch.setattr(module, "_BATCH_CHARS", 100)
     found = take({"/a": [reading(0, "d", "x" * 150)], "/b": [reading(0, "e")]})
-    assert [list(block.documents) for block in found if isinstance(block, Block)] == [["d"], ["e"]]
+    assert [list(batch.documents) for batch in found if isinstance(batch, ParsedBatch)] == [["d"], ["e"]]
 
 
 def test_progress_is_told_now_and_then() -> None:
@@ -75,5 +75,5 @@ def test_progress_is_told_now_and_then() -> None:
 
 
 def test_files_are_read_in_order_of_their_names() -> None:
-    block = only(take({name: [reading(0, name)] for name in ("/c", "/a", "/b")}))
-    assert list(block.documents) == ["/a", "/b", "/c"]
+    batch = only(take({name: [reading(0, name)] for name in ("/c", "/a", "/b")}))
+    assert list(batch.documents) == ["/a", "/b", "/c"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits, UnreadableItem
-from engine.ingest.transcripts import read_transcript, sniff
+from engine.ingest.transcripts import may_be_transcript, read_transcript
+from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, DocumentPassage
 from tests.effort import examples
 
@@ -48,7 +48,7 @@ def words(passages: tuple[DocumentPassage, ...]) -> Counter[str]:
 def test_the_forms_of_a_dialogue_give_speakers_and_times(
     text: str, turns: list[tuple[str | None, float | None, str]]
 ) -> None:
-    assert sniff("call.txt", text)
+    assert may_be_transcript("call.txt", text)
     assert said(document("call.txt", text)) == turns
 
 

@@ -17,7 +17,7 @@ from tests.store.kit import HashEmbedder, Killed
 def filled(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
     """Return a home with 20 chunks, taken up 8 at a time and saved 4 at a time."""
     monkeypatch.setattr(module, "_ROUND", 8)
-    monkeypatch.setattr(module, "_SAVED", 4)
+    monkeypatch.setattr(module, "_COMMIT", 4)
     for number in range(20):
         mail(box.mail / f"m{number}", f"word{number} " * (1 + number % 3), day=1 + number)
     box.ingest()

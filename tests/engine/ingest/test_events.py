@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.calendar import MOST_EVENTS, event_texts, in_words
+from engine.ingest.calendar import MOST_EVENTS, event_texts, rule_text
 
 
 def calendar(*lines: str, method: str = "REQUEST", before: tuple[str, ...] = ()) -> str:
@@ -112,8 +112,8 @@ def test_a_text_without_events_gives_none() -> None:
         ("FREQ=SOMETIMES", "FREQ=SOMETIMES"),
     ],
 )
-def test_a_repetition_is_said_in_words(rule: str, words: str) -> None:
-    assert in_words(rule) == words
+def test_a_repetition_is_said_rule_text(rule: str, words: str) -> None:
+    assert rule_text(rule) == words
 
 
 def test_no_more_events_are_read_than_the_limit() -> None:

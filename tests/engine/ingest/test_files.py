@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.files import read
 from engine.ingest.scan import ignorable
+from engine.ingest.types import ParseLimits
 from store.types import ParsedItem
 
 LIMITS = ParseLimits()

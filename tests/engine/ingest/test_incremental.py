@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import files as module
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.embed import embed
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest
+from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
 from store.types import ParsedItem
 from tests.engine.ingest.box import Box, mail, whisper
@@ -53,13 +53,13 @@ _LOOK = """
 import sys
 from pathlib import Path
 from engine.ingest.pipeline import Guard, Ingest
-from engine.ingest.charsets import Limits
-from store.catalog import Root
+from engine.ingest.types import ParseLimits
+from store.catalog import SourceRoot
 from store.documents import Knowledge
 from store.database import open_ledger
 ledger = open_ledger(Path(sys.argv[1], "data", "ledger.db"))
-run = Ingest(ledger, Knowledge(ledger, lambda: sys.exit("the tables were opened")), Limits(), Guard(0.2, 50))
-list(run.run(Root(str(Path(sys.argv[1], "mail")), "mail", None)))
+run = Ingest(ledger, Knowledge(ledger, lambda: sys.exit("the tables were opened")), ParseLimits(), Guard(0.2, 50))
+list(run.run(SourceRoot(str(Path(sys.argv[1], "mail")), "mail", None)))
 heavy = {"lancedb", "numpy", "pyarrow", "selectolax", "charset_normalizer", "engine.ingest.mail"}
 print(run.summary.files, sorted(heavy & sys.modules.keys()))
 """

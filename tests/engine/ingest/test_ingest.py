@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.pipeline import Guard, Ingest
+from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
 from store.documents import members
 from store.types import Scope

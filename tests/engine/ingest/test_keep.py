@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.ingest import pipeline as blocks_module
 from engine.ingest import pipeline as module
 from tests.effort import slow_only
 from tests.engine.ingest.box import Box, mail, naive
@@ -15,7 +14,7 @@ from tests.store.kit import Killed
 def small(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
     """Return a home whose commits take 3 documents, and whose blocks take 5."""
     monkeypatch.setattr(module, "_COMMIT", 3)
-    monkeypatch.setattr(blocks_module, "_DOCUMENTS", 5)
+    monkeypatch.setattr(module, "_BATCH_DOCUMENTS", 5)
     return box
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.mail import read_mail
+from engine.ingest.types import ParseLimits
 from store.types import Document, ParsedItem
 
 LIMITS = ParseLimits()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits
 from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, walk
+from engine.ingest.types import ParseLimits
 
 LIMITS = ParseLimits()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.pipeline import bodies, passage_digests, split_passages
+from engine.ingest.pipeline import own_digests, passage_digests, split_passages
 from store.types import DocumentPassage, Role
 from tests.store.kit import document
 
@@ -70,7 +70,7 @@ def test_bodies_leave_out_what_may_be_repeated() -> None:
     said = [
         d for d, p in zip(passage_digests(one), one.passages, strict=True) if p.role in ("body", "attachment", "event")
     ]
-    assert bodies(one, passage_digests(one)) == said
+    assert own_digests(one, passage_digests(one)) == said
 
 
 _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_ROLES)), max_size=8)

@@ -5,13 +5,13 @@ import quotequail
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.quotes import ANSWERED, NEW, PASSED_ON, Quotes, passages_of
+from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, passages_of
 from tests.effort import examples
 
 LETTERS = {"body": "b", "quote": "q", "forward": "f", "signature": "s"}
 
 
-def roles(text: str, quotes: Quotes = ANSWERED) -> str:
+def roles(text: str, quotes: QuoteRoles = IN_REPLY) -> str:
     """Return one letter for each passage."""
     return "".join(LETTERS[passage.role] for passage in passages_of(text, quotes))
 
@@ -59,18 +59,18 @@ def test_passed_on_messages_are_forwards(text: str) -> None:
 
 
 def test_what_a_forwarding_mail_quotes_is_a_forward() -> None:
-    assert roles("FYI\n\n-----Original Message-----\nFrom: Ann\n\nCome.\n", PASSED_ON) == "bff"
-    assert roles("FYI\n\n> Come.", PASSED_ON) == "bf"
+    assert roles("FYI\n\n-----Original Message-----\nFrom: Ann\n\nCome.\n", IN_FORWARD) == "bff"
+    assert roles("FYI\n\n> Come.", IN_FORWARD) == "bf"
 
 
 def test_a_new_mail_that_only_quotes_has_passed_it_on() -> None:
-    assert roles("-----Original Message-----\nFrom: Ann\n\nCome.", NEW) == "ff"
-    assert roles("Hm.\n\n-----Original Message-----\nFrom: Ann\n\nCome.", NEW) == "bqq"
+    assert roles("-----Original Message-----\nFrom: Ann\n\nCome.", IN_NEW_MAIL) == "ff"
+    assert roles("Hm.\n\n-----Original Message-----\nFrom: Ann\n\nCome.", IN_NEW_MAIL) == "bqq"
 
 
 def test_lines_that_a_new_mail_marks_without_naming_their_writer_are_passed_on() -> None:
-    assert roles("All:\n\n> the hall is free", NEW) == "bf"
-    assert roles("On 3 May 2024, Ann wrote:\n> the hall is free\n\ngood", NEW) == "qb"
+    assert roles("All:\n\n> the hall is free", IN_NEW_MAIL) == "bf"
+    assert roles("On 3 May 2024, Ann wrote:\n> the hall is free\n\ngood", IN_NEW_MAIL) == "qb"
 
 
 def test_an_indented_more_than_sign_is_no_quote() -> None:
@@ -165,8 +165,11 @@ LINES = [
 
 
 @examples(300)
-@given(st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=20))), st.sampled_from([ANSWERED, NEW, PASSED_ON]))
-def test_every_line_is_in_one_passage_that_holds_its_text(lines: list[str], quotes: Quotes) -> None:
+@given(
+    st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=20))),
+    st.sampled_from([IN_REPLY, IN_NEW_MAIL, IN_FORWARD]),
+)
+def test_every_line_is_in_one_passage_that_holds_its_text(lines: list[str], quotes: QuoteRoles) -> None:
     text = "\n".join(lines)
     lines = text.split("\n")
     covered: list[int] = []

@@ -1,4 +1,4 @@
-"""The look at the disk: what is new, changed, gone, and what cannot be looked at."""
+"""The find_changes at the disk: what is new, changed, gone, and what cannot be looked at."""
 
 import os
 import subprocess
@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from engine.ingest.scan import Look, look, state_of, upwards
+from engine.ingest.scan import Changes, ancestors, find_changes, state_of
 from store.types import FileState
 
 _NONE: Mapping[bytes, FileState] = {}
 
 
-def see(root: Path, known: Mapping[bytes, FileState] = _NONE) -> Look:
-    return look(os.fsencode(root), known, lambda path: path.name.endswith(".tmp"))
+def see(root: Path, known: Mapping[bytes, FileState] = _NONE) -> Changes:
+    return find_changes(os.fsencode(root), known, lambda path: path.name.endswith(".tmp"))
 
 
 def test_all_files_of_a_new_folder_are_new(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_of_a_root_that_is_missing_nothing_is_gone(tmp_path: Path, root: str) ->
     known = see(tmp_path / "there").new
     (tmp_path / "there").rename(tmp_path / "elsewhere")
     found = see(tmp_path / "there" / root, known)
-    assert (found.gone, list(found.closed.values())) == (set(), ["no such file or directory"])
+    assert (found.gone, list(found.unreadable.values())) == (set(), ["no such file or directory"])
 
 
 def test_ignorable_files_are_not_seen(tmp_path: Path) -> None:
@@ -105,12 +105,12 @@ def test_links_to_folders_are_not_followed_and_lead_in_no_circles(tmp_path: Path
 def test_a_link_to_nowhere_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("nowhere")
     found = see(tmp_path)
-    assert (found.seen, found.closed) == (0, {})
+    assert (found.seen, found.unreadable) == (0, {})
 
 
 def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("a")
-    assert list(see(tmp_path).closed) == [os.fsencode(tmp_path / "a")]
+    assert list(see(tmp_path).unreadable) == [os.fsencode(tmp_path / "a")]
 
 
 def test_pipes_are_not_files(tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_any_name_is_seen(tmp_path: Path, name: bytes) -> None:
 
 _LOOK = """
 import os, sys
-from engine.ingest.scan import look
+from engine.ingest.scan import find_changes
 os.setuid(65534)
 root, name = os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2])
-found = look(root, {name: None, root + b"/gone": None}, lambda path: False)
-print(sorted(os.fsdecode(path) for path in found.gone), *found.closed.values())
+found = find_changes(root, {name: None, root + b"/gone": None}, lambda path: False)
+print(sorted(os.fsdecode(path) for path in found.gone), *found.unreadable.values())
 """
 
 
@@ -150,4 +150,4 @@ def test_files_in_a_folder_that_may_not_be_read_are_not_gone(mode: int) -> None:
 
 
 def test_going_up_ends_at_the_top() -> None:
-    assert list(upwards(b"/a/b")) == [b"/a/b", b"/a", b"/"]
+    assert list(ancestors(b"/a/b")) == [b"/a/b", b"/a", b"/"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import ParseLimits, UnreadableItem
-from engine.ingest.transcripts import read_transcript, sniff
+from engine.ingest.transcripts import may_be_transcript, read_transcript
+from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, ParsedItem
 from tests.effort import examples
 
@@ -155,7 +155,7 @@ def test_text_beyond_the_limit_is_named() -> None:
     ],
 )
 def test_files_are_taken_for_transcripts_by_name_and_beginning(name: str, head: str, is_one: bool) -> None:
-    assert sniff(name, head) is is_one
+    assert may_be_transcript(name, head) is is_one
 
 
 @given(

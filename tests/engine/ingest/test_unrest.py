@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from engine.ingest.follow import Debouncer, DueFolder, Intervals
 
-PACE = Intervals(quiet=5, max_wait=60, rescan=1000)
+INTERVALS = Intervals(quiet=5, max_wait=60, rescan=1000)
 FOLDERS = st.sampled_from(["/r", "/r/a", "/r/a/b", "/r/a/c", "/r/d", "/r/ab"])
 
 
-def followed(pace: Intervals = PACE) -> Debouncer:
+def followed(intervals: Intervals = INTERVALS) -> Debouncer:
     """Return a root that was read at 0."""
-    debouncer = Debouncer(pace)
+    debouncer = Debouncer(intervals)
     debouncer.add("/r", 0)
     assert debouncer.due(0) == [DueFolder("/r", "/r")]
     return debouncer
@@ -22,7 +22,7 @@ def followed(pace: Intervals = PACE) -> Debouncer:
 def test_a_change_is_due_when_it_was_quiet_for_a_while() -> None:
     debouncer = followed()
     assert [debouncer.touch("/r", "/r/a", at) for at in (10, 12, 14)] == [True, False, False]
-    assert (debouncer.until(), debouncer.due(18.9), debouncer.due(19)) == (19, [], [DueFolder("/r", "/r/a")])
+    assert (debouncer.next_due(), debouncer.due(18.9), debouncer.due(19)) == (19, [], [DueFolder("/r", "/r/a")])
     assert debouncer.due(30) == []
 
 
@@ -58,10 +58,10 @@ def test_everything_is_looked_at_now_and_then() -> None:
 
 def test_the_longer_a_look_takes_the_less_often_it_is_done() -> None:
     debouncer = followed()
-    debouncer.looked("/r", 10, 0.1)
-    assert debouncer.until() == 1010
-    debouncer.looked("/r", 10, 100)
-    assert debouncer.until() == 200_010
+    debouncer.scanned("/r", 10, 0.1)
+    assert debouncer.next_due() == 1010
+    debouncer.scanned("/r", 10, 100)
+    assert debouncer.next_due() == 200_010
 
 
 def test_roots_are_due_each_in_its_own_time() -> None:
@@ -75,7 +75,7 @@ def test_a_root_that_was_let_go_is_never_due() -> None:
     debouncer = followed()
     debouncer.touch("/r", "/r", 1)
     debouncer.drop("/r")
-    assert (debouncer.touch("/r", "/r", 2), debouncer.due(1e9), debouncer.until()) == (False, [], None)
+    assert (debouncer.touch("/r", "/r", 2), debouncer.due(1e9), debouncer.next_due()) == (False, [], None)
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), FOLDERS), max_size=40))
@@ -84,7 +84,7 @@ def test_each_change_is_read_once_not_too_soon_and_not_too_late(steps: list[tupl
     debouncer, now, unread = followed(Intervals(quiet=5, max_wait=20, rescan=1e9)), 0.0, list[tuple[float, str]]()
     for passed, folder in [*steps, (0.0, "")]:
         ends = now + passed if folder else float("inf")
-        while (until := debouncer.until()) is not None and until <= min(ends, 1e8):
+        while (until := debouncer.next_due()) is not None and until <= min(ends, 1e8):
             (due,) = debouncer.due(until)
             assert unread
             assert {os.path.commonpath((due.folder, inside)) for _, inside in unread} == {due.folder}

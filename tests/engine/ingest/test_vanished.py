@@ -90,7 +90,7 @@ def test_a_message_that_leaves_an_mbox_goes_and_the_rest_keep_their_chunks(box: 
 
 def _let_go(box: Box, root: Path, *, prune: bool = False) -> int:
     run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50, prune))
-    run.let_go(SourceRoot(str(root), root.name, None))
+    run.drop_root(SourceRoot(str(root), root.name, None))
     return run.summary.refused
 
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
-from engine.ingest.scan import look, reached
+from engine.ingest.scan import deepest_walked_folder, find_changes
 from tests.effort import examples
 
-QUICK = Intervals(quiet=0.2, max_wait=3, rescan=600, poll=0.2, beat=0.1)
+QUICK = Intervals(quiet=0.2, max_wait=3, rescan=600, poll=0.2, check=0.1)
 NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="these limits and mounts are Linux's")
 
@@ -89,7 +89,7 @@ def test_unfinished_deliveries_are_not_read_whatever_they_are_named(mail: Path) 
 
 
 def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=4, max_wait=60, beat=0.1)) as follow, (mail / "big").open("w") as file:
+    with following(mail, pace=Intervals(quiet=4, max_wait=60, check=0.1)) as follow, (mail / "big").open("w") as file:
         for _ in range(20):
             file.write("x" * 100)
             file.flush()
@@ -99,7 +99,7 @@ def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) 
 
 
 def test_a_root_that_never_rests_is_due_all_the_same(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=30, max_wait=0.5, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=30, max_wait=0.5, check=0.1)) as follow:
         (mail / "big").write_text("x")
         folders(follow, mail)
 
@@ -171,7 +171,7 @@ def test_reading_makes_nothing_due(mail: Path) -> None:
 
 
 def test_a_burst_is_one_thing_that_is_due(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=1.5, max_wait=60, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=1.5, max_wait=60, check=0.1)) as follow:
         for number in range(2000):
             (mail / "box" / "new" / f"{number}").write_text("x")
         assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail / "box" / "new"))]
@@ -182,7 +182,7 @@ def test_changes_are_still_told_of_when_the_system_has_dropped_many(
     mail: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Make more changes than the system keeps, faster than they are taken up, and a folder in the midst of them."""
-    with following(mail, pace=Intervals(quiet=2, max_wait=120, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=2, max_wait=120, check=0.1)) as follow:
         _flood(mail / "box" / "new")
         (mail / "deep" / "down").mkdir(parents=True)
         wait_for(follow, bool)
@@ -208,11 +208,11 @@ def _flood(folder: Path) -> None:
 def test_a_root_that_vanishes_is_said_to_and_is_due_when_it_is_back(mail: Path, tmp_path: Path) -> None:
     with following(mail) as follow:
         mail.rename(tmp_path / "away")
-        assert follow.beat() == [Followed(str(mail), "missing")]
+        assert follow.check_roots() == [Followed(str(mail), "missing")]
         (tmp_path / "away" / "late").write_text("x")
-        assert (rest(follow), follow.beat()) == ([], [])
+        assert (rest(follow), follow.check_roots()) == ([], [])
         (tmp_path / "away").rename(mail)
-        assert follow.beat() == [Followed(str(mail), "events")]
+        assert follow.check_roots() == [Followed(str(mail), "events")]
         folders(follow, mail)
         (mail / "box" / "cur" / "a").write_text("x")
         folders(follow, mail / "box" / "cur")
@@ -228,10 +228,10 @@ def test_a_root_that_was_made_anew_is_watched_anew(tmp_path: Path, polling: bool
             root.rmdir()
             root.mkdir()
             (root / f"{number}").write_text("x")
-            wait_for(follow, lambda due: bool(due or follow.beat()))
+            wait_for(follow, lambda due: bool(due or follow.check_roots()))
             (root / f"{number}").unlink()
             rest(follow, 0.5)
-        follow.beat()
+        follow.check_roots()
         (root / "a").write_text("x")
         folders(follow, root)
 
@@ -239,9 +239,9 @@ def test_a_root_that_was_made_anew_is_watched_anew(tmp_path: Path, polling: bool
 def test_a_root_that_is_not_there_yet_is_followed_when_it_is(tmp_path: Path) -> None:
     with Follow(QUICK) as follow:
         assert follow.add(str(tmp_path / "later")) == Followed(str(tmp_path / "later"), "missing")
-        assert (follow.beat(), rest(follow, 0.3)) == ([], [])
+        assert (follow.check_roots(), rest(follow, 0.3)) == ([], [])
         (tmp_path / "later").mkdir()
-        assert [one.how for one in follow.beat()] == ["events"]
+        assert [one.how for one in follow.check_roots()] == ["events"]
         folders(follow, tmp_path / "later")
 
 
@@ -261,7 +261,7 @@ def test_names_that_are_no_text_are_told_of(mail: Path) -> None:
 
 
 def test_everything_is_due_now_and_then_for_what_nobody_told_of(mail: Path) -> None:
-    with following(mail, pace=Intervals(quiet=0.1, rescan=0.5, beat=0.1)) as follow:
+    with following(mail, pace=Intervals(quiet=0.1, rescan=0.5, check=0.1)) as follow:
         assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail), every=True)]
 
 
@@ -271,8 +271,8 @@ logging.getLogger("watchdog").addHandler(logging.NullHandler())  # as `pkb watch
 from pathlib import Path
 Path("/proc/sys/user/{limit}").write_text(sys.argv[2])
 from engine.ingest.follow import Follow
-from engine.ingest.follow import Pace
-with Follow(Pace(quiet=0.1, poll=0.1, beat=0.1)) as follow:
+from engine.ingest.follow import Intervals
+with Follow(Intervals(quiet=0.1, poll=0.1, check=0.1)) as follow:
     print(follow.add(sys.argv[1]))
     follow.due()
     Path(sys.argv[1], "a", "new").write_text("x")
@@ -281,7 +281,7 @@ with Follow(Pace(quiet=0.1, poll=0.1, beat=0.1)) as follow:
     print(due)
     for number in range(20):
         Path(sys.argv[1], str(number)).mkdir()
-    while not (changed := follow.beat()) and {enough}:
+    while not (changed := follow.check_roots()) and {enough}:
         follow.wait()
     print(changed)
 """
@@ -328,17 +328,17 @@ MOUNTED = """
 import subprocess, sys
 from pathlib import Path
 from engine.ingest.follow import Follow
-from engine.ingest.follow import Pace
+from engine.ingest.follow import Intervals
 root = sys.argv[1]
 subprocess.run(["mount", "-t", "tmpfs", "none", root], check=True)
 Path(root, "a").write_text("x")
-with Follow(Pace(quiet=0.1, beat=0.1)) as follow:
+with Follow(Intervals(quiet=0.1, check=0.1)) as follow:
     print(follow.add(root).how, len(follow.due()))
     subprocess.run(["umount", root], check=True)
-    print(*(one.how for one in follow.beat()), len(follow.beat()), len(follow.due()))
+    print(*(one.how for one in follow.check_roots()), len(follow.check_roots()), len(follow.due()))
     subprocess.run(["mount", "-t", "tmpfs", "none", root], check=True)
     Path(root, "a").write_text("x")
-    print(*(one.how for one in follow.beat()))
+    print(*(one.how for one in follow.check_roots()))
     while not (due := follow.due()):
         follow.wait()
     print(len(due))
@@ -368,13 +368,15 @@ def test_a_folder_is_reached_exactly_where_a_walk_comes_to_it(
     for folder in [path for path in root.rglob("*") if path.is_dir()]:
         (folder / "file").write_text("x")
     (root / "file").write_text("x")
-    walked = {str(Path(os.fsdecode(path)).parent) for path in look(os.fsencode(root), {}, lambda path: False).new}
+    walked = {
+        str(Path(os.fsdecode(path)).parent) for path in find_changes(os.fsencode(root), {}, lambda path: False).new
+    }
     wanted = root.joinpath(*asked)
     expected = next(str(path) for path in (wanted, *wanted.parents) if str(path) in walked)
-    assert reached(str(root), str(wanted)) == expected
+    assert deepest_walked_folder(str(root), str(wanted)) == expected
 
 
 def test_a_link_to_a_folder_is_not_reached(tmp_path: Path) -> None:
     (tmp_path / "real" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert reached(str(tmp_path), f"{tmp_path}/link/deep") == str(tmp_path)
+    assert deepest_walked_folder(str(tmp_path), f"{tmp_path}/link/deep") == str(tmp_path)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import UnreadableItem
 from engine.ingest.subtitles import Cue
 from engine.ingest.transcripts import is_whisper, whisper_cues
+from engine.ingest.types import UnreadableItem
 from tests.effort import examples
 
 SEGMENTS = [

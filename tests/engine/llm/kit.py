@@ -15,7 +15,7 @@ from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from engine.types import Trace
 from tests.demo import NANO
-from tests.engine.ask.oath_box import ROOT, SUB_STEP, Box, Ids
+from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids
 from tests.engine.models.shapes import KINDS, SMALL, Config, make
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}

@@ -26,7 +26,7 @@ from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
 from engine.types import Trace
 from store.database import Ledger
-from tests.engine.ask.oath_home import ROOT, SUB_STEP, open_store
+from tests.engine.ask.equivalence_home import ROOT, SUB_STEP, open_store
 from tests.engine.models.shapes import KINDS, make
 
 Ids = tuple[int, ...]

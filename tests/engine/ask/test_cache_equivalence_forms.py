@@ -1,4 +1,4 @@
-"""The oath for models that do not keep every token's keys and values as they are: windows, running states, eight bits.
+"""Cache equivalence for models that do not cache every token's keys and values as they are: windows, states, 8 bits.
 
 Nodes are then used as a whole or not at all, and hold what `==` needs whatever comes behind them.
 """
@@ -22,7 +22,7 @@ from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.effort import examples, slow_only
-from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
+from tests.engine.ask.equivalence_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, OTHERS, make
 
 LENGTHS = (1, 2, 31, 64, 100, 130)  # tokens of a segment: one takes another way through a window
@@ -48,7 +48,7 @@ def box(model: Mlx, tmp_path: Path) -> Iterator[Box]:
     found.close()
 
 
-def test_64_steps_behind_what_was_loaded_are_those_behind_what_was_computed(box: Box) -> None:
+def test_64_decoding_steps_are_bit_identical_after_a_loaded_and_a_computed_prefix(box: Box) -> None:
     model = box.model
     segments = [some(model, seed, length) for seed, length in enumerate((100, 130, 64, 1, 1))]
     box.read(segments)
@@ -64,7 +64,7 @@ def test_64_steps_behind_what_was_loaded_are_those_behind_what_was_computed(box:
     assert len(set(tokens)) > 20  # else equal tokens would say little
 
 
-def test_a_segment_that_only_begins_alike_lends_nothing(box: Box) -> None:
+def test_a_segment_with_only_a_common_prefix_reuses_nothing(box: Box) -> None:
     model = box.model
     first, other, last = some(model, 1, 130), some(model, 2, 130), some(model, 3, 20)
     alike = first[:SUB_STEP] + other[SUB_STEP:]
@@ -76,7 +76,7 @@ def test_a_segment_that_only_begins_alike_lends_nothing(box: Box) -> None:
 
 @examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
-def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
+def test_whatever_happens_to_the_store_the_logits_are_bit_identical(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts over few segments; between them anything may happen to the store."""
     rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))  # another one when a failure is looked at again
     box = Box(folder, model)

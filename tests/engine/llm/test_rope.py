@@ -15,9 +15,9 @@ from engine.models.rope import movable, turned, why_not
 from engine.types import Trace
 from store.errors import PkbError
 from tests.demo import NANO
-from tests.engine.ask.oath_box import Ids, some
-from tests.engine.kv.kit import FIXED, MOVABLE, loaded, without
-from tests.engine.kv.naive import Naive, behind_the_first, in_blocks, in_order
+from tests.engine.ask.equivalence_box import Ids, some
+from tests.engine.llm.kit import FIXED, MOVABLE, loaded, without
+from tests.engine.llm.naive import Naive, behind_the_first, in_blocks, in_order
 from tests.engine.models.shapes import make
 
 PLACES = (0, 1, 5, 64, 131, 400)

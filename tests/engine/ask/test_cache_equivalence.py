@@ -1,4 +1,4 @@
-"""The oath: with what was read before or without it, the same prompt gives the same logits, compared with `==`."""
+"""Cached and uncached prefill are bit-identical: the same prompt gives the same logits, compared with `==`."""
 
 import shutil
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.demo import NANO
 from tests.effort import examples
-from tests.engine.ask.oath_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
+from tests.engine.ask.equivalence_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
 from tests.engine.models.shapes import KINDS, make
 
 BORDERS = (31, 32, 50, 64, 100)  # tokens that a segment shares with another one
@@ -46,7 +46,7 @@ def box(model: Mlx, tmp_path: Path) -> Iterator[Box]:
     found.close()
 
 
-def test_64_steps_behind_loaded_tensors_are_those_behind_computed_ones(box: Box) -> None:
+def test_64_decoding_steps_are_bit_identical_after_a_loaded_and_a_computed_prefix(box: Box) -> None:
     model = box.model
     segments = [some(model, seed, length) for seed, length in enumerate((100, 130, 64, 31))]
     box.read(segments)
@@ -65,7 +65,7 @@ def test_64_steps_behind_loaded_tensors_are_those_behind_computed_ones(box: Box)
 
 
 @pytest.mark.parametrize("common", BORDERS)
-def test_a_segment_that_begins_alike_lends_whole_sub_steps(box: Box, common: int) -> None:
+def test_a_segment_with_a_common_prefix_reuses_whole_sub_steps(box: Box, common: int) -> None:
     model = box.model
     first, other, last = some(model, 1, 120), some(model, 2, 120), some(model, 3, 20)
     alike = first[:common] + other[common:]
@@ -77,7 +77,7 @@ def test_a_segment_that_begins_alike_lends_whole_sub_steps(box: Box, common: int
 
 @examples(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32))
-def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_path: Path, seed: int) -> None:
+def test_whatever_happens_to_the_store_the_logits_are_bit_identical(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts over few segments, some alike at the beginning; between them anything may happen to the store.
 
     Models that were trained are larger, and read fewer of them.

@@ -19,8 +19,8 @@ from engine.models.rope import movable
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.effort import examples, slow_only
-from tests.engine.ask.oath_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
-from tests.engine.kv.kit import MOVABLE, loaded, through, without
+from tests.engine.ask.equivalence_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
+from tests.engine.llm.kit import MOVABLE, loaded, through, without
 
 QUICK = ["llama", "partial", "llama3", "qwen3 in 8 bits"]
 

@@ -12,7 +12,7 @@ from engine.llm.blocks import block_of, in_blocks
 from engine.llm.prompt import Prompt, Segments
 from engine.models.mlx import Mlx
 from tests.demo import NANO
-from tests.engine.kv.kit import loaded
+from tests.engine.llm.kit import loaded
 from tests.nano.batches import batch, row
 from tests.nano.samples import BARE, HARD, sample
 

@@ -1,4 +1,4 @@
-"""A process that asks prompts is killed 200 times in one home: what is left is sound, in budget, and gives the oath.
+"""A process that asks prompts is killed 200 times in one home: the store stays sound, in budget, and bit-identical.
 
 Prints what it saw: run it with `pytest -m soak -s`.
 """
@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 import pytest
 
-from tests.engine.ask.oath_home import BUDGET, Worker, home_in, open_store, prepare, unfinished, wrong_with
+from tests.engine.ask.equivalence_home import BUDGET, Worker, home_in, open_store, prepare, unfinished, wrong_with
 from tests.store.kv_budget import du
 
 pytestmark = pytest.mark.soak
@@ -43,7 +43,7 @@ def watched(folder: Path) -> Iterator[list[int]]:
         thread.join()
 
 
-def test_two_hundred_kills_leave_a_sound_tree_within_its_budget_and_the_oath(tmp_path: Path) -> None:
+def test_two_hundred_kills_leave_a_sound_tree_within_its_budget_that_is_bit_identical(tmp_path: Path) -> None:
     if du(tmp_path) is None:
         pytest.skip("no du that counts bytes on this machine")
     prepare(tmp_path)

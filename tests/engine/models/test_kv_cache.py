@@ -1,4 +1,4 @@
-"""What models keep of a prompt, by the types of mlx-lm's caches: recognised, settled, cut, packed and put back."""
+"""What models keep of a prompt, by the types of mlx-lm's caches: recognised, normalised, cut, packed and restored."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from store.kv_files import Header, verify, write
 from tests.effort import examples
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
 from tests.engine.models.shapes import write as write_json
-from tests.engine.models.test_straight import address
+from tests.engine.models.test_kv_cache_read import address
 
 KEY = b"0" * 16
 FORMS = {

@@ -1,4 +1,4 @@
-"""What tests of the oath share: a store of one model's tensors, prompts, and all that may happen to the store."""
+"""Fixtures of the cache-equivalence tests: a store of one model's KV cache, prompts, and events that hit the store."""
 
 import sys
 from collections.abc import Callable, Sequence

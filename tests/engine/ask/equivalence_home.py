@@ -18,7 +18,7 @@ from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
 SUB_STEP = 64
 BUDGET = 420_000  # bytes: a prompt or two, so that something goes at almost every one
 ROOT = root_of({"model": "random", "adapter": ""})
-_CODE = "import sys; from tests.engine.ask import oath_process as o; getattr(o, sys.argv[1])(o.Path(sys.argv[2]))"
+_RUN = "import sys; from tests.engine.ask import equivalence_process as p; getattr(p, sys.argv[1])(p.Path(sys.argv[2]))"
 
 
 def home_in(folder: Path) -> Home:
@@ -75,7 +75,7 @@ class Worker:
     codes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._process, self._ready = run_python(_CODE, "serve", str(self.folder)), False
+        self._process, self._ready = run_python(_RUN, "serve", str(self.folder)), False
 
     def begin(self, seed: int, count: int, **ending: float) -> None:
         """Have a fork ask so many prompts: until `seconds` have gone by, or up to a `step` of keeping."""
@@ -111,6 +111,6 @@ class Worker:
 
 def prepare(folder: Path) -> None:
     """Compute all prompts cold, in a process of its own."""
-    process = run_python(_CODE, "prepare", str(folder))
+    process = run_python(_RUN, "prepare", str(folder))
     process.communicate()
     assert process.returncode == 0

@@ -1,0 +1,265 @@
+"""The Python API: one home, and all that can be done with it.
+
+The commands, a page, a server or a notebook call this and need nothing below it. It prints nothing; what takes long
+reports progress to a function. Everything heavy (LanceDB, a language model) is opened when first needed.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+
+from engine import operations
+from engine.operations import OnProgress, absolute_path
+from store.errors import Locked, NoModel, PkbError
+
+if TYPE_CHECKING:
+    from engine.health import Check
+    from engine.idle.plan import IdleReport, IdleRequest
+    from engine.ingest.follow import Intervals
+    from engine.ingest.pipeline import Summary
+    from engine.session import Session
+    from engine.types import Answer, AskOptions, AskResult, Evidence, OnText, Source
+    from engine.watcher import WatchListener
+    from store.catalog import SourceRoot
+    from store.history import HistoryEntry
+    from store.integrity import Finding
+    from store.types import Scope
+
+CacheUse = Literal["use", "refresh", "off"]
+_ALL = 1_000_000  # jobs of an idle run, where no number is given
+
+
+def _silent(step: str, done: int, total: int | None) -> None:
+    """Report progress to nobody."""
+
+
+class Pkb:
+    """A knowledge base: index mail and meetings, ask questions, work ahead.
+
+    `Pkb()` is the home that the commands use. `Pkb(folder)` keeps everything, caches and settings too, in one folder.
+    Use it as a context manager, or call `close`; while it is open, files that the process writes are its user's alone.
+    Methods raise PkbError, whose message says what to do.
+    """
+
+    def __init__(
+        self,
+        home: "str | os.PathLike[str] | None" = None,
+        *,
+        server: bool = False,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open a home; with `server`, questions go to its background server, which is started on demand."""
+        from engine.session import session
+
+        environ = dict(os.environ if environ is None else environ)
+        if home is not None:
+            folder = absolute_path(Path(home))
+            own = {"PKB_HOME": folder, "PKB_CACHE": folder / "cache", "PKB_CONFIG": folder / "config.toml"}
+            environ |= {name: str(path) for name, path in own.items()}
+        if not server:
+            environ["PKB_DAEMON"] = "off"
+        self._stack = ExitStack()
+        # Whatever is written while a home is open is its owner's alone, by LanceDB's threads, too.
+        self._stack.callback(os.umask, os.umask(0o077))
+        self.session: Session = self._stack.enter_context(session(environ))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the language model and close the databases; nothing may be called afterwards."""
+        self._stack.close()
+
+    def ingest(
+        self,
+        paths: "Sequence[str | os.PathLike[str]]" = (),
+        *,
+        kind: Literal["mail", "mbox", "transcript"] | None = None,
+        collection: str | None = None,
+        prune: bool = False,
+        embed: bool = True,
+        on_progress: OnProgress = _silent,
+    ) -> "Summary":
+        """Index new, changed and removed files of these folders, or of all indexed before; then embed what is new.
+
+        Raise PkbError where a disk seems to be missing: nothing of it is removed without `prune`.
+        """
+        summary, missing = self.index(paths, kind=kind, collection=collection, prune=prune, on_progress=on_progress)
+        if embed:
+            with suppress(NoModel):  # keyword search needs none
+                for done, left in self.embed():
+                    on_progress("embed", done, done + left)
+        operations.refuse_missing(summary, missing)
+        return summary
+
+    def index(
+        self,
+        paths: "Sequence[str | os.PathLike[str]]" = (),
+        *,
+        kind: str | None = None,
+        collection: str | None = None,
+        prune: bool = False,
+        on_progress: OnProgress = _silent,
+    ) -> "tuple[Summary, list[SourceRoot]]":
+        """Index files for keyword search alone; returns the known folders that are missing, too."""
+        session = self.session
+        roots, missing = operations.choose_roots(session, [Path(path) for path in paths], kind, collection)
+        session.make()
+        return operations.ingest(session, roots, missing, prune=prune, on_progress=on_progress)
+
+    def embed(self) -> Iterator[tuple[int, int]]:
+        """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
+        if operations.missing_vectors(self.session):
+            yield from ((step.done, step.missing) for step in operations.embed(self.session))
+
+    @property
+    def missing_embeddings(self) -> int:
+        """Count the chunks that keyword search alone finds."""
+        return operations.missing_vectors(self.session)
+
+    def watch(
+        self,
+        paths: "Sequence[str | os.PathLike[str]]" = (),
+        listener: "WatchListener | None" = None,
+        *,
+        kind: str | None = None,
+        collection: str | None = None,
+        intervals: "Intervals | None" = None,
+        polling: bool = False,
+        embed: bool = True,
+    ) -> NoReturn:
+        """Index changes in these folders as they happen, until an exception ends it, such as KeyboardInterrupt."""
+        from engine.ingest.follow import Follow, Intervals
+        from engine.watcher import SilentListener, Watcher
+
+        session, intervals = self.session, intervals or Intervals()
+        roots, missing = operations.choose_roots(session, [Path(path) for path in paths], kind, collection)
+        session.make()
+        with suppress(Locked):  # else at the next change
+            operations.ingest(session, [], missing, prune=False)
+        environ, home = session.environ, session.home
+        self.close()  # each turn opens the home for itself
+        with Follow(intervals, polling=polling, aside=[str(home.data), str(home.cache)]) as follow:
+            watcher = Watcher(follow, intervals, listener or SilentListener(), environ, embeds=embed)
+            for root in (*roots, *missing):
+                watcher.add(root)
+            while True:
+                watcher.turn()
+
+    def ask(
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        cache: CacheUse = "use",
+        stale_ok: bool = False,
+        on_text: "OnText | None" = None,
+        **filters: str | None,
+    ) -> "Answer":
+        """Answer a question from the index; `on_text` is given the answer's text while it is generated.
+
+        `k` is the number of sources to retrieve. Filters are `sender`, `recipient`, `since`, `until` ("2024-05-03",
+        "2024-05" or "30d") and `collection`. With `cache="refresh"` a cached answer is ignored and replaced, with "off"
+        nothing is read from or written to any cache.
+        """
+        read, write = cache == "use", cache != "off"
+        result = self.answer(question, self.options(self.scope(**filters), k, read, write, stale_ok), on_text)
+        result.keep()
+        return result.reply
+
+    def options(
+        self,
+        scope: "Scope",
+        k: int | None = None,
+        read_cache: bool = True,
+        write_cache: bool = True,
+        stale_ok: bool = False,
+    ) -> "AskOptions":
+        """Return how to ask, with the number of sources that the settings name where none is given."""
+        from engine.types import AskOptions
+
+        return AskOptions(scope, self.session.settings.ask.k if k is None else k, read_cache, write_cache, stale_ok)
+
+    def answer(self, question: str, options: "AskOptions", on_text: "OnText | None" = None) -> "AskResult":
+        """Answer a question, with the trace of how; call the result's `keep` when the answer has been shown."""
+        from engine.serve.client import answer
+
+        return answer(self.session, question, options, on_text)
+
+    def scope(
+        self,
+        sender: str | None = None,
+        recipient: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        collection: str | None = None,
+    ) -> "Scope":
+        """Return what a question is limited to; UsageError where a day or a collection is none."""
+        from engine.scope import scope_of
+
+        return scope_of(self.session, sender, recipient, since, until, collection)
+
+    def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
+        """Return the best matching passages, best first; the quote of each is its whole text."""
+        found = self.retrieve(query, self.scope(**filters), k)
+        return list(found.sources([passage.text for passage in found.passages]))
+
+    def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
+        """Return the passages that would be read for a question."""
+        return operations.search(self.session, query, scope, k)
+
+    def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the documents indexed from a file, with their text and the line numbers that sources name."""
+        return operations.documents(self.session, absolute_path(Path(path)), message_id)
+
+    def idle(
+        self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent
+    ) -> "IdleReport":
+        """Run background jobs for at most so many seconds; without `force`, only while the machine is idle."""
+        from engine.idle.plan import IdleRequest
+
+        return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, _ALL, dry_run, force), on_progress)
+
+    def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = _silent) -> "IdleReport":
+        """Run background jobs, in the background server if there is one."""
+        from engine.idle.plan import work
+        from engine.serve.client import work as anywhere
+
+        return anywhere(self.session, request, lambda: work(self.session, request, on_progress))
+
+    def stats(self) -> dict[str, Any]:
+        """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""
+        from engine.stats import gather
+
+        return gather(self.session)
+
+    def check(self, *, read_data: bool = False, repair: bool = False) -> "list[Finding]":
+        """Verify index and caches, after repairing them if asked to."""
+        return self.check_and_repair(read_data=read_data, repair=repair)[0]
+
+    def check_and_repair(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
+        """Verify index and caches; returns the number of documents that a repair left to be ingested again, too."""
+        return operations.check(self.session, read_data=read_data, repair=repair)
+
+    def doctor(self) -> "Iterator[Check]":
+        """Yield what was found of this machine, check by check."""
+        return operations.examine(self.session)
+
+    def reject(self) -> "HistoryEntry":
+        """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""
+        from engine.ask.semantic import reject_answer
+
+        last = reject_answer(self.session.ledger, self.session.now)
+        if last is None:
+            raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
+        return last
+
+    def unknown_person(self, scope: "Scope") -> str | None:
+        """Return which of the people in a scope no indexed message is from or to."""
+        return operations.nobody(self.session, scope)

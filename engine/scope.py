@@ -1,0 +1,66 @@
+"""What a question is limited to, as people type it: people, days and a collection become a scope."""
+
+import calendar
+import re
+from datetime import datetime, timedelta
+
+from engine.session import Session
+from engine.text.terminal import valid_text
+from store.errors import UsageError
+from store.types import Scope
+
+_AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+
+
+def scope_of(
+    opened: Session,
+    sender: str | None,
+    recipient: str | None,
+    since: str | None,
+    until: str | None,
+    collection: str | None,
+) -> Scope:
+    """Return what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
+    for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection)):
+        if name is not None and not name.strip():  # which would limit nothing
+            raise UsageError(f"{flag} is empty", "pkb ask --help")
+    first = None if since is None else _day("--since", since, opened.now)
+    last = None if until is None else _day("--until", until, opened.now, end=True)
+    if first and last and first >= last:
+        raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
+    who, whom, where = (None if name is None else valid_text(name) for name in (sender, recipient, collection))
+    if where is not None and where not in (known := opened.catalogue.by_collection()):
+        raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
+    return Scope(who, whom, first, last, where)
+
+
+def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> datetime:
+    """Return the start of a day, month or year in the user's zone, or with `end` the moment after it."""
+    try:
+        return moment(day, now, end=end)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{flag} {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
+
+
+def moment(day: str, now: datetime, *, end: bool = False) -> datetime:
+    """Return the start of a day, month or year in the user's zone, or with `end` the moment after it; ValueError."""
+    if ago := _AGO.fullmatch(day.strip()):
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
+    if iso := _ISO.fullmatch(day.strip()):
+        return _after(iso) if end else _start(iso)
+    raise ValueError
+
+
+def _start(iso: re.Match[str]) -> datetime:
+    # The zone's offset of that day, not of today.
+    return datetime(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1)).astimezone()
+
+
+def _after(iso: re.Match[str]) -> datetime:
+    first = _start(iso)
+    in_month = calendar.monthrange(first.year, first.month)[1]
+    days = 1 if iso[3] else in_month if iso[2] else 366 if calendar.isleap(first.year) else 365
+    return first + timedelta(days=days)

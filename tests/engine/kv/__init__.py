@@ -1,1 +1,0 @@
-"""Tests of what is made of kept keys and values."""

@@ -1,0 +1,97 @@
+"""The Python API, used as a notebook would use it: one folder, bundled mail, no server, answers by quotes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.app import CacheUse, Pkb
+from store.errors import NoStore, PkbError, UsageError
+from tests.demo import DATA
+
+KEY = "Who has the spare key to the workshop?"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home that has indexed the bundled mail and meetings, for keyword search."""
+    folder = tmp_path_factory.mktemp("app") / "home"
+    with Pkb(folder) as pkb:
+        summary = pkb.ingest([DATA / "mail", DATA / "transcripts"], embed=False)
+    assert summary.kept > 50
+    return folder
+
+
+@pytest.fixture
+def pkb(home: Path) -> Iterator[Pkb]:
+    with Pkb(home) as opened:
+        yield opened
+
+
+def test_an_answer_comes_with_the_source_it_rests_on(pkb: Pkb) -> None:
+    answer = pkb.ask(KEY, cache="off")
+    assert (answer.tier, answer.writer) == ("full", "quote")
+    assert "spare key" in answer.sources[0].quote
+
+
+def test_the_same_question_is_an_exact_hit_until_the_cache_is_refreshed(pkb: Pkb) -> None:
+    uses: tuple[CacheUse, ...] = ("refresh", "use", "refresh")
+    tiers = [pkb.ask(KEY, cache=use).tier for use in uses]
+    assert tiers == ["full", "exact", "full"]
+
+
+def test_without_the_cache_nothing_is_kept(pkb: Pkb) -> None:
+    question = "When is the summer fair?"
+    assert [pkb.ask(question, cache="off").tier for _ in range(2)] == ["full", "full"]
+
+
+def test_filters_limit_what_is_read(pkb: Pkb) -> None:
+    found = pkb.search("workshop", since="2024-05", until="2024-05", k=20)
+    assert found
+    assert {source.date[:7] for source in found if source.date} == {"2024-05"}
+
+
+def test_a_filter_that_cannot_be_is_an_error_that_says_so(pkb: Pkb) -> None:
+    with pytest.raises(UsageError, match="not a day"):
+        pkb.search("workshop", since="someday")
+
+
+def test_a_source_can_be_shown_whole(pkb: Pkb) -> None:
+    source = pkb.search("spare key workshop", k=1)[0]
+    (document,) = pkb.show(source.path, source.message_id)
+    first, last = source.lines
+    lines = document["text"].split("\n")[first - document["lines"][0] : last - document["lines"][0] + 1]
+    assert any("spare key" in line for line in lines)
+
+
+def test_an_idle_run_reports_its_jobs_and_shows_its_progress(pkb: Pkb) -> None:
+    told = list[str]()
+    report = pkb.idle(budget_s=5, on_progress=lambda step, done, total: told.append(step))
+    assert {one.unit.kind for one in report.done if one.state == "done"} <= set(told)
+    assert told
+
+
+def test_figures_and_checks_are_plain_values(pkb: Pkb) -> None:
+    assert pkb.stats()["kept"]["documents"] > 50
+    assert [one.wrong for one in pkb.check() if one.wrong] == []
+    assert {one.state for one in pkb.doctor()} <= {"ok", "note", "bad"}
+
+
+def test_the_last_answer_can_be_rejected(pkb: Pkb) -> None:
+    pkb.ask(KEY, cache="refresh")
+    assert pkb.reject().question == KEY
+    assert pkb.ask(KEY).tier == "full"
+
+
+def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
+    with Pkb(tmp_path / "empty") as empty:
+        with pytest.raises(NoStore, match="nothing has been ingested"):
+            empty.ask(KEY)
+        with pytest.raises(PkbError, match="does not exist"):
+            empty.ingest([tmp_path / "nowhere"])
+
+
+def test_a_folder_of_its_own_holds_caches_and_settings_too(home: Path) -> None:
+    with Pkb(home) as pkb:
+        places = (pkb.session.home.data, pkb.session.home.cache, pkb.session.home.config.parent)
+    assert {home, home / "cache"} == set(places)
