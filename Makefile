@@ -12,7 +12,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check fix bench bench-quick screenshots nano soak clean
+.PHONY: help setup demo test test-slow check fix bench bench-quick docs screenshots nano soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -55,6 +55,9 @@ bench: $(PLOTS)  ## Run PerCache's evaluation into docs/benchmarks.md (about 50 
 
 bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick (3 minutes)
 	@$(BIN)/python -m tests.bench.experiments quick --minutes 4
+
+docs: $(READY)  ## Generate docs/reference.md and the man page docs/pkb.1
+	@$(QUIET) $(BIN)/python -m tests.reference
 
 screenshots: $(READY)  ## Render the terminal pictures of README and guide into docs/images, from real runs
 	@$(QUIET) $(BIN)/python -m tests.screenshots

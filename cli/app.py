@@ -32,7 +32,6 @@ from store.errors import PkbError
 app = typer.Typer(
     name="pkb",
     epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?"',
-    add_completion=False,
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
 )
 for command in (ingest, watch, ask, chat, wrong, idle, search, show, stats, serve, bench, check, doctor):
@@ -62,6 +61,7 @@ def pkb(
 _QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")
 
 _GIVING_WAY = 10
+_COMPLETE = "_PKB_COMPLETE"  # set by the completion script of a shell
 
 
 def main() -> None:
@@ -157,6 +157,10 @@ def _from_outside() -> tuple[type[Exception], ...]:
 def _invoke(args: list[str]) -> int:
     """Run a command without typer's own handling of errors, which differs from ours."""
     command = typer.main.get_command(app)
+    if instruction := os.environ.get(_COMPLETE):  # a shell asks, on behalf of somebody who pressed Tab
+        from typer.completion import shell_complete
+
+        return shell_complete(command, {}, "pkb", _COMPLETE, instruction)
     try:
         with command.make_context("pkb", list(args)) as context:
             command.invoke(context)

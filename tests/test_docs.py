@@ -2,11 +2,21 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from cli.app import app
 from tests.cli.conftest import commands
+from tests.demo import DATA as DEMO
+from tests.demo import environment
+from tests.reference import DATA, MANUAL, PAGE, leaves, manual, rows_of, sections
+from tests.reference import page as reference
 
 PROJECT = Path(__file__).parents[1]
 GUIDE = PROJECT / "docs" / "guide.md"
@@ -31,6 +41,9 @@ def anchor(heading: str) -> str:
 def parse(line: str) -> None:
     """Parse a command as the program would, without running it."""
     words = shlex.split(line.split(" <")[0].split(" | ")[0], comments=True)[1:]
+    if words[0].startswith("--"):  # of pkb itself: what it does happens while it is parsed
+        assert words[0] in [flag for one in get_command(app).params for flag in one.opts]
+        return
     command, used = commands()[words[0]], 1
     if inner := getattr(command, "commands", None):
         command, used = inner[words[1]], 2
@@ -46,6 +59,74 @@ def test_every_command_in_the_documentation_parses(line: str) -> None:
 def test_a_command_that_does_not_parse_would_be_noticed() -> None:
     with pytest.raises(Exception, match="No such option"):
         parse("pkb ask --nope x")
+
+
+def test_the_committed_reference_is_what_make_docs_writes() -> None:
+    assert PAGE.read_text("utf-8") == reference()
+
+
+def test_the_committed_manual_page_is_what_make_docs_writes() -> None:
+    assert MANUAL.read_text("utf-8") == manual()
+
+
+def test_the_manual_page_is_installed() -> None:
+    build = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert build["shared-data"] == {MANUAL.relative_to(PROJECT).as_posix(): "share/man/man1/pkb.1"}
+
+
+def test_the_manual_page_is_sound_roff_and_names_every_command() -> None:
+    if groff := shutil.which("groff"):
+        done = subprocess.run(
+            [groff, "-man", "-ww", "-Tutf8", str(MANUAL)], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert done.stderr == ""
+    lines = MANUAL.read_text("utf-8").splitlines()
+    assert {line.split()[0] for line in lines if line.startswith(".")} <= {
+        *(".TH", ".SH", ".SS", ".TP", ".PP", ".B"),
+        '.\\"',
+    }
+    headings = [line.removeprefix(".SS ") for line in lines if line.startswith(".SS ")]
+    assert [heading.partition(" [")[0] for heading in headings] == [path for path, _ in leaves()]
+
+
+def test_every_variable_that_pkb_reads_is_in_the_reference() -> None:
+    code = [path for package in ("cli", "engine", "store") for path in (PROJECT / package).rglob("*.py")]
+    read = {name for path in code for name in re.findall(r"[\"'](PKB_\w+)[\"']", path.read_text("utf-8"))}
+    assert {name for name in DATA["environment"] if name.startswith("PKB_")} == read
+
+
+def test_every_exit_code_of_an_error_is_in_the_reference() -> None:
+    raised = re.findall(r"^    code = (\d+)", (PROJECT / "store" / "errors.py").read_text("utf-8"), re.MULTILINE)
+    assert raised
+    assert set(raised) - set(DATA["exit"]) == set()
+
+
+def test_every_type_in_the_reference_is_one_of_json() -> None:
+    known = {"integer", "number", "string", "boolean", "null", "list", "object", *DATA["shape"]}
+    known |= {f"list of {name}" for name in DATA["shape"]}
+    types = {(name, key, one) for name in sections() for key, kind, _ in rows_of(name)
+             for one in re.split(r", | or ", kind)}  # fmt: skip
+    assert [where for where in types if where[2] not in known] == []
+
+
+def test_the_python_of_the_guide_runs(tmp_path: Path) -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    shutil.copytree(DEMO / "mail", tmp_path / "Mail")
+    shutil.copytree(DEMO / "transcripts", tmp_path / "Meetings")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block],
+        env={**environment(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": str(PROJECT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "full Gus Tindall: From today I keep the spare key to the workshop."
+    assert any(line.endswith("seconds saved") for line in lines)
+    assert lines[-2] == "[]"  # nothing is damaged
 
 
 def test_every_command_is_in_the_guide() -> None:
@@ -85,6 +166,14 @@ def test_the_glossary_is_in_alphabetical_order() -> None:
     assert terms == sorted(terms)
 
 
+def test_the_classes_that_the_glossary_names_are_in_the_code() -> None:
+    named = re.findall(r"Code: `(\w+)`", (PROJECT / "docs" / "glossary.md").read_text("utf-8"))
+    code = [path for package in ("cli", "engine", "store") for path in (PROJECT / package).rglob("*.py")]
+    classes = {name for path in code for name in re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE)}
+    assert named
+    assert set(named) - classes == set()
+
+
 def test_every_decision_is_in_the_index() -> None:
     folder = PROJECT / "docs" / "decisions"
     index = (folder / "README.md").read_text("utf-8")
@@ -99,13 +188,39 @@ def test_pictures_fetch_nothing_when_they_are_viewed() -> None:
     ] == []
 
 
-def test_every_file_in_the_tree_of_the_code_is_there() -> None:
+def test_the_tree_of_the_code_names_every_module_and_no_other() -> None:
     block = re.search(r"^## The code\n+```\n(.*?)^```", CONTRIBUTING.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert block
-    folder, missing = "", []
+    folder, named = "", set()
     for line in block[1].splitlines():
-        name = line.split()[0]
-        folder = name if not line.startswith(" ") else folder
-        path = PROJECT / folder / (name if line.startswith(" ") else "")
-        missing += [] if path.exists() else [str(path)]
-    assert missing == []
+        folder = folder if line.startswith(" ") else line.split()[0]
+        assert (PROJECT / folder).is_dir()
+        named |= {f"{folder}{word}" for word in line.split() if line.startswith(" ") and word.endswith(".py")}
+    code = [path for package in ("cli", "engine", "store") for path in (PROJECT / package).rglob("*.py")]
+    assert named == {path.relative_to(PROJECT).as_posix() for path in code if path.name != "__init__.py"}
+
+
+# Metaphors that a reader would have to guess. Measurements keep the words of their day.
+BANNED = (
+    r"nights?|nightly|foresee\w*|foreseen|foresight|owed|owes|owing|lent|lends?|lending|deeds?|vigils?|tidings|oath|"
+    r"borne|begets?|anew|thereof|hereby|wherefore|henceforth|read ahead|to the last bit|is given to|are given to|"
+    r"what was asked|what is asked|what it rests on"
+)
+SPOKEN = re.compile(rf"\b(?:{BANNED})\b", re.IGNORECASE)
+
+
+def spoken(path: Path) -> str:
+    """Return the prose of a page: neither code nor links."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", text)
+
+
+def test_pages_use_plain_words() -> None:
+    pages = [path for path in (*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), MANUAL)
+             if path.parent.name not in ("log", "benchmarks") and path.name != "benchmarks.md"]  # fmt: skip
+    found = {(path.name, word) for path in pages for word in SPOKEN.findall(spoken(path))}
+    assert sorted(found) == []
+
+
+def test_a_word_that_is_not_plain_would_be_noticed() -> None:
+    assert SPOKEN.findall("The night's questions are owed, and made anew.") == ["night", "owed", "anew"]

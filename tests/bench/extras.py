@@ -236,7 +236,7 @@ def _found(lines: Sequence[Line]) -> float | None:
 
 def _scheduler(material: Material) -> Rows:
     saved = re.search(r"saved: ([\d.]+)\s?% of the nights' operations", material.cases)
-    here = f"{saved[1]} % of the nights', by a small model" if saved else MISSING
+    here = f"{saved[1]} % of idle work, by a small model" if saved else MISSING
     return [("operations saved when the threshold rises (case a)", "14.12 %", here)]
 
 
@@ -259,20 +259,20 @@ def _article(material: Material) -> Rows:
             f"{plain(float(whole[1]))} times" if whole else MISSING,
         ),
         ("saving where 128 of 180 tokens are shared", "71 %", percent(float(part[1])) if part else MISSING),
-        ("restoring, of computing anew", "18 to 24 of 830 ms: 2 to 3 %", restored),
+        ("loading KV, of computing it", "18 to 24 of 830 ms: 2 to 3 %", restored),
     ]
 
 
 NOT_RUN, SHORT_FORM = "it was not run", "not in the short form"
 COMPLETE = "Of the experiments nothing is missing."
 CAPABLE = """\
-Weights of a real shape are random: they take the time of a real model, and the words are the data set's own. So these
-are missing here, and `pkb bench --model NAME` makes them on a machine that has the model:
+Weights of a real shape are random: they take the time of a real model, and the answers are the data set's own. These
+are therefore missing here; `pkb bench --model NAME` measures latency on a machine that has the model:
 
-- how good a capable model's answers are, and what a hit on an earlier answer costs in quality;
-- how well a capable model foresees questions: here templates do, for all policies alike;
-- how often its one word on a like question's answer is right;
-- latency on the machine of whoever asks: it scales with the model and the machine, tiers and tokens do not."""
+- how good a capable model's answers are, and how much quality a paraphrase hit costs;
+- how well a capable model predicts questions: here the forms of earlier questions do, for all policies alike;
+- how often its yes-or-no check of a paraphrase's answer is right;
+- latency on your machine: it scales with the model and the machine, tiers and tokens do not."""
 
 
 def missing(material: Material) -> Section:

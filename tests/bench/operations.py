@@ -152,7 +152,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
         "retrieve", retrieve, f"5 sources of {session.ledger.count('chunks'):,} chunks; the vector is there"
     )
     yield Operation(
-        "foresee one question (quote writer)", foresee, f"by forms of questions; {FORESEEN} at a time", FORESEEN
+        "predict one question (quote writer)", foresee, f"by forms of questions; {FORESEEN} at a time", FORESEEN
     )
 
 

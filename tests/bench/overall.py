@@ -29,7 +29,7 @@ from tests.bench.sums import BASELINES, MAIN, RIVALS, Sum, best, by, matched, of
 
 HEADS = (
     *("policy", "mean ms", "median", "quartiles", "of naive", "of the best", *TIERS),
-    *("false hits", "chunks found", "tokens reused", "guessed", "ROUGE-L", "GFLOP", "at night", "night s"),
+    *("false hits", "chunks found", "tokens reused", "guessed", "ROUGE-L", "GFLOP", "idle GFLOP", "idle s"),
 )
 
 
@@ -113,16 +113,16 @@ HEADLINES = (
     *(f"{100 * TARGET:.1f} %", "in blocks", "bank hits", "chunks found", "false hits"),
 )
 PAPER = (
-    "The paper has PerCache's mean latency 12.55 % below the best baseline's, and up to 34.4 %; its hits of tensors "
-    "11.6 to 37.6 points higher, those of the bank 6.8 to 13.8. Below, hits are pkb's in points over the best of the "
-    "baselines', and changes of mean latency are against the best baseline, which is the one with the lowest mean; "
-    "blocks (`kv.reuse`) are off by default."
+    "The paper reports PerCache's mean latency 12.55 % below the best baseline's, at best 34.4 %; its KV hits 11.6 "
+    "to 37.6 points higher, its answer hits 6.8 to 13.8. Below, hits are pkb's in points over the best baseline, "
+    "and changes of mean latency are against the best baseline, the one with the lowest mean; block mode "
+    "(`kv.reuse`) is off by default."
 )
 READ = (
-    "Policies are compared over the questions that all of them were asked. False hits are of those that can be known: "
-    "a foreseen question's answer counts as right where it holds half of the words of the gold one. Chunks and tokens "
-    "are of the prompts that were read. GFLOP are of a question, when it is answered and at night; seconds of nights "
-    "are of all."
+    "Policies are compared over the questions that all of them were asked. False hits are counted where they can be "
+    "known: a predicted question's answer counts as right if it holds half of the words of the gold one. Chunks and "
+    "tokens are those of the model's prompts. GFLOP are per question, when it is answered and in idle runs; seconds of "
+    "idle runs are of all questions."
 )
 
 
@@ -211,8 +211,8 @@ FIGURES = (
     Figure("chunks found", lambda one: share(one.found, one.chunks), percent, more=True),
     Figure("tokens reused", lambda one: share(one.reused, one.prompt), percent, more=True),
     Figure("GFLOP, answering", lambda one: one.flops / 1e9, plain),
-    Figure("GFLOP, nights too", lambda one: (one.flops + one.night_flops) / 1e9, plain),
-    Figure("night s", lambda one: one.night_s, plain),
+    Figure("GFLOP with idle runs", lambda one: (one.flops + one.night_flops) / 1e9, plain),
+    Figure("idle s", lambda one: one.night_s, plain),
     Figure("written for questions", lambda one: one.written, weight),
     Figure("kept of a user", lambda one: one.kept, weight),
 )
@@ -241,7 +241,7 @@ def losses(lines: Sequence[Line]) -> Section:
 
 
 def _looking(lines: Sequence[Line]) -> Iterator[str]:
-    """Return what of the time no answer that is lent can save: embedding and retrieval come before it is looked for."""
+    """Return the share of the time that no cached answer can save: embedding and retrieval precede its lookup."""
     quoted = [line for line in lines if (line.policy, line.writer) == ("naive", "quote")]
     if quoted:
         before = sum(line.ms.get(stage, 0.0) for line in quoted for stage in ("embed", "retrieve"))

@@ -59,22 +59,24 @@ _ALL = (
         "Naive",
         NO_BANK | NO_TENSORS,
         bank=False,
-        about="retrieves, reads the whole prompt and writes, each time anew",
+        about="retrieves, prefills the whole prompt and generates, for every question",
     ),
     Policy(
         "ragcache",
         "RAGCache",
         NO_BANK | TREE,
         bank=False,
-        about="a tree of prefixes in the order of retrieval (arXiv 2404.12457); evicts by seconds saved, use and bytes,"
-        " with decay for the clock of its own score (PGDSF); tensors lie on disk, and nothing is read speculatively",
+        about="a tree of KV prefixes in order of relevance (arXiv 2404.12457); evicts by seconds saved, frequency and"
+        " size, with decay for the clock of its own score (PGDSF); KV is on disk, and nothing is prefilled"
+        " speculatively",
     ),
     Policy(
         "meancache",
         "MeanCache",
         COSINE_ALONE | NO_TENSORS,
-        about="a like question's answer by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's embedder in"
-        " place of one trained by federated learning; pkb retrieves before it looks, and has an exact tier before both",
+        about="the answer of a similar question, by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's"
+        " embedding model in place of one trained by federated learning; pkb retrieves before the lookup, and has an"
+        " exact tier before both",
     ),
     Policy(
         "sleeptime",
@@ -83,14 +85,14 @@ _ALL = (
         foresee=STRIDE,
         idle_runs=("populate",),
         keeps=False,
-        about="foreseen questions are answered at night and those answers lent by cosine (arXiv 2504.13171, as PerCache"
-        " sets it up); what was asked is not kept, for that is another baseline",
+        about="predicted questions are answered in idle runs, and their answers are served by cosine (arXiv 2504.13171,"
+        " as PerCache sets it up); answers to the user's own questions are not cached, for that is another baseline",
     ),
     Policy(
         "ragcache-meancache",
         "RAGCache + MeanCache",
         COSINE_ALONE | TREE,
-        about="both, the bank first",
+        about="both, the answer cache first",
     ),
     Policy(
         "ragcache-sleeptime",
@@ -99,7 +101,7 @@ _ALL = (
         foresee=STRIDE,
         idle_runs=("populate",),
         keeps=False,
-        about="both; what is read at night for a foreseen question stays in the tree",
+        about="both; the KV of predicted questions stays in the tree",
     ),
     Policy(
         "percache",
@@ -108,8 +110,8 @@ _ALL = (
         foresee=STRIDE,
         idle_runs=("owed", "populate", "convert", "refill"),
         printed=True,
-        about="two chunks in order of relevance, LFU, cosine alone, nothing learnt; its questions are foreseen by"
-        " the forms of earlier ones; what keeping Q, K and V and saving projections alone comes to is reckoned beside",
+        about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; its questions are predicted from"
+        " the forms of earlier ones; the cost of storing Q, K and V and saving projections alone is computed beside",
     ),
     Policy(
         "pkb",
@@ -118,8 +120,8 @@ _ALL = (
         foresee=STRIDE,
         idle_runs=("refresh", "owed", "populate", "convert", "first", "blocks", "refill", "upkeep"),
         order=in_document_order,
-        about="as it is installed, but that abstracts are not made and forms of earlier questions foresee, as for all;"
-        " it alone guesses tokens of an answer for the model to check, so a baseline that does stands beside it",
+        about="as installed, but without abstracts; predictions come from the forms of earlier questions, as for all;"
+        " it alone drafts tokens of an answer, so one baseline is run with drafts too",
     ),
 )
 POLICIES: Mapping[str, Policy] = {one.name: one for one in _ALL}

@@ -19,7 +19,7 @@ TITLES = {
     "stride": "Sensitivity to the stride",
     "kv": "Sensitivity to the budget",
 }
-AXES = {"tau": "tau", "stride": "questions foreseen at a time", "kv": "MB of tensors"}
+AXES = {"tau": "tau", "stride": "questions predicted at a time", "kv": "MB of tensors"}
 HEADS = (
     "n",
     "bank hits",

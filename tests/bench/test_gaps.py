@@ -101,8 +101,8 @@ def test_figures_that_others_printed_are_found_in_their_text() -> None:
     }
     assert found["first token with the context kept (article)"] == "5.12 times"
     assert found["saving where 128 of 180 tokens are shared"] == "70.0 %"
-    assert found["restoring, of computing anew"] == "2.5 %"
-    assert found["operations saved when the threshold rises (case a)"] == "5.12 % of the nights', by a small model"
+    assert found["loading KV, of computing it"] == "2.5 %"
+    assert found["operations saved when the threshold rises (case a)"] == "5.12 % of idle work, by a small model"
 
 
 def test_runs_are_told_of_with_their_lanes_and_minutes(tmp_path: Path) -> None:

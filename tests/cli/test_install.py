@@ -29,6 +29,7 @@ from cli.schedule import (
     with_line,
 )
 from store.errors import PkbError
+from tests.cli.test_json import compare
 
 HERE = Command(
     ["/opt/my pkb/bin/pkb", "idle", "--budget", "50m"], {"PKB_HOME": "/home/zoë/100% $mine", "PKB_CONFIG": "/a'b\"c\\d"}
@@ -200,7 +201,8 @@ def test_systemd_is_given_two_units_and_told_of_them(
     tool(tools, "systemctl", LOGGED)
     tool(tools, "crontab", CRONTAB)
     folder = tmp_path / "config" / "systemd" / "user"
-    assert run("install", capsys)["by"] == "systemd"
+    installed = run("install", capsys)
+    assert installed["by"] == "systemd"
     assert {path.name for path in folder.iterdir()} == {"pkb-idle.service", "pkb-idle.timer"}
     assert f'Environment="PKB_HOME={tmp_path}/pkb\'s/PKB_HOME"' in (folder / "pkb-idle.service").read_text()
     told = (tmp_path / "log").read_text().splitlines()
@@ -210,8 +212,10 @@ def test_systemd_is_given_two_units_and_told_of_them(
     assert {one["changed"] for one in again} == {False}
     assert run("uninstall", capsys)["installed"] is False
     assert list(folder.iterdir()) == []
-    assert run("uninstall", capsys)["installed"] is False
+    gone = run("uninstall", capsys)
+    assert gone["installed"] is False
     assert not (tmp_path / "table").exists()
+    compare("pkb idle --status", [installed, gone])
 
 
 def test_units_that_systemd_was_never_told_of_do_not_count(

@@ -1,4 +1,4 @@
-"""docs/json.md against what the commands print: the same keys, in the same order, of the documented types."""
+"""docs/reference.md against what the commands print: the same keys, in the same order, of the described types."""
 
 import re
 from collections.abc import Iterator
@@ -7,31 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Pkb, commands
+from tests.cli.conftest import Pkb
 from tests.demo import DATA, NANO
+from tests.reference import expanded, leaves, order, sections
 
-PAGE = Path(__file__).parents[2] / "docs" / "json.md"
-ROW = re.compile(r"\| (\S+) \| ([^|]+) \| [^|]*\|")
 TYPES: dict[type, str] = {
-    bool: "yes or no", int: "whole number", float: "number", str: "text",
+    bool: "boolean", int: "integer", float: "number", str: "string",
     type(None): "null", list: "list", dict: "object",
 }  # fmt: skip
 Keys = dict[str, set[str]]
 
 
-def documented() -> dict[str, Keys]:
-    """Return the keys and their types under each heading."""
-    sections: dict[str, Keys] = {}
-    for line in PAGE.read_text("utf-8").splitlines():
-        if line.startswith("## "):
-            keys = sections.setdefault(line.removeprefix("## "), {})
-        elif (row := ROW.fullmatch(line)) and row[2] != "type" and row[1] != "---":
-            keys[row[1]] = {"yes or no"} if row[2] == "yes or no" else set(re.split(r", | or ", row[2]))
-    return sections
-
-
 def keys_of(value: Any, path: str, free: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield every key of a value, as it is documented, with the type of what stands there."""
+    """Yield every key of a value, as it is described, with the type of its value."""
     yield path, TYPES[type(value)]
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -42,22 +30,24 @@ def keys_of(value: Any, path: str, free: set[str]) -> Iterator[tuple[str, str]]:
             yield from keys_of(inner, f"{path}[]", free)
 
 
-def compare(section: str, rows: list[dict[str, Any]]) -> None:
-    expected = documented()[section]
+def compare(section: str, rows: list[dict[str, Any]], *, every: bool = True) -> None:
+    """Hold the described keys of an object against real ones; with `every`, each must occur in one of them."""
+    expected = expanded(section)
     found: Keys = {}
     for row in rows:
         for key, kind in keys_of(row, "", set(expected)):
             found.setdefault(key, set()).add(kind)
-    # An object all of whose keys are documented needs no line of its own.
+    # An object all of whose keys are described needs no line of its own.
     seen = {key: kinds for key, kinds in found.items() if key in expected or kinds != {"object"}}
-    assert set(seen) == set(expected)
+    assert set(seen) - set(expected) == set()
+    assert not every or set(expected) <= set(seen)
     assert {key: kinds for key, kinds in seen.items() if not kinds <= expected[key]} == {}
-    top = list(dict.fromkeys(re.split(r"[.\[]", key)[0] for key in expected))
+    top = list(dict.fromkeys(re.split(r"[.\[]", key)[0] for key in order(section)))
     assert [list(row) for row in rows] == [[key for key in top if key in row] for row in rows]
 
 
 def test_errors_are_as_documented(fresh: Pkb) -> None:
-    compare("An error", [fresh("stats", "--json").row, fresh("ask", "x", "--json", env={"PKB_NOW": "soon"}).row])
+    compare("error", [fresh("stats", "--json").row, fresh("ask", "x", "--json", env={"PKB_NOW": "soon"}).row])
 
 
 def test_answers_are_as_documented(pkb: Pkb) -> None:
@@ -66,6 +56,19 @@ def test_answers_are_as_documented(pkb: Pkb) -> None:
     assert [row["answered"] for row in rows] == [True, False, True, False]
     rows.append(pkb("ask", asked[0], "--model", str(NANO), "--json").row)
     compare("pkb ask", [*rows, pkb("ask", asked[0], "--json", "--explain").row])
+
+
+def test_what_chat_prints_is_as_documented(pkb: Pkb) -> None:
+    lines = ["Who has the spare key to the workshop?", "which one?", "/sources", "/history", "/help"]
+    rows = pkb("chat", "--json", "--explain", stdin="\n".join(lines).encode()).rows
+    compare("pkb chat", rows[:2], every=False)
+    for name, row in zip(("/sources", "/history", "/help"), rows[2:], strict=True):
+        compare(f"pkb chat {name}", [row])
+
+
+def test_what_wrong_prints_is_as_documented(pkb: Pkb) -> None:
+    pkb("ask", "When is the concert?")
+    compare("pkb wrong", [pkb("wrong", "--json").row])
 
 
 def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
@@ -135,8 +138,9 @@ def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
     compare(section, rows)
 
 
-def test_every_command_has_its_section() -> None:
-    groups = {name: getattr(command, "commands", {}) for name, command in commands().items()}
-    names = {f"pkb {name}" for name, inner in groups.items() if not inner}
-    names |= {f"pkb {name} {sub}" for name, inner in groups.items() for sub in inner}
-    assert set(documented()) == {*names, "An error"}
+def test_every_command_with_json_has_its_section() -> None:
+    names = {path for path, command in leaves() if any("--json" in one.opts for one in command.params)}
+    assert names - set(sections()) == set()
+    assert {
+        name for name in sections() if name != "error" and not any(name.startswith(path) for path in names)
+    } == set()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.settings import RETIRED, Settings, keys, load, parse, put, retired, save
 from store.errors import UsageError
+from tests.reference import DATA
 
 
 def test_without_a_file_every_value_is_the_default(tmp_path: Path) -> None:
@@ -55,34 +56,9 @@ def test_a_file_that_cannot_be_is_named(text: str, tmp_path: Path) -> None:
 
 
 # A key stays only as long as a user has a reason to change it.
-STORIES = {
-    "ask.k": "My questions need more messages at a time, or fewer for a small model.",
-    "ask.decline_below": "pkb says too often, or too seldom, that it found nothing.",
-    "bank.bytes": "The saved answers may take more, or less, of my disk.",
-    "bank.tau": "A reworded question got the answer to another one; or I want more such hits.",
-    "ingest.gone_count": "I removed many mails at once, and mean it; or I have few, and every one counts.",
-    "ingest.message_bytes": "A message with large attachments is skipped.",
-    "ingest.file_bytes": "A large mailbox file or recording is skipped.",
-    "embed.model": "My mail is not in English, so I want a multilingual embedder.",
-    "embed.workers": "Embedding must leave cores to my other work.",
-    "model.name": "I want answers in words, by this model.",
-    "model.revision": "I want to stay with the commit that I pulled.",
-    "model.max_tokens": "Answers are cut off, or too long.",
-    "model.memory_share": "The model must leave memory to other programs, or may have all of it.",
-    "kv.reuse": "I want chunks reused at any place in a prompt, or nothing kept on disk.",
-    "kv.bytes": "The KV cache may take more, or less, of my disk.",
-    "kv.daily_bytes": "pkb must not wear my SSD out.",
-    "kv.bits": "The KV cache is to hold more prompts on the same disk, rounded.",
-    "idle.when": "My machine is a server: idle work may run at any time.",
-    "idle.ahead": "Idle work takes too long, or too little is ready in the morning.",
-    "serve.daemon": "I want no background process, or one that always runs.",
-    "serve.idle_minutes": "The background process leaves too early, or too late.",
-    "serve.memory_share": "The background process must go when memory is short.",
-}
-
-
-def test_every_key_has_a_user_story() -> None:
-    assert list(keys(Settings())) == list(STORIES)
+def test_every_key_has_a_meaning_and_a_user_story() -> None:
+    assert list(keys(Settings())) == list(DATA["settings"])
+    assert all(len(texts) == 2 and all(texts) for texts in DATA["settings"].values())
 
 
 def test_no_key_is_both_read_and_retired() -> None:

@@ -1,0 +1,92 @@
+"""Completion in the shell: the scripts that `pkb --show-completion` prints, run by the shells that are installed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.app import run
+
+SHELLS = ("bash", "zsh", "fish")
+BASH = """
+source "$SCRIPT"
+COMP_WORDS=({words}) COMP_CWORD={last}
+_pkb_completion pkb
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which `pkb` is this program, and no file of the user's is touched."""
+    program = tmp_path / "bin" / "pkb"
+    program.parent.mkdir()
+    project = Path(__file__).parents[2]
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{project}" exec "{sys.executable}" -m cli.app "$@"\n')
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+def said(environment: dict[str, str], *words: str, **more: str) -> str:
+    """Return what a program prints."""
+    done = subprocess.run(words, env={**environment, **more}, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def script(environment: dict[str, str], shell: str) -> Path:
+    """Return the completion script of a shell in a file."""
+    path = Path(environment["HOME"], f"pkb.{shell}")
+    path.write_text(said(environment, "pkb", "--show-completion", shell))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("pkb", "se"), ["search", "serve"]),
+        (("pkb", "ask", "--f"), ["--from", "--fresh"]),
+        (("pkb", "config", "s"), ["set", "show"]),
+        (("pkb", "ingest", "--vectors", ""), ["now", "background", "later"]),
+        (("pkb", "serve", "--l"), []),  # an option of its own use
+    ],
+)
+def test_bash_completes_commands_options_and_choices(
+    words: tuple[str, ...], expected: list[str], environment: dict[str, str]
+) -> None:
+    if not (bash := shutil.which("bash")):
+        pytest.skip("bash is not installed")
+    typed = " ".join(f"'{word}'" for word in words)
+    code = BASH.format(words=typed, last=len(words) - 1)
+    environment["SCRIPT"] = str(script(environment, "bash"))
+    assert said(environment, bash, "--norc", "-c", code).split() == expected
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_understands_its_script(shell: str, environment: dict[str, str]) -> None:
+    path = script(environment, shell)
+    assert "_PKB_COMPLETE" in path.read_text()
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    assert said(environment, shell, "-n", str(path)) == ""
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_answer_to_a_shell_names_the_commands_with_their_help(shell: str, environment: dict[str, str]) -> None:
+    answer = said(
+        environment, "pkb", _PKB_COMPLETE=f"complete_{shell}", _TYPER_COMPLETE_ARGS="pkb se",
+        _TYPER_COMPLETE_FISH_ACTION="get-args",
+    )  # fmt: skip
+    assert "search" in answer
+    assert "Show the best matching passages" in answer
+
+
+def test_a_shell_that_is_not_known_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_PKB_COMPLETE", "complete_nosh")
+    assert run([]) == 1
+    assert capsys.readouterr().err == "Shell nosh not supported.\n"
