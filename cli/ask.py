@@ -103,7 +103,7 @@ def _ask(pkb: "Pkb", options: "AskOptions", question: str, *, as_json: bool, exp
         _show(answered, streamed=streamed.started, as_json=as_json, explain=explain)
     finally:  # whoever has read enough, and closed the pipe, asks again too
         answered.keep()
-    return answered.reply.answer is not None
+    return answered.reply.answered
 
 
 def _show(answered: "AskResult", *, streamed: bool, as_json: bool, explain: bool) -> None:

@@ -182,14 +182,14 @@ def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json:
 def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print what was asked in this conversation, and what was answered."""
     if as_json:
-        rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.answer} for one in said]
+        rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.text} for one in said]
         output.data({"schema": output.SCHEMA, "history": rows})
         return
     for number, one in enumerate(said, 1):
         print(f"{number:>3}  {one_line(one.typed, 200)}")
         if one.asked not in (None, one.typed):
             print(f"     → {one_line(one.asked or '', 200)}")
-        print(f"     {one_line(one.reply.answer or 'no answer', 200)}")
+        print(f"     {one_line(one.reply.text or 'no answer', 200)}")
     print(flush=True)
 
 

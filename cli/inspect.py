@@ -80,18 +80,18 @@ def search(
         query = valid_text(" ".join(words))
         found = pkb.retrieve(query, scope, k)
         if as_json:
-            rows = [source.to_json() for source in found.sources([read.text for read in found.reads])]
+            rows = [source.to_json() for source in found.sources([read.text for read in found.passages])]
             output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
         else:
             from cli.render import show_source
 
-            for number, read in enumerate(found.reads, 1):
+            for number, read in enumerate(found.passages, 1):
                 show_source(number, read.sources, whole=read.text)
-            if not found.reads:
+            if not found.passages:
                 print("No matches.")
-        if not found.reads:
+        if not found.passages:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
-        raise typer.Exit(0 if found.reads else 4)
+        raise typer.Exit(0 if found.passages else 4)
 
 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:

@@ -9,15 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from engine.text.terminal import in_json, line, plain
+from engine.types import SCHEMA as SCHEMA
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from engine.app import Pkb
     from engine.session import Session
-
-
-SCHEMA = 1
 
 
 @contextmanager

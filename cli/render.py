@@ -28,7 +28,7 @@ def _print(text: str, *, stderr: bool = False) -> None:
 def show_answer(answered: AskResult, *, streamed: bool, explain: bool) -> None:
     """Print an answer, unless it was streamed, with its sources; what was done to find it goes to stderr."""
     reply = answered.reply
-    if reply.answer is None or not streamed:
+    if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = [(number, places) for number, places in read if reply.writer == "quote" or places[0].quote]
@@ -49,14 +49,14 @@ def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
 
 
 def _answer(reply: Answer) -> str:
-    if reply.answer is None:
+    if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")
     if reply.highlight is None:
-        return plain(reply.answer)
+        return plain(reply.text)
     start, end = reply.highlight
-    found = typer.style(plain(reply.answer[start:end]), fg="green", bold=True)
-    return plain(reply.answer[:start]) + found + plain(reply.answer[end:])
+    found = typer.style(plain(reply.text[start:end]), fg="green", bold=True)
+    return plain(reply.text[:start]) + found + plain(reply.text[end:])
 
 
 def grouped(sources: Sequence[Source]) -> list[list[Source]]:

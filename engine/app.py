@@ -208,7 +208,7 @@ class Pkb:
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
         """Return the best matching passages, best first; the quote of each is its whole text."""
         found = self.retrieve(query, self.scope(**filters), k)
-        return list(found.sources([passage.text for passage in found.reads]))
+        return list(found.sources([passage.text for passage in found.passages]))
 
     def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
         """Return the passages that would be read for a question."""

@@ -159,13 +159,13 @@ def figures(timed: Sequence[Timed]) -> Figures:
     cold, warm = [one.cold for one in timed], [one.warm for one in timed if one.warm]
     return Figures(
         questions=len(timed),
-        declined=sum(reply.answer is None for reply in cold),
+        declined=sum(not reply.answered for reply in cold),
         cold=_tier(cold),
         warm=_tier(warm) if warm else None,
         exact=_tier([reply for one in timed for reply in one.exact]),
         tokens=_tokens(cold, warm) if any(reply.tokens for reply in cold) else None,
         compared=len(warm),
-        same=sum(one.warm is not None and one.warm.answer == one.cold.answer for one in timed),
+        same=sum(one.warm is not None and one.warm.text == one.cold.text for one in timed),
     )
 
 

@@ -1,8 +1,10 @@
-"""What was retrieved for a question, tied to the files it stands in. Knows retrieval and the catalogue, no writer."""
+"""The values that the layers of the engine exchange: a question's options, evidence, answer and trace.
 
-import json
+Light to import: an answer from the cache must not wait for numpy or LanceDB.
+"""
+
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -12,20 +14,19 @@ from store.types import Chunk, Scope
 
 if TYPE_CHECKING:
     from engine.text.question import Question
-    from store.hits import Vectors
+    from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
 
-SCHEMA = 1
+SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
-_OF_THE_SERVING = ("question", "tier", "ms", "age_s", "stale", "tokens")
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One passage that was read for an answer; `lines` are 1-based, inclusive, of the file or of `pkb show`'s text."""
+    """One place of a passage; `lines` are 1-based, inclusive, of the file or of the text that `pkb show` prints."""
 
     path: str
     message_id: str | None
@@ -38,22 +39,30 @@ class Source:
     copy: bool = False  # of the source before it, in another place
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contract's object."""
-        return {name: value for name, value in asdict(self).items() if name not in ("own_lines", "copy")}
+        """Return the source as JSON values."""
+        return {**asdict(self), "lines": list(self.lines)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Source":
+        """Return the source that `to_json` made these values of."""
+        return cls(**{**values, "lines": _pair(values["lines"])})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank."""
+    """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank.
+
+    It is the same value in memory, in the answer cache, between processes and in `--json`.
+    """
 
     question: str
-    answer: str | None
+    text: str | None
     tier: Tier
     writer: Writer
     model: str | None
     sources: tuple[Source, ...]
-    ms: dict[str, float]
-    highlight: tuple[int, int] | None = None  # where in the answer the asked-for date, name or number stands
+    ms: dict[str, float]  # by stage
+    highlight: tuple[int, int] | None = None  # where in the text the asked-for date, name or number stands
     matched_question: str | None = None
     similarity: float | None = None
     age_s: float | None = None
@@ -61,13 +70,24 @@ class Answer:
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
 
+    @property
+    def answered(self) -> bool:
+        """Return whether there is an answer."""
+        return self.text is not None
+
+    @property
+    def span(self) -> str:
+        """Return the highlighted part of the text, empty where there is none."""
+        return self.text[slice(*self.highlight)] if self.text and self.highlight else ""
+
     def to_json(self) -> dict[str, Any]:
-        """Return the contract's object."""
+        """Return the answer as JSON values: all keys always there, in one order."""
         return {
             "schema": SCHEMA,
             "question": self.question,
-            "answer": self.answer,
-            "answered": self.answer is not None,
+            "answer": self.text,
+            "answered": self.answered,
+            "highlight": list(self.highlight) if self.highlight else None,
             "tier": self.tier,
             "writer": self.writer,
             "model": self.model,
@@ -75,44 +95,42 @@ class Answer:
             "similarity": self.similarity,
             "age_s": self.age_s,
             "stale": self.stale,
+            "lead": self.lead,
             "sources": [source.to_json() for source in self.sources],
             "tokens": self.tokens,
             "ms": {stage: self.ms.get(stage) for stage in STAGES},
         }
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Answer":
+        """Return the answer that `to_json` made these values of; ValueError where their schema is another."""
+        if values["schema"] != SCHEMA:
+            raise ValueError(f"an answer of schema {values['schema']}")
+        same = ("question", "tier", "writer", "model", "matched_question", "similarity", "age_s", "stale", "lead")
+        return cls(
+            text=values["answer"],
+            highlight=_pair(values["highlight"]) if values["highlight"] else None,
+            sources=tuple(Source.from_json(source) for source in values["sources"]),
+            tokens=values["tokens"],
+            ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
+            **{name: values[name] for name in same},
+        )
 
-def freeze(reply: Answer) -> str:
-    """Return what the bank keeps of a reply: what does not depend on when and how it is served."""
-    kept = {name: value for name, value in asdict(reply).items() if name not in _OF_THE_SERVING}
-    return json.dumps(kept)  # escaped: file names need not be text
+    def served(self, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> "Answer":
+        """Return a cached answer as the answer to a question that is asked now."""
+        return replace(self, question=question, tier="exact", ms=ms, age_s=age_s, stale=stale, tokens=None)
 
-
-def relocate(frozen: str, sources: Callable[[Sequence[str], int], Sequence[Source]]) -> str:
-    """Return a kept reply with other sources; `sources` takes the quotes by rank, and the rank of the first source."""
-    kept = json.loads(frozen)
-    quotes, lead = [source["quote"] for source in kept["sources"] if not source["copy"]], kept.get("lead", 0)
-    if quotes:
-        quotes.insert(lead, quotes.pop(0))
-    return json.dumps(kept | {"sources": [asdict(source) for source in sources(quotes, lead)]})
-
-
-def thaw(frozen: str, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> Answer:
-    """Return a kept reply as the answer to the same question asked now."""
-    kept = json.loads(frozen)
-    kept["sources"] = tuple(Source(**{**source, "lines": tuple(source["lines"])}) for source in kept["sources"])
-    kept["highlight"] = tuple(kept["highlight"]) if kept["highlight"] else None
-    return Answer(question=question, tier="exact", ms=ms, age_s=age_s, stale=stale, **kept)
-
-
-def answer_of(frozen: str) -> str | None:
-    """Return the answer alone of what is kept of a reply."""
-    answer: str | None = json.loads(frozen)["answer"]
-    return answer
+    def relocate(self, sources: Callable[[Sequence[str], int], tuple[Source, ...]]) -> "Answer":
+        """Return the answer with other sources: `sources` takes quotes by rank, and the rank of the first."""
+        quotes = [source.quote for source in self.sources if not source.copy]
+        if quotes:
+            quotes.insert(self.lead, quotes.pop(0))
+        return replace(self, sources=sources(quotes, self.lead))
 
 
-def is_quote(frozen: str) -> bool:
-    """Return whether what is kept of a reply was quoted, not written by a model."""
-    return bool(json.loads(frozen)["writer"] == "quote")
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    first, last = values
+    return first, last
 
 
 @dataclass(slots=True)
@@ -149,10 +167,11 @@ class Trace:
             self.steps.append(step)
 
     def ms(self) -> dict[str, float]:
-        """Return the milliseconds of each step and of the whole."""
+        """Return the milliseconds of each stage, and of all steps together."""
         found: dict[str, float] = {}
         for step in self.steps:
-            found[step.name] = round(found.get(step.name, 0.0) + step.ms, 3)
+            if step.name in STAGES:
+                found[step.name] = round(found.get(step.name, 0.0) + step.ms, 3)
         return found | {"total": round((time.perf_counter() - self.started) * 1000, 3)}
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -162,40 +181,78 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One source as it is read: its chunks, how well it fits, and where it stands, copies behind it."""
+    """Neighbouring hits of one document, in order, and the places where they stand, those of copies last.
 
-    chunks: tuple[Chunk, ...]  # neighbours, in order
-    sender: str
-    recipients: tuple[str, ...]
-    date: datetime | None
-    score: float
-    sources: tuple[Source, ...]
+    `copies` are hits in other documents whose text is the same.
+    """
+
+    hits: "tuple[Hit, ...]"
+    copies: "tuple[Hit, ...]" = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Return the chunks of its hits."""
+        return tuple(hit.chunk for hit in self.hits)
+
+    @property
+    def score(self) -> float:
+        """Return the best score of its hits."""
+        return max(hit.score for hit in self.hits)
+
+    @property
+    def document(self) -> str:
+        """Return the id of its document."""
+        return self.hits[0].chunk.document
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Return the first and the last line in the decoded text, 1-based, inclusive."""
+        return min(hit.chunk.first for hit in self.hits), max(hit.chunk.last for hit in self.hits)
+
+    @property
+    def sender(self) -> str:
+        """Return who wrote it, empty for a meeting."""
+        return self.hits[0].sender
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Return to whom it went, or who took part."""
+        return self.hits[0].recipients
+
+    @property
+    def date(self) -> datetime | None:
+        """Return when it was sent or took place."""
+        return self.hits[0].date
 
     @property
     def header(self) -> str:
         """Return the line that says who, when and what."""
-        return self.chunks[0].header
+        return self.hits[0].chunk.header
 
     @property
     def text(self) -> str:
         """Return the text of its chunks, a line end between them."""
-        return "\n".join(chunk.text for chunk in self.chunks)
+        return "\n".join(hit.chunk.text for hit in self.hits)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The sources of one question, best first; `chunks` names all that an answer from them depends on."""
+    """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
-    reads: tuple[Passage, ...]
+    `chunks` names all that an answer from them depends on; `nearest` has the cosines of the ranked chunks, best first.
+    """
+
+    passages: tuple[Passage, ...]
     chunks: tuple[str, ...]
     covered: float
-    nearest: tuple[float, ...] = ()  # cosines of the chunks looked at, nearest first
+    nearest: tuple[float, ...] = ()
 
     def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
-        """Return all places, each with its quote (one a read): those of the read at index `lead`, then by rank."""
-        pairs = list(zip(self.reads, quotes, strict=True))
+        """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
+        pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
-        return tuple(replace(source, quote=quote) for read, quote in ordered for source in read.sources)
+        return tuple(replace(source, quote=quote) for passage, quote in ordered for source in passage.sources)
 
 
 OnText = Callable[[str], None]  # is given more of an answer while it is written

@@ -179,6 +179,13 @@ _RUNS = (
     "DROP TABLE idle_spent",
 )
 
+_KINDS = (
+    ("first", "prefetch"),
+    ("refill", "restore"),
+    ("owed", "verify"),
+    ("abstract", "summarize"),
+    ("upkeep", "maintenance"),
+)
 # Names and values in the field's words; what nothing reads any more is dropped.
 _NAMES = (
     "ALTER TABLE moved RENAME TO relocations",
@@ -261,7 +268,7 @@ _NAMES = (
     *(
         f"UPDATE {table} SET kind = '{new}' WHERE kind = '{old}'"
         for table in ("jobs", "job_stats", "job_outputs")
-        for old, new in (("first", "prefetch"), ("refill", "restore"), ("owed", "verify"))
+        for old, new in _KINDS
     ),
     "ALTER TABLE foreseen RENAME TO predictor_stats",
     "ALTER TABLE predictor_stats RENAME COLUMN paid TO credited",
@@ -269,10 +276,18 @@ _NAMES = (
     "UPDATE meta SET name = 'uncompacted' WHERE name = 'untidy'",
     "UPDATE meta SET name = 'integrity.position' WHERE name = 'slice.at'",
     "DELETE FROM meta WHERE name IN ('rested', 'kv.freed', 'upkeep.questions')",
+    "UPDATE meta SET name = replace(name, 'upkeep.', 'maintenance.') WHERE name LIKE 'upkeep.%'",
+)
+
+# Cached answers in the JSON of schema 2, and with it the bytes that they take.
+_ANSWERS = (
+    """UPDATE answers SET bytes = bytes - length(CAST(reply AS BLOB))
+        + length(CAST(upgrade_answer_json(reply, question, tier, made_ms) AS BLOB)) WHERE reply != ''""",
+    "UPDATE answers SET reply = upgrade_answer_json(reply, question, tier, made_ms) WHERE reply != ''",
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, _NAMES,
+    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
 )  # fmt: skip
 
 
@@ -398,11 +413,19 @@ def _migrate(ledger: Ledger) -> None:
         # Read again under the lock: two processes may open a new home at once.
         version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
         _check_application(ledger, version)
-        for number, statements in enumerate(MIGRATIONS[version:], version + 1):
-            for statement in statements:
-                ledger.rows.execute(statement)
-            ledger.rows.execute(f"PRAGMA user_version = {number}")
+        for number in range(version + 1, len(MIGRATIONS) + 1):
+            migrate_to(ledger.rows, number)
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+
+def migrate_to(rows: sqlite3.Connection, number: int) -> None:
+    """Run one numbered change."""
+    from store.answers import upgrade_answer_json  # which imports this module
+
+    rows.create_function("upgrade_answer_json", 4, upgrade_answer_json, deterministic=True)
+    for statement in MIGRATIONS[number - 1]:
+        rows.execute(statement)
+    rows.execute(f"PRAGMA user_version = {number}")
 
 
 def _check_application(ledger: Ledger, version: int) -> None:

@@ -1,6 +1,6 @@
 """Search results, as retrieval receives them. Apart from store.types, since they need numpy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -13,18 +13,19 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One search result: a chunk, its tokens and vector, and metadata of its document.
+    """A chunk that a search found, with the metadata of its document, and its score once it is ranked.
 
     `tokens` are `words(header + newline + text)` joined by single spaces; `vector` is a unit row, None until embedded.
     """
 
     chunk: Chunk
     tokens: str
-    vector: Vectors | None
+    vector: Vectors | None = field(repr=False, compare=False)
     date: datetime | None  # aware
     sender: str
     recipients: tuple[str, ...]
     title: str
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from engine.text.relative_dates import resolve
 from engine.text.sentences import Span, sentences
 from engine.text.spans import MONTH, WEEKDAY, WHICH, Found, Kind, find
 from engine.text.words import FUNCTION_WORDS, words
+from engine.types import Passage
 
 _ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
 _YOU = frozenset(["you", "your", "yours", "yourself"])
@@ -200,19 +201,6 @@ TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what 
 
 
 @dataclass(frozen=True, slots=True)
-class SourceText:
-    """One source as it was read, `number` its rank from 0; its text may name speakers at the start of lines."""
-
-    header: str
-    text: str
-    date: datetime | None
-    sender: str
-    score: float
-    number: int
-    recipients: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class CandidateWeights:
     """What each clue counts for in the choice of a sentence; fitted on public sets, see docs/log.md."""
 
@@ -252,7 +240,7 @@ def content(question: Question) -> tuple[str, ...]:
 
 
 def candidates(
-    question: Question, reads: Sequence[SourceText], kind: Kind | None, when: TimeConstraint, weights: CandidateWeights
+    question: Question, reads: Sequence[Passage], kind: Kind | None, when: TimeConstraint, weights: CandidateWeights
 ) -> list[Candidate]:
     """Return every sentence of the sources, scored, in their order."""
     best = max((read.score for read in reads), default=0.0)
@@ -279,10 +267,11 @@ def candidates(
     return scored
 
 
-def _read(question: Question, read: SourceText, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
+def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
     found, of_day = list[Candidate](), is_of_day(question, read)
-    for place, span in enumerate(sentences(read.text)):
-        text = read.text[span.start : span.end]
+    whole = read.text
+    for place, span in enumerate(sentences(whole)):
+        text = whole[span.start : span.end]
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
@@ -319,7 +308,7 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
-def _may_answer(span: str, question: Question, read: SourceText, kind: Kind, when: TimeConstraint) -> bool:
+def _may_answer(span: str, question: Question, read: Passage, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
@@ -334,7 +323,7 @@ def _may_answer(span: str, question: Question, read: SourceText, kind: Kind, whe
     return days is None or days.last >= read.date.date()
 
 
-def is_of_day(question: Question, read: SourceText) -> bool:
+def is_of_day(question: Question, read: Passage) -> bool:
     """Return whether a source is of a day that the question names."""
     return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
 

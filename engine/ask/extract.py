@@ -14,7 +14,6 @@ from engine.ask.candidates import (
     WISH,
     Candidate,
     CandidateWeights,
-    SourceText,
     TimeConstraint,
     candidates,
     content,
@@ -26,7 +25,6 @@ from engine.ask.candidates import (
     speaking,
     time_constraint,
 )
-from engine.ask.candidates import SourceText as Quotable
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
@@ -34,7 +32,7 @@ from engine.text.question import Question
 from engine.text.relative_dates import in_words
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.words import words
-from engine.types import Answer, Evidence, GeneratedAnswer, Trace
+from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace
 
 _SAID = 0.3  # of the question, that a newer sentence must say
 _SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
@@ -54,7 +52,7 @@ _SUPERSEDED = re.compile(
 
 
 def choose(
-    question: Question, reads: Sequence[SourceText], found: Sequence[Candidate], near: float, sign: float
+    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], near: float, sign: float
 ) -> Candidate:
     """Return the best sentence; where the question asks how things are, the newest of those less than `near` below it.
 
@@ -73,7 +71,7 @@ def choose(
     return max((one for one in rivals if reads[one.read].date == max(known)), key=_order(sign))
 
 
-def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[SourceText]) -> bool:
+def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -> bool:
     """Return whether a sentence says something of the same matter."""
     close = one.fit >= _SAME * best.fit and reads[one.read].score >= _SOURCE * reads[best.read].score
     return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
@@ -128,7 +126,7 @@ class SelectedSentence:
 
 def format_answer(
     question: Question,
-    reads: Sequence[SourceText],
+    reads: Sequence[Passage],
     found: Sequence[Candidate],
     kind: Kind | None,
     forms: SentenceWeights,
@@ -145,7 +143,7 @@ def format_answer(
 
 def _from_sentence(
     question: Question,
-    read: SourceText,
+    read: Passage,
     found: Sequence[Candidate],
     best: Candidate,
     kind: Kind | None,
@@ -165,7 +163,7 @@ def _as_it_is(question: Question) -> Question:
 
 
 def _sentence(
-    question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind | None
+    question: Question, read: Passage, found: Sequence[Candidate], best: Candidate, kind: Kind | None
 ) -> SelectedSentence:
     """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
     if kind == "date" and read.date:
@@ -178,7 +176,7 @@ def _sentence(
 
 
 def _span(
-    question: Question, read: SourceText, found: Sequence[Candidate], best: Candidate, kind: Kind
+    question: Question, read: Passage, found: Sequence[Candidate], best: Candidate, kind: Kind
 ) -> SelectedSentence:
     """Return a span alone where it can stand so, else its sentence with the span highlighted."""
     span = _nearest(question, best)
@@ -242,7 +240,7 @@ def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
     return " ".join(parts)
 
 
-def _contact(question: Question, reads: Sequence[SourceText], kind: Kind) -> SelectedSentence | None:
+def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
     """Find the address or number of whom the question names; that of anybody else is no answer."""
     names = [set(words(name)) for name in question.names]
     best, fit = None, 0.4
@@ -283,7 +281,7 @@ class SupportWeights:
 
 def support(
     question: Question,
-    reads: Sequence[SourceText],
+    reads: Sequence[Passage],
     found: Sequence[Candidate],
     when: TimeConstraint,
     evidence: SupportWeights,
@@ -307,7 +305,7 @@ def support(
     return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
 
 
-def _held(question: Question, read: SourceText, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
+def _held(question: Question, read: Passage, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
     """Return the words of a source; those that name the days of the question only where it is or speaks of them."""
     said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
     if not when.words or is_of_day(question, read):
@@ -377,7 +375,7 @@ class Quote:
     resolved: str | None = None
 
 
-def quote(question: Question, reads: Sequence[SourceText], settings: QuoteSettings | None = None) -> Quote:
+def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings | None = None) -> Quote:
     """Answer a question from what was read for it, or decline."""
     settings, kind = settings or QuoteSettings(), wanted(question)
     when = time_constraint(question, kind)
@@ -419,14 +417,14 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        quoted = quote(question, quotable(evidence), QuoteSettings(least=least))
+        quoted = quote(question, evidence.passages, QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
         lead = quoted.source or 0
         sources = evidence.sources(_checked(evidence, quoted), lead)
     ms = trace.ms()
     reply = Answer(
         question=question.text,
-        answer=quoted.answer,
+        text=quoted.answer,
         tier="full",
         writer="quote",
         model=None,
@@ -440,22 +438,14 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
     """Hold the promise that a quote stands in its source."""
-    pairs = list(zip(evidence.reads, quoted.quotes, strict=True))
+    pairs = list(zip(evidence.passages, quoted.quotes, strict=True))
     assert all(said in read.text for read, said in pairs), "a quote is not in its source"
     return [said for _, said in pairs]
 
 
-def quotable(evidence: Evidence) -> list[Quotable]:
-    """Return the sources as the quote writer reads them."""
-    return [
-        Quotable(read.header, read.text, read.date, read.sender, read.score, number, read.recipients)
-        for number, read in enumerate(evidence.reads)
-    ]
-
-
 def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
     """Return texts that an answer may repeat, as token ids, the likeliest last."""
-    said = quote(question, quotable(evidence), QuoteSettings(least=-math.inf))
+    said = quote(question, evidence.passages, QuoteSettings(least=-math.inf))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line
     answers = [model.tokens(lead + one) for one in _answers(said, segments)]
     return [list(chain(*segments.ids[1:])), *answers]

@@ -195,11 +195,11 @@ class Condensed:
 
 def turn_of(reply: Answer) -> Turn:
     """Return a question that was answered as a turn of a conversation."""
-    answer = reply.answer or ""
+    answer = reply.text or ""
     start, end = reply.highlight or (0, 0)
     short = reply.writer == "model" and len(answer.split()) <= _FEW
     focus = bare(answer[start:end] or (answer if short else ""))
-    return Turn(reply.question, reply.answer, focus if len(focus.split()) <= _FEW else "")
+    return Turn(reply.question, reply.text, focus if len(focus.split()) <= _FEW else "")
 
 
 def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Condensed:

@@ -9,8 +9,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, begin, gather_context, store_answer
-from engine.types import Answer, AskOptions, AskResult, Backend, OnText, relocate, thaw
+from engine.ask.prepare import (
+    BankBudget,
+    PendingQuestion,
+    QueryContext,
+    answer_of,
+    begin,
+    gather_context,
+    relocate,
+    store_answer,
+)
+from engine.types import Answer, AskOptions, AskResult, Backend, OnText
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers
 from store.database import Ledger
 from store.history import History, HistoryEntry, RetrievalLog
@@ -74,7 +83,7 @@ def remember(
 ) -> None:
     """Keep a question with its reply's figures; `evidence` is None where nothing was retrieved."""
     tokens = reply.tokens or {}
-    about = (at.timestamp(), text, reply.tier, reply.answer is not None, reply.ms["total"], saved_ms)
+    about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
     asked = HistoryEntry(*about, *read, served.key, served.stale)
     chunks = in_prompt(evidence) if evidence else ()
@@ -87,7 +96,7 @@ def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
     # As `prompt.in_document_order` has it, which takes longer to import than quotes should wait for.
     placed = [
         (read.date.timestamp() if read.date else 0.0, chunk.document, chunk.position, chunk.id)
-        for read in evidence.reads
+        for read in evidence.passages
         for chunk in read.chunks
     ]
     return tuple(chunk for *_, chunk in sorted(placed))
@@ -132,7 +141,7 @@ class Asker:
 
     def _follow(self, ask: PendingQuestion, kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
         """Return a kept answer with its sources where they stand now, for files are moved."""
-        moved = replace(kept, reply=relocate(kept.reply, evidence.sources))
+        moved = relocate(kept, evidence)
         if moved != kept and ask.options.write_bank:
             self._bank.put(ask.key.digest, moved, self._room.bytes)
         return moved
@@ -150,7 +159,7 @@ class Asker:
         if ask.options.write_bank:
             with ask.trace.step("count"):
                 self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
-        reply, served = _thawed(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale=stale)
+        reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale=stale)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
     def _similar(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
@@ -163,7 +172,7 @@ class Asker:
 
     def _serve_similar(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
-        reply = _thawed(ask, near.answer, stale=False)
+        reply = _served(ask, near.answer, stale=False)
         reply = replace(reply, tier="semantic", matched_question=near.answer.question, similarity=near.similarity)
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
@@ -190,13 +199,13 @@ class Asker:
             served = replace(served, key=None)
         remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if ask.options.write_bank:
-            ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.answer))
+            ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.text))
         return AskResult(reply, ask.trace, evidence.covered if evidence else None)
 
 
-def _thawed(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
+def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
     age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
-    return thaw(kept.reply, ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
+    return answer_of(kept).served(ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
 
 
 def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:

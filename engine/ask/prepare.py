@@ -1,12 +1,13 @@
 """The first steps of every question, asked by a person or foreseen: its key, what it is asked with, its bank entry."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import Key, key
 from engine.text.time_sensitive import is_time_sensitive
-from engine.types import Answer, AskOptions, Backend, Trace, freeze
+from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State
 from store.database import Ledger
 
@@ -86,11 +87,21 @@ def store_answer(
     if there and there.state == "answered" and there.evidence == asked.evidence.chunks:
         return there
     state: State = "answered" if reply else "prefilled"
-    frozen, tier = (freeze(reply), reply.tier) if reply else ("", "full")
+    text, tier = (json.dumps(reply.to_json()), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
-    kept = CachedAnswer(*_about(ask), frozen, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
+    kept = CachedAnswer(*_about(ask), text, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
     bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
     return kept
+
+
+def answer_of(kept: CachedAnswer) -> Answer:
+    """Return the answer of an entry that has one."""
+    return Answer.from_json(json.loads(kept.reply))
+
+
+def relocate(kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
+    """Return an entry with its sources where they are now, since files are moved."""
+    return replace(kept, reply=json.dumps(answer_of(kept).relocate(evidence.sources).to_json()))
 
 
 def pending_entry(ask: PendingQuestion, asked: QueryContext) -> CachedAnswer:

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import QuoteSettings, quote
 from engine.ask.paraphrase import question_features, unmatched_words
 from engine.ask.prepare import (
     BankBudget,
     PendingQuestion,
     QueryContext,
+    answer_of,
     floor_of,
     gather_context,
     pending_entry,
+    relocate,
     vector_of,
 )
 from engine.llm.generate import read, segments_of
@@ -29,7 +30,7 @@ from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
 from engine.text.question import Question, understand
 from engine.text.words import words
-from engine.types import Backend, Evidence, Trace, answer_of, is_quote, relocate
+from engine.types import Backend, Evidence, Passage, Trace
 from prompts import prompt
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
@@ -92,7 +93,7 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     if last is None or last.key is None or kept is None:
         return None
     with ledger.transaction():
-        answer = answer_of(kept.reply) if kept.state == "answered" else _return(ledger, last.key, now)
+        answer = answer_of(kept).text if kept.state == "answered" else _return(ledger, last.key, now)
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)
     return last
@@ -171,7 +172,7 @@ class SemanticLookup:
         """Return why two questions may not share an answer."""
         if near.answer.tau is not None and near.similarity < near.answer.tau:
             return f"below its own threshold of {near.answer.tau:.3f}"
-        answer = answer_of(near.answer.reply)
+        answer = answer_of(near.answer).text
         if answer is None:
             return "has no answer"
         if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
@@ -189,17 +190,16 @@ class SemanticLookup:
         again = gather_context(self._backend, replace(ask, text=near.answer.question, trace=Trace()))
         if again.evidence.chunks != near.answer.evidence:
             return None
-        return replace(near, answer=replace(near.answer, reply=relocate(near.answer.reply, again.evidence.sources)))
+        return replace(near, answer=relocate(near.answer, again.evidence))
 
     def _why_not_entailed(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
         """Return why what was retrieved for this question does not bear the answer."""
-        from engine.ask.extract import quotable
-
-        rules, answer = self._rules, answer_of(near.answer.reply) or ""
+        rules, cached = self._rules, answer_of(near.answer)
+        answer = cached.text or ""
         parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
         off = frozenset(name for name, on in parts.items() if not on)
-        found = (quotable(asked.evidence), asked.evidence.chunks, near.answer.evidence)
-        quoted = answer if is_quote(near.answer.reply) else None
+        found = (asked.evidence.passages, asked.evidence.chunks, near.answer.evidence)
+        quoted = answer if cached.writer == "quote" else None
         reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
         if (
             reason is None
@@ -214,7 +214,7 @@ def defer_verification(
     ledger: Ledger, room: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
 ) -> None:
     """Count the use of the answer that was lent, and note that this question is owed its own."""
-    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer.reply) or ""
+    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer).text or ""
     with ask.trace.step("count"):
         _follow(bank, room, near)
         bank.record_use(near.key, ask.generation, at, near.answer.evidence)
@@ -273,7 +273,7 @@ LITTLE = 0.25  # of a question's words that say what it is about: so many may be
 def why_not_entailed(
     asked: Question,
     kept: Question,
-    reads: Sequence[SourceText],
+    reads: Sequence[Passage],
     chunks: Sequence[str],
     held: Sequence[str],
     answer: str | None,
@@ -300,7 +300,7 @@ def why_not_entailed(
     return None
 
 
-def _entailed(asked: Question, kept: Question, source: SourceText) -> bool:
+def _entailed(asked: Question, kept: Question, source: Passage) -> bool:
     """Return whether a word that only one question has stands in the source of the answer, or is one of many."""
     left, there = unmatched_words(asked, kept), set(words(f"{source.header} {source.text}"))
     return all(

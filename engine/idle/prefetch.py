@@ -275,7 +275,7 @@ def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
     """Return the paths of all segments of a prompt but its last."""
     reader = context.reader
     evidence = context.reasker.evidence(entry)
-    if not evidence.reads:
+    if not evidence.passages:
         return []
     now, most = context.reasker.now, context.max_tokens
     segments: Segments = fit(reader.model, entry.question, now, evidence, most, context.order)

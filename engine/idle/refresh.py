@@ -10,17 +10,17 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import normalise, scope_of
-from engine.ask.prepare import BankBudget, Prepared, begin, gather_context, key_of, prepare
+from engine.ask.prepare import BankBudget, Prepared, answer_of, begin, gather_context, key_of, prepare, relocate
 from engine.ask.semantic import learned_tau
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Answer, AskOptions, Backend, relocate
+from engine.types import Answer, AskOptions, Backend
 from store.answers import (
     AnswerBank,
     CachedAnswer,
@@ -138,7 +138,7 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
 
 def _renew(reasker: Reasker, key: bytes, cached: CachedAnswer, evidence: "Evidence", generation: int) -> None:
     """Raise the generation of an entry whose evidence is the same, and update the paths and lines of its sources."""
-    moved = replace(cached, reply=relocate(cached.reply, evidence.sources)) if cached.reply else cached
+    moved = relocate(cached, evidence) if cached.reply else cached
     if moved != cached:
         AnswerBank(reasker.ledger).put(key, moved, reasker.room.bytes)
     confirm(reasker.ledger, key, generation, cached.evidence)
@@ -147,19 +147,14 @@ def _renew(reasker: Reasker, key: bytes, cached: CachedAnswer, evidence: "Eviden
 
 def _notify_change(reasker: Reasker, key: bytes, cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
     """Store a notice that an answer has changed, with the first source that is new."""
-    before = json.loads(cached.reply)
-    answer, highlight = before["answer"], before["highlight"]
-    if same_answer(answer, reply.answer, _span(answer, highlight), _span(reply.answer, reply.highlight)):
+    before = answer_of(cached)
+    if same_answer(before.text, reply.text, before.span, reply.span):
         return
     known = set(cached.evidence)
-    new = next((read for read in evidence.reads if not known.issuperset(c.id for c in read.chunks)), None)
-    because = json.dumps(asdict(new.sources[0])) if new and new.sources else ""
-    notice = Notice(key, "changed", answer or "", reply.answer, because, reasker.now.timestamp())
+    new = next((one for one in evidence.passages if not known.issuperset(c.id for c in one.chunks)), None)
+    because = json.dumps(new.sources[0].to_json()) if new and new.sources else ""
+    notice = Notice(key, "changed", before.text or "", reply.text, because, reasker.now.timestamp())
     Notices(reasker.ledger).add(notice)
-
-
-def _span(answer: str | None, highlight: Sequence[int] | None) -> str:
-    return answer[highlight[0] : highlight[1]] if answer and highlight else ""
 
 
 MOST_VERIFICATIONS = 500  # in one plan
@@ -203,12 +198,12 @@ def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
     prepared = reasker.answer(cached)
     reply = prepared.reply
     assert reply, "a verification writes an answer"
-    right = same_answer(reply.answer, pending.served, _span(reply.answer, reply.highlight))
+    right = same_answer(reply.text, pending.served, reply.span)
     # On other evidence a different answer says nothing about the similarity of the questions.
     counts = right or prepared.kept.evidence == cached.evidence
     _store_verdict(reasker, pending, right=right, counts=counts)
     if not right:
-        about = (pending.served, reply.answer, "", reasker.now.timestamp())
+        about = (pending.served, reply.text, "", reasker.now.timestamp())
         Notices(reasker.ledger).add(Notice(pending.key, "wrong" if counts else "changed", *about))
     if counts:
         tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)

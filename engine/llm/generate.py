@@ -204,7 +204,7 @@ def generate(
 
     Where nothing was retrieved the model is not asked, and not even loaded.
     """
-    if not evidence.reads:
+    if not evidence.passages:
         return _not_found(question, trace, options)
     with trace.step("model"):
         reading = load()
@@ -283,7 +283,7 @@ class _Generation:
             said = parse(text)
             unseen = self.reading.ropes is not None  # where no token of a chunk sees its number
             sources = self.segments.prompt.sources
-            cited = cite(said, self.question.text, self.evidence.reads, sources, words_first=unseen)
+            cited = cite(said, self.question.text, self.evidence.passages, sources, words_first=unseen)
             step.note = _note(said, cited.stands)
             if said.answer and cited.stands and not any(cited.quotes):
                 self.trace.notices.append("the answer shares no word with its sources; check it")
@@ -296,7 +296,7 @@ class _Generation:
         lead = (cited.first or 0) if cited.stands else 0
         return Answer(
             question=self.question.text,
-            answer=said.answer if cited.stands else None,
+            text=said.answer if cited.stands else None,
             tier=_tier(self.reading) if reused else "full",
             writer="model",
             model=self.options.name,
@@ -315,7 +315,7 @@ def prefill_prompt(
     options: GenerateOptions,
 ) -> None:
     """Prefill all of a question's prompt but its last segment, and cache that; nothing is answered."""
-    if not evidence.reads:
+    if not evidence.passages:
         return
     reading = load()
     segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)

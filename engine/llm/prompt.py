@@ -127,7 +127,7 @@ def fit(
 
 def candidates(evidence: Evidence) -> list[PromptChunk]:
     """Return the chunks that may be shown, those first that come first where there is not room for all."""
-    return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(evidence.reads) for chunk in read.chunks]
+    return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(evidence.passages) for chunk in read.chunks]
 
 
 def system_ids(model: LanguageModel) -> Ids:

@@ -1,20 +1,20 @@
-"""What was retrieved for a question, tied to the files it stands in. Knows retrieval and the catalogue, no writer."""
+"""The evidence of a question: the passages retrieved for it, with the files that they stand in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
-from engine.retrieval.retrieve import SourceSpan as Found
 from engine.text.question import Question
-from engine.types import Evidence, Passage, Source, Trace
+from engine.types import SCHEMA, Evidence, Passage, Source, Trace
 from store.catalog import Catalog
 from store.hits import Hit, Vectors
 from store.search import Reader
 from store.types import Place, Scope
 
 _COPIES = 3  # named beside a source
-_NEAREST = 50  # as many as a question may read sources
+_NEAREST = 50  # as many as the most sources of a question
 
 
 def gather(
@@ -46,29 +46,35 @@ def find(
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, RetrievalLimits())
-        reads = tuple(read for source in found.sources if (read := _read(catalogue, source, found.hits)))
-        step.note = f"{len(found.ranked)} candidates, {len(reads)} sources, {found.covered:.0%} of chunks have vectors"
-    # Of what is read, not of all that was found: the same ids must mean the same answer and the same sources.
-    chunks = tuple(chunk.id for read in reads for chunk in read.chunks)
+        passages = tuple(placed for passage in found.passages if (placed := _placed(catalogue, passage)))
+        step.note = (
+            f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
+        )
+    # Of these passages, not of all that was found: the same ids must mean the same answer and the same sources.
+    chunks = tuple(chunk.id for passage in passages for chunk in passage.chunks)
     if vector is None:
-        return Evidence(reads, chunks, 0.0)
-    return Evidence(reads, chunks, found.covered, _nearest(found.hits, vector))
+        return Evidence(passages, chunks, 0.0)
+    return Evidence(passages, chunks, found.covered, _nearest(found.ranked, vector))
 
 
-def _nearest(hits: Mapping[str, Hit], vector: Vectors) -> tuple[float, ...]:
-    cosines = (float(hit.vector @ vector) for hit in hits.values() if hit.vector is not None)
+def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
+    cosines = (float(hit.vector @ vector) for hit in hits if hit.vector is not None)
     return tuple(sorted(cosines, reverse=True)[:_NEAREST])
 
 
-def _read(catalogue: Catalog, source: Found, hits: Mapping[str, Hit]) -> Passage | None:
-    hit, places = hits[source.chunks[0].id], catalogue.places(source.document)
+def _placed(catalogue: Catalog, passage: Passage) -> Passage | None:
+    """Return a passage with the places where it stands, then those of its copies; None where it has none."""
+    hit, lines, places = passage.hits[0], passage.lines, catalogue.places(passage.document)
     if not places:
         return None
-    lines = (source.first, source.last)
-    copies = [(p, hits[c.id], (c.first, c.last)) for c in source.copies for p in catalogue.places(c.document)[:1]]
+    copies = [
+        (place, copy, (copy.chunk.first, copy.chunk.last))
+        for copy in passage.copies
+        for place in catalogue.places(copy.chunk.document)[:1]
+    ]
     standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
-    sources = tuple(_source(*one, source.score, copy=bool(number)) for number, one in enumerate(standing))
-    return Passage(source.chunks, hit.sender, hit.recipients, hit.date, source.score, sources)
+    sources = (_source(*one, passage.score, copy=bool(number)) for number, one in enumerate(standing))
+    return replace(passage, sources=tuple(sources))
 
 
 def _source(place: Place, hit: Hit, lines: tuple[int, int], score: float, *, copy: bool) -> Source:
@@ -87,7 +93,7 @@ def shown(reader: Reader, places: Sequence[Place]) -> list[dict[str, Any]]:
 def _shown(row: dict[str, Any], place: Place) -> dict[str, Any]:
     before = place.lines_before or 0
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "path": place.path,
         "item": place.item,
         "message_id": row["message_id"],

@@ -1,6 +1,6 @@
-"""Retrieval: candidates from the whole bank by words and by vector, scored together, as sources best first.
+"""Retrieval: candidates by full text and by vector, scored together and joined into passages, best first.
 
-Knows the bank by the protocol below, and neither LanceDB nor files; the only importer of rank_bm25.
+It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,81 +15,49 @@ from rank_bm25 import BM25Okapi
 from engine.retrieval.rank import QueryFeatures, RankRow, RankWeights, scores
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS, words
+from engine.types import Passage
 from store.hits import Hit, Totals, Vectors
 from store.types import Chunk, Scope
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One chunk and its score."""
-
-    chunk: Chunk
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSpan:
-    """Neighbouring chunks of one document, in order; `score` is the best one's, `copies` have equal text."""
-
-    chunks: tuple[Chunk, ...]
-    score: float
-    copies: tuple[Chunk, ...] = ()
-
-    @property
-    def document(self) -> str:
-        """Return the document all of its chunks are from."""
-        return self.chunks[0].document
-
-    @property
-    def first(self) -> int:
-        """Return the first line, 1-based."""
-        return min(chunk.first for chunk in self.chunks)
-
-    @property
-    def last(self) -> int:
-        """Return the last line, 1-based, inclusive."""
-        return max(chunk.last for chunk in self.chunks)
-
-
-def fold(ranked: Sequence[Scored]) -> list[tuple[Scored, list[Chunk]]]:
-    """Keep the best of chunks with the same text, white space apart, each with what was folded into it."""
-    kept: dict[str, tuple[Scored, list[Chunk]]] = {}
-    for scored in ranked:
-        text = " ".join(scored.chunk.text.split())
-        if text in kept:
-            kept[text][1].append(scored.chunk)
+def fold(ranked: Sequence[Hit]) -> list[tuple[Hit, list[Hit]]]:
+    """Keep the best of hits with the same text, white space apart, each with those that were folded into it."""
+    best: dict[str, tuple[Hit, list[Hit]]] = {}
+    for hit in ranked:
+        text = " ".join(hit.chunk.text.split())
+        if text in best:
+            best[text][1].append(hit)
         else:
-            kept[text] = (scored, [])
-    return list(kept.values())
+            best[text] = (hit, [])
+    return list(best.values())
 
 
-def join(ranked: Sequence[Scored], k: int, most: int) -> list[SourceSpan]:
-    """Make the first k sources, best first, each of at most `most` neighbouring chunks.
+def join(ranked: Sequence[Hit], k: int, most: int) -> list[Passage]:
+    """Make the first k passages, best first, each of at most `most` neighbouring hits.
 
-    A chunk beside one already taken joins its source, which keeps its rank, so that later chunks can still come in.
+    A hit beside one already taken joins its passage, which keeps its rank, so that later hits can still come in.
     """
-    groups: list[list[Scored]] = []
-    copies: dict[str, list[Chunk]] = {}
-    for scored, same in fold(ranked):
-        group = next((group for group in groups if len(group) < most and _beside(group, scored.chunk)), None)
+    groups: list[list[Hit]] = []
+    copies: dict[str, list[Hit]] = {}
+    for hit, same in fold(ranked):
+        group = next((group for group in groups if len(group) < most and _beside(group, hit.chunk)), None)
         if group is None and len(groups) == k:
             break
         if group is None:
-            groups.append([scored])
+            groups.append([hit])
         else:
-            group.append(scored)
-        copies[scored.chunk.id] = same
-    return [_source(group, copies) for group in groups]
+            group.append(hit)
+        copies[hit.chunk.id] = same
+    return [_passage(group, copies) for group in groups]
 
 
-def _beside(group: Sequence[Scored], chunk: Chunk) -> bool:
-    return any(s.chunk.document == chunk.document and abs(s.chunk.position - chunk.position) == 1 for s in group)
+def _beside(group: Sequence[Hit], chunk: Chunk) -> bool:
+    return any(h.chunk.document == chunk.document and abs(h.chunk.position - chunk.position) == 1 for h in group)
 
 
-def _source(group: Sequence[Scored], copies: dict[str, list[Chunk]]) -> SourceSpan:
-    chunks = sorted((scored.chunk for scored in group), key=lambda chunk: chunk.position)
-    same = tuple(copy for chunk in chunks for copy in copies[chunk.id])
-    return SourceSpan(tuple(chunks), group[0].score, same)
+def _passage(group: Sequence[Hit], copies: Mapping[str, Sequence[Hit]]) -> Passage:
+    hits = sorted(group, key=lambda hit: hit.chunk.position)
+    return Passage(tuple(hits), tuple(copy for hit in hits for copy in copies[hit.chunk.id]))
 
 
 class Searchable(Protocol):
@@ -126,11 +94,10 @@ class RetrievalLimits:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
-    """The sources, best first, the chunks ranked (joined or not), and the share of the bank that has vectors."""
+    """The passages, best first, all hits by rank, and the share of the index that has vectors."""
 
-    sources: tuple[SourceSpan, ...]
-    ranked: tuple[Scored, ...]
-    hits: dict[str, Hit]  # of the ranked chunks, by chunk id
+    passages: tuple[Passage, ...]
+    ranked: tuple[Hit, ...]
     covered: float
 
 
@@ -141,14 +108,13 @@ def retrieve(
     totals = bank.totals()
     hits = candidates(bank, vector, question, scope, settings)
     if not hits:
-        return RetrievalResult((), (), {}, _covered(totals))
+        return RetrievalResult((), (), _covered(totals))
     counted = (*question.words, *question.day_words)
     idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
-    by_id = {hit.chunk.id: hit for hit, _ in hits}
     ranked = _ranked(hits, question, idf, totals, settings.weights)
     if question.coming:
-        ranked = _awaited(ranked, by_id, question.day, settings)
-    return RetrievalResult(tuple(join(ranked, k, settings.joined)), tuple(ranked), by_id, _covered(totals))
+        ranked = _awaited(ranked, question.day, settings)
+    return RetrievalResult(tuple(join(ranked, k, settings.joined)), tuple(ranked), _covered(totals))
 
 
 def candidates(
@@ -189,7 +155,7 @@ def _ranked(
     idf: Mapping[str, float],
     totals: Totals,
     weights: RankWeights,
-) -> list[Scored]:
+) -> list[Hit]:
     """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
     tokens = [hit.tokens.split(" ") for hit, _ in hits]
     quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
@@ -197,18 +163,16 @@ def _ranked(
     asked = QueryFeatures(question.content, question.dates, question.current, question.words)
     by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
     values = scores(rows, by_words, asked, idf, weights)
-    ranked = [Scored(hit.chunk, value) for (hit, _), value in zip(hits, values, strict=True)]
+    ranked = [replace(hit, score=value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=_first)
 
 
-def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, settings: RetrievalLimits) -> list[Scored]:
+def _awaited(ranked: Sequence[Hit], today: date, settings: RetrievalLimits) -> list[Hit]:
     """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
-    from engine.text.relative_dates import (
-        is_upcoming,
-    )  # compiling its patterns takes a while, and few questions need it
+    from engine.text.relative_dates import is_upcoming  # few questions need its patterns, which are slow to compile
 
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
-    named = [is_upcoming(one.chunk.text, hits[one.chunk.id].date, today) for one in best]
+    named = [is_upcoming(one.chunk.text, one.date, today) for one in best]
     lifted = [
         replace(one, score=one.score + settings.weights.coming * is_named)
         for one, is_named in zip(best, named, strict=True)
@@ -216,8 +180,8 @@ def _awaited(ranked: Sequence[Scored], hits: Mapping[str, Hit], today: date, set
     return sorted([*lifted, *rest], key=_first)
 
 
-def _first(scored: Scored) -> tuple[float, str]:
-    return -scored.score, scored.chunk.id
+def _first(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.chunk.id
 
 
 def _weighted(question: Question, idf: Mapping[str, float], weights: RankWeights) -> dict[str, float]:

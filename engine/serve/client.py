@@ -55,7 +55,7 @@ def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | Non
         if found is not None:
             return found
     made = opened.asker.ask(text, options, opened.now, None if said.text else say)
-    said.finish(made.reply.answer)
+    said.finish(made.reply.text)
     return made
 
 

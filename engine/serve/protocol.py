@@ -5,7 +5,7 @@ Knows types by their annotations alone: a field that is added to a value travels
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -170,17 +170,6 @@ class Request:
     streams: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is shown of an answer."""
-
-    reply: Answer
-    covered: float | None
-    steps: list[Step] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    saved_s: float = 0.0
-
-
 def request(opened: "Session", text: str, options: AskOptions, *, streams: bool) -> Any:
     """Write a question down."""
     settings = {key: str(value) for key, value in keys(opened.settings).items()}
@@ -209,12 +198,19 @@ def under(settings: Settings, wanted: dict[str, str]) -> Settings:
 
 
 def answer(answered: AskResult) -> Any:
-    """Write an answer down."""
+    """Return an answer, and how it was found, as JSON values."""
     trace = answered.trace
-    return pack(_Shown(answered.reply, answered.covered, trace.steps, trace.notices, trace.saved_s))
+    about = {"steps": pack(trace.steps), "notices": trace.notices, "saved_s": trace.saved_s}
+    return {"answer": answered.reply.to_json(), "covered": answered.covered, **about}
 
 
 def answered(values: Any) -> AskResult:
-    """Read an answer; Broken where it is none."""
-    shown = unpack(_Shown, values)
-    return AskResult(shown.reply, Trace(shown.steps, shown.notices, shown.saved_s), shown.covered)
+    """Return the answer of such values; Broken where they are none."""
+    try:
+        given = _sure(dict, values)
+        made = Answer.from_json(given["answer"])
+        parts = unpack(list[Step], given["steps"]), unpack(list[str], given["notices"]), unpack(float, given["saved_s"])
+        # Packed once more, and each part is of the type that it should be.
+        return AskResult(unpack(Answer, pack(made)), Trace(*parts), _as(float | None, given["covered"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Broken(f"an answer without {error}") from None

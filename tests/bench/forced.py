@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from engine.ask.extract import QuoteSettings, quotable, quote
+from engine.ask.extract import QuoteSettings, quote
 from engine.ask.keys import normalise
 from engine.llm.prompt import candidates
 from engine.llm.resident import ResidentModel
@@ -129,7 +129,7 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
             script.says = None
         if not shown:
             return written
-        return replace(written, reply=replace(written.reply, answer=" ".join(gold.split()) or None))
+        return replace(written, reply=replace(written.reply, text=" ".join(gold.split()) or None))
 
     def entails(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
         script.says = YES
@@ -144,7 +144,7 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
 def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:
     """Return the answer to a question, "" where there is none: of the set, else quoted from its evidence."""
     known = golds.get(normalise(question.text))
-    return (quote(question, quotable(evidence), QuoteSettings(least=least)).answer or "") if known is None else known
+    return (quote(question, evidence.passages, QuoteSettings(least=least)).answer or "") if known is None else known
 
 
 def reply(answer: str, chunks: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from tempfile import mkdtemp
 from time import perf_counter
 from typing import Any
 
-from engine.ask.extract import Quote, quotable, write
+from engine.ask.extract import Quote, write
 from engine.ask.keys import key
 from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_answer
 from engine.ask.semantic import SemanticLookup, SemanticRules
@@ -29,7 +29,7 @@ from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import understand
 from engine.text.time_sensitive import is_time_sensitive
-from engine.types import Answer, AskOptions, Backend, Evidence, Passage, Trace
+from engine.types import Answer, AskOptions, Backend, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import open_ledger
 from store.hits import Vectors
@@ -116,15 +116,14 @@ def entries(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> di
 
 def entry(user: User, row: dict[str, Any], text: str, vector: Vectors, embedder: str) -> Entry:
     """Retrieve for one question, and answer it."""
-    question, by_id = understand(text, NOW), {hit.chunk.id: hit for hit in user.bank.hits}
+    question = understand(text, NOW)
     found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
-    hits = [(source, by_id[source.chunks[0].id]) for source in found.sources]
-    reads = tuple(Passage(one.chunks, hit.sender, hit.recipients, hit.date, one.score, ()) for one, hit in hits)
-    evidence = Evidence(reads, tuple(chunk.id for read in reads for chunk in read.chunks), found.covered)
+    chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
+    evidence = Evidence(found.passages, chunks, found.covered)
     reply = write(question, evidence, Trace(), LEAST).reply
     golds = frozenset(map(terms, (row["answer"], *row.get("answers", ()), *row.get("aliases", ())))) - {()}
-    said = Quote(reply.answer, None, None, (), 0.0)
-    case = Case(row, golds, question, vector, quotable(evidence), evidence.chunks, said)
+    said = Quote(reply.text, None, None, (), 0.0)
+    case = Case(row, golds, question, vector, evidence.passages, evidence.chunks, said)
     own = key(text, Scope(), "quote", NOW, calendar=is_time_sensitive(text))
     return Entry(
         case,
@@ -180,8 +179,8 @@ def gptcache(folder: Path, least: float, width: int) -> Cache:
         return found.partition("\n")[0] if found else None
 
     def keep(one: Entry) -> None:
-        if one.reply.answer is not None:
-            api.put(one.ask.text, f"{one.ask.text}\n{one.reply.answer}", cache_obj=held)
+        if one.reply.text is not None:
+            api.put(one.ask.text, f"{one.ask.text}\n{one.reply.text}", cache_obj=held)
 
     return Cache(find, keep)
 

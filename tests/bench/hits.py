@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from engine.ask import paraphrase, semantic
-from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, QuoteSettings, quote
 from engine.ask.keys import normalise
 from engine.ask.paraphrase import why_different
@@ -25,6 +24,7 @@ from engine.ask.semantic import why_not_entailed
 from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
+from engine.types import Passage
 from store.hits import Vectors
 from store.types import Scope
 from tests.bench.metrics import terms
@@ -46,7 +46,7 @@ class Case:
     golds: Terms
     question: Question
     vector: Vectors
-    reads: list[SourceText]
+    passages: tuple[Passage, ...]
     chunks: tuple[str, ...]
     said: Quote
 
@@ -91,19 +91,17 @@ def rows(file: Path) -> list[dict[str, Any]]:
 
 def cases(user: User, asked: Sequence[dict[str, Any]], embedder: MiniLM) -> Iterator[Case]:
     """Ask every question of a user as if nothing were kept."""
-    by_id = {hit.chunk.id: hit for hit in user.bank.hits}
     texts = [" ".join(row["question"].split()) for row in asked]
     for row, text, vector in zip(asked, texts, embedder.embed(texts), strict=True):
-        question, reads = understand(text, NOW), list[SourceText]()
+        question = understand(text, NOW)
         found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
-        for number, source in enumerate(found.sources):
-            hit = by_id[source.chunks[0].id]
-            body = "\n".join(chunk.text for chunk in source.chunks)
-            reads.append(SourceText(hit.chunk.header, body, hit.date, hit.sender, source.score, number, hit.recipients))
-        chunks = tuple(chunk.id for source in found.sources for chunk in source.chunks)
+        passages = found.passages
+        chunks = tuple(chunk.id for passage in passages for chunk in passage.chunks)
         given = (row["answer"], *row.get("answers", ()), *row.get("aliases", ()))
         golds = frozenset(terms(gold) for gold in given) - {()}
-        yield Case(row, golds, question, vector, reads, chunks, quote(question, reads, QuoteSettings(least=LEAST)))
+        yield Case(
+            row, golds, question, vector, passages, chunks, quote(question, passages, QuoteSettings(least=LEAST))
+        )
 
 
 def paired(asked: Iterator[Case]) -> list[Pair]:
@@ -162,7 +160,7 @@ def fits(asked: Case, kept: Case, off: frozenset[str]) -> bool:
     """Return whether words and evidence agree."""
     if why_different(asked.question, kept.question, off) is not None:
         return False
-    told = (asked.reads, asked.chunks, kept.chunks, kept.said.answer)
+    told = (asked.passages, asked.chunks, kept.chunks, kept.said.answer)
     return why_not_entailed(asked.question, kept.question, *told, LEAST, off) is None
 
 

@@ -115,7 +115,7 @@ class Replay:
             "number": len(self.asked) + 1,
             "question": query.text,
             "gold": query.answer,
-            "answer": reply.answer,
+            "answer": reply.text,
             "tier": reply.tier,
             "right": match.right,
             "matched": match.question,
@@ -150,7 +150,7 @@ class Replay:
         kept = AnswerBank(session.ledger).find(key)
         assert kept, "an answer was given that is not there"
         if kept.origin == "predicted":
-            return Match(kept.question, predicted_counts=True, right=entails(reply.answer, query.answer))
+            return Match(kept.question, predicted_counts=True, right=entails(reply.text, query.answer))
         same_text = [one for one in self.asked if normalise(one.text) == normalise(whose)]
         return Match(kept.question, right=same(query, same_text[-1]) if same_text else None)
 

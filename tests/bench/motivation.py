@@ -94,7 +94,7 @@ def asked(user: User, folder: Path) -> list[Asked]:
     for query, vector in zip(user.queries, vectors, strict=True):
         evidence = session.backend.gather(understand(query.text, NOW), vector, AskOptions(), Trace())
         chunks = tuple(one.chunk.id for one in in_document_order(candidates(evidence)))
-        first = evidence.reads[0].chunks[0].id if evidence.reads else None
+        first = evidence.passages[0].chunks[0].id if evidence.passages else None
         found.append(Asked(query, vector, chunks, first))
     session.ledger.close()
     return found

@@ -19,7 +19,7 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.ask.extract import quotable, write
+from engine.ask.extract import write
 from engine.ask.paraphrase import why_different
 from engine.ask.semantic import why_not_entailed
 from engine.text.question import understand
@@ -129,7 +129,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
     found = [session.backend.gather(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
-    said = [write(*pair, Trace(), least).reply.answer for pair in zip(asked, found, strict=True)]
+    said = [write(*pair, Trace(), least).reply.text for pair in zip(asked, found, strict=True)]
 
     def embed(number: int) -> Deed:
         return partial(session.embedder.embed_question, texts[number % len(texts)])
@@ -140,7 +140,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
 
     def check(number: int) -> Deed:
         at = number % len(texts)
-        one, chunks, reads = asked[at], found[at].chunks, quotable(found[at])
+        one, chunks, reads = asked[at], found[at].chunks, found[at].passages
         return lambda: (why_different(one, one), why_not_entailed(one, one, reads, chunks, chunks, said[at], least))
 
     def foresee(_: int) -> Deed:

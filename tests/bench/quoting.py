@@ -18,7 +18,6 @@ from statistics import fmean
 from time import process_time
 from typing import Any
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
 from engine.ingest.chunking import chunk
 from engine.ingest.files import read
@@ -28,6 +27,7 @@ from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
 from engine.text.question import Question, understand
 from engine.text.sentences import sentences
 from engine.text.words import words
+from engine.types import Passage
 from store.hits import Hit
 from store.types import Scope
 from tests.bench.metrics import exact, f1, rouge_l, terms
@@ -58,7 +58,7 @@ class Case:
     group: str
     row: dict[str, Any]
     question: Question
-    reads: list[SourceText]
+    passages: tuple[Passage, ...]
     given: Quote
     seconds: float
 
@@ -104,14 +104,9 @@ def ask(user: User, of: User, group: str, row: dict[str, Any]) -> Case:
     """Retrieve by words alone, and quote."""
     question = understand(" ".join(row["question"].split()), NOW)
     found = retrieve(of.bank, None, question, Scope(), K, RetrievalLimits())
-    reads = []
-    for number, source in enumerate(found.sources):
-        hit = of.hits[source.chunks[0].id]
-        text = "\n".join(each.text for each in source.chunks)
-        reads.append(SourceText(hit.chunk.header, text, hit.date, hit.sender, source.score, number, hit.recipients))
     start = process_time()
-    given = quote(question, reads, OPEN)
-    return Case(user, group, row, question, reads, given, process_time() - start)
+    given = quote(question, found.passages, OPEN)
+    return Case(user, group, row, question, found.passages, given, process_time() - start)
 
 
 def scores(cases: Sequence[Case]) -> None:
@@ -155,7 +150,7 @@ def auc(high: Sequence[float], low: Sequence[float]) -> float:
 
 def best_sentence(case: Case) -> str:
     """Return the sentence of the sources with the highest BM25, its frequencies taken over these sentences."""
-    texts = [each.text[span.start : span.end] for each in case.reads for span in sentences(each.text)]
+    texts = [each.text[span.start : span.end] for each in case.passages for span in sentences(each.text)]
     said = [words(text) for text in texts]
     counts = {word: sum(word in each for each in map(set, said)) for word in case.question.words}
     idf = {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}

@@ -23,8 +23,9 @@ from engine.ingest.types import ParseLimits
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.retrieval.rank import RankWeights
-from engine.retrieval.retrieve import RetrievalLimits, SourceSpan, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import understand
+from engine.types import Passage
 from store.hits import Vectors
 from store.types import Chunk, Scope
 from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
@@ -119,15 +120,15 @@ def measured(user: User, embedder: Embedder | None, settings: RetrievalLimits) -
         vector = embedder.embed_question(question.text) if embedder else None
         found = retrieve(user.bank, vector, question, Scope(), max(KS), settings)
         chunks = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
-        sources = [(user.paths[source.document][0], source.first, source.last) for source in found.sources]
-        listed = [place for source in found.sources for place in places(user, source)]
+        sources = [(user.paths[one.document][0], *one.lines) for one in found.passages]
+        listed = [place for one in found.passages for place in places(user, one)]
         yield {"chunks": marks(row, chunks), "sources": marks(row, sources), "listed": marks(row, listed)}
 
 
-def places(user: User, source: SourceSpan) -> list[Listed]:
-    """Return every place where the text of a source stands."""
-    parts = [(source.document, source.first, source.last)]
-    parts += [(copy.document, copy.first, copy.last) for copy in source.copies]
+def places(user: User, passage: Passage) -> list[Listed]:
+    """Return every place where the text of a passage stands."""
+    parts = [(passage.document, *passage.lines)]
+    parts += [(copy.chunk.document, copy.chunk.first, copy.chunk.last) for copy in passage.copies]
     return [(path, first, last) for document, first, last in parts for path in user.paths[document]]
 
 

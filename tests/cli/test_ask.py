@@ -15,10 +15,10 @@ from tests.demo import DATA, QUESTIONS, environment
 KEY = "Who has the spare key to the workshop?"
 NONSENSE = "Which quorv blimmers the zant?"
 KEYS = [
-    "schema", "question", "answer", "answered", "tier", "writer", "model", "matched_question", "similarity", "age_s",
-    "stale", "sources", "tokens", "ms",
+    "schema", "question", "answer", "answered", "highlight", "tier", "writer", "model", "matched_question",
+    "similarity", "age_s", "stale", "lead", "sources", "tokens", "ms",
 ]  # fmt: skip
-SOURCE = ["path", "message_id", "title", "date", "lines", "score", "quote"]
+SOURCE = ["path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy"]
 STAGES = ["embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"]
 
 
@@ -147,7 +147,7 @@ def test_a_batch_answers_every_line_and_goes_on_after_bad_ones(pkb: Pkb) -> None
     assert ran.code == 0
     assert [row["question"][:5] for row in ran.rows] == ["Who h", "\ufffd\ufffd wh", "???", "budge", "Who h"]
     assert ran.rows[2] == {
-        "schema": 1,
+        "schema": 2,
         "question": "???",
         "error": {"code": 2, "message": "the question is empty", "next": 'pkb ask "when is rehearsal?"'},
     }

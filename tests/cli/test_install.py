@@ -163,7 +163,7 @@ def test_where_there_is_only_cron_it_has_one_line_however_often_it_is_installed(
     first, second, status = (run(fact, capsys) for fact in ("install", "install", "status"))
     line = (tmp_path / "table").read_text().splitlines()[2]
     assert (tmp_path / "table").read_text() == f"MAILTO=me\n5 4 * * * backup\n{line}\n"
-    assert first == {"schema": 1, "by": "cron", "installed": True,
+    assert first == {"schema": 2, "by": "cron", "installed": True,
                      "files": [{"where": "crontab", "text": line, "changed": True}]}  # fmt: skip
     assert (second["installed"], second["files"]) == (True, [{"where": "crontab", "text": line, "changed": False}])
     assert (status["installed"], status["files"]) == (True, second["files"])

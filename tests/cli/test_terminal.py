@@ -56,7 +56,7 @@ def test_nothing_in_mail_acts_on_the_terminal(fresh: Pkb, tmp_path: Path) -> Non
     for words in [*commands, *([*words, "--json"] for words in commands)]:
         ran = fresh(*words)
         assert (words, acted_on(ran.out + ran.err)) == (words, set())
-        assert all(row["schema"] == 1 for row in ran.rows if "--json" in words) if "--json" in words else True
+        assert all(row["schema"] == 2 for row in ran.rows if "--json" in words) if "--json" in words else True
 
 
 def test_no_name_or_subject_forges_a_line(fresh: Pkb, tmp_path: Path) -> None:

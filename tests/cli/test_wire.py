@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, pack, under, unpack
 from engine.settings import Settings, keys
-from engine.types import Answer, AskOptions, AskResult, Source, Step, Trace
+from engine.types import STAGES, Answer, AskOptions, AskResult, Source, Step, Trace
 from store.types import Scope
 
 TEXT = some.text() | some.just("\udcff of a file name")
@@ -32,7 +32,7 @@ REQUESTS = some.builds(Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, 
 REPLIES = some.builds(
     Answer,
     tokens=some.none() | some.dictionaries(TEXT, some.integers()),
-    ms=some.dictionaries(TEXT, some.floats(0, 1e9)),
+    ms=some.dictionaries(some.sampled_from(STAGES), some.floats(0, 1e9)),
     sources=some.lists(some.builds(Source, score=some.floats(0, 1), path=TEXT), max_size=2).map(tuple),
     age_s=some.none() | some.floats(0, 1e9),
     similarity=some.none() | some.floats(0, 1),
@@ -101,6 +101,18 @@ def test_an_answer_arrives_as_it_was_given(
     assert (found.reply, found.covered) == (sent.reply, sent.covered)
     assert (found.trace.steps, found.trace.notices, found.trace.saved_s) == (steps, notices, 1.5)
     assert json.dumps(found.reply.to_json()) == json.dumps(reply.to_json())
+
+
+@given(REPLIES, some.data())
+def test_an_answer_with_a_part_of_another_type_is_refused(reply: Answer, data: some.DataObject) -> None:
+    values = json.loads(json.dumps(answer(AskResult(reply, Trace()))))
+    part = data.draw(some.sampled_from(sorted(values)))
+    values[part] = data.draw(some.sampled_from([None, 1, 1.5, "soon", [1], {"a": 1}]))
+    try:
+        found = answered(values)
+    except Broken:
+        return
+    assert found.reply == reply
 
 
 @given(REQUESTS, some.data())

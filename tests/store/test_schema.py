@@ -1,14 +1,28 @@
 """Older ledgers: brought up to date with nothing lost, and then the same as new ones."""
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from store.answers import AnswerBank, CachedAnswer
-from store.database import MIGRATIONS, Ledger, open_ledger
+from engine.ask.prepare import answer_of
+from engine.types import Answer, Source
+from store.answers import AnswerBank, CachedAnswer, upgrade_answer_json
+from store.database import MIGRATIONS, Ledger, migrate_to, open_ledger
 from store.history import History, HistoryEntry, RetrievalLog
+
+# As a former version wrote it, with schema 8 of the ledger.
+OLD_ANSWER = (
+    '{"answer": "Gus Tindall: From today I keep the spare key to the workshop.", "writer": "quote", "model": null, '
+    '"sources": [{"path": "/home/ann/2024-02-27 workshop meeting.vtt", "message_id": null, "title": "workshop meeting",'
+    ' "date": "2024-02-27T00:00:00+00:00", "lines": [5, 77], "score": 2.67405, "quote": "From today I keep the spare '
+    'key to the workshop.", "own_lines": true, "copy": false}, {"path": "/home/ann/Mail \\udcff", "message_id": '
+    '"f390-0313@example.com", "title": "Sundays so far", "date": "2024-03-13T17:44:15+00:00", "lines": [1, 11], '
+    '"score": 0.582009, "quote": "the first two Sundays brought 9 and 4 people.", "own_lines": false, "copy": true}], '
+    '"highlight": [0, 11], "matched_question": null, "similarity": null}'
+)
 
 
 def make(path: Path, version: int) -> None:
@@ -16,10 +30,9 @@ def make(path: Path, version: int) -> None:
     with closing(open_ledger(path.with_name("new.db"), create=True)) as new:
         owner = new.rows.execute("PRAGMA application_id").fetchone()[0]
     with closing(sqlite3.connect(path)) as rows:
-        for statement in (statement for change in MIGRATIONS[:version] for statement in change):
-            rows.execute(statement)
+        for number in range(1, version + 1):
+            migrate_to(rows, number)
         rows.execute(f"PRAGMA application_id = {owner}")
-        rows.execute(f"PRAGMA user_version = {version}")
         rows.commit()
 
 
@@ -54,6 +67,64 @@ def test_a_home_from_before_similar_questions_keeps_every_row(tmp_path: Path) ->
         bank.put(b"k", found, 1000, b"1234", 0.5, "e")
         bank.drop(b"k")
         assert bank.size() == (0, 0)
+
+
+def test_answers_cached_before_schema_2_are_served(tmp_path: Path) -> None:
+    make(tmp_path / "old.db", 8)
+    about = ("scope", "quote-1/0.5/5", None, OLD_ANSWER, '["fe72", "beb7"]', 63, "full", 1718784000.0, 2368.249)
+    with closing(sqlite3.connect(tmp_path / "old.db")) as rows:
+        columns = "key, question, scope, writer, day, reply, evidence, generation, tier, created, made_ms, used, uses"
+        sql = f"INSERT INTO answers ({columns}, bytes, state) VALUES ({', '.join('?' * 15)})"
+        rows.execute(sql, (b"k", "Who has the spare key?", *about, 0.0, 0, 2000, "answered"))
+        rows.execute(sql, (b"o", "Who else?", *about[:3], "", *about[4:], 0.0, 0, 80, "owed"))
+        rows.commit()
+    with closing(open_ledger(tmp_path / "old.db")) as ledger:
+        bank = AnswerBank(ledger)
+        cached, pending = bank.find(b"k"), bank.find(b"o")
+        assert cached
+        assert pending
+        assert (cached.question, cached.evidence, cached.generation) == ("Who has the spare key?", ("fe72", "beb7"), 63)
+        answer = answer_of(cached)
+        assert answer == Answer(
+            "Who has the spare key?",
+            "Gus Tindall: From today I keep the spare key to the workshop.",
+            "full",
+            "quote",
+            None,
+            (
+                Source(
+                    "/home/ann/2024-02-27 workshop meeting.vtt",
+                    None,
+                    "workshop meeting",
+                    "2024-02-27T00:00:00+00:00",
+                    (5, 77),
+                    2.67405,
+                    "From today I keep the spare key to the workshop.",
+                ),
+                Source(
+                    "/home/ann/Mail \udcff",
+                    "f390-0313@example.com",
+                    "Sundays so far",
+                    "2024-03-13T17:44:15+00:00",
+                    (1, 11),
+                    0.582009,
+                    "the first two Sundays brought 9 and 4 people.",
+                    own_lines=False,
+                    copy=True,
+                ),
+            ),
+            {"total": 2368.249},
+            highlight=(0, 11),
+        )
+        assert cached.reply == json.dumps(answer.to_json())
+        grown = len(cached.reply) - len(OLD_ANSWER)
+        assert (pending.reply, bank.size()) == ("", (2, 2080 + grown))
+
+
+def test_text_that_is_no_answer_is_left_as_it_is() -> None:
+    new = upgrade_answer_json(OLD_ANSWER, "When?", "full", 1.0)
+    for text in ("Friday", "", "[]", '{"answer": 1}', new):
+        assert upgrade_answer_json(text, "When?", "full", 1.0) == text
 
 
 def test_questions_asked_before_tokens_were_counted_stay(tmp_path: Path) -> None:

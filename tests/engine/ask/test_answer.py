@@ -104,7 +104,7 @@ def test_after_mail_that_changes_the_evidence_or_its_order_an_answer_is_made_ane
     state.ask()
     mail(state, *chunks)
     state.answer = "Saturday"
-    assert (state.ask().reply.answer, state.called) == ("Saturday", ["embed", "gather", "write"])
+    assert (state.ask().reply.text, state.called) == ("Saturday", ["embed", "gather", "write"])
     assert state.tier() == "exact"
 
 
@@ -113,7 +113,7 @@ def test_a_stale_answer_is_shown_when_asked_for_and_not_stamped(state: Desk) -> 
     mail(state, "c")
     for _ in range(2):
         reply = state.ask(options=AskOptions(stale_ok=True)).reply
-        assert (reply.tier, reply.stale, reply.answer) == ("exact", True, "Friday")
+        assert (reply.tier, reply.stale, reply.text) == ("exact", True, "Friday")
     assert state.tier() == "full"
 
 
@@ -178,7 +178,7 @@ def test_a_question_about_today_is_another_one_tomorrow_and_others_are_not(state
 
 def test_a_bank_without_room_keeps_nothing_and_answers_all_the_same(state: Desk) -> None:
     state.bytes = 0
-    assert [state.ask().reply.answer for _ in range(2)] == ["Friday", "Friday"]
+    assert [state.ask().reply.text for _ in range(2)] == ["Friday", "Friday"]
     assert AnswerBank(state.ledger).size() == (0, 0)
 
 

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engine.ask.keys import key, normalise
 from engine.ask.pipeline import Asker
-from engine.ask.prepare import BankBudget, begin, gather_context, key_of, prepare
+from engine.ask.prepare import BankBudget, answer_of, begin, gather_context, key_of, prepare
 from engine.ask.semantic import reject_answer
-from engine.types import Answer, AskOptions, AskResult, answer_of
+from engine.types import Answer, AskOptions, AskResult
 from store.answers import AnswerBank, RejectedAnswers
 from store.errors import UsageError
 from store.types import Scope
@@ -114,7 +114,7 @@ class Life:
     def _hold(self, answered: AskResult, options: AskOptions) -> None:
         reply = answered.reply
         self.served.append(reply.tier)
-        assert reply.answer == anew(self.session, reply.question, options, self.now).reply.answer
+        assert reply.text == anew(self.session, reply.question, options, self.now).reply.text
         own = self._key(reply.question, options)
         if reply.tier in ("exact", "semantic"):
             assert own not in self.doubted
@@ -135,12 +135,12 @@ class Life:
             assert self.bytes < ROOM
             return
         ask = begin(self.session.backend, self.session.ledger, question, options, self.now)
-        assert (kept.state, answer_of(kept.reply)) == ("answered", reply.answer)
+        assert (kept.state, answer_of(kept).text) == ("answered", reply.text)
         assert kept.evidence == gather_context(self.session.backend, ask).evidence.chunks
         assert kept.day in (None, self.now.date().isoformat())
         if reply.tier == "semantic":
-            assert reply.answer is not None
-            assert (RejectedAnswers(self.session.ledger).find(found) or [None])[0] != reply.answer
+            assert reply.text is not None
+            assert (RejectedAnswers(self.session.ledger).find(found) or [None])[0] != reply.text
 
     def _key(self, question: str, options: AskOptions) -> bytes:
         return key_of(self.session.backend, question, options, self.now).digest

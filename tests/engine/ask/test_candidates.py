@@ -1,6 +1,5 @@
 """What speaks for a sentence as an answer."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from engine.ask.candidates import (
     Candidate,
     CandidateWeights,
-    SourceText,
     candidates,
     content,
     coverage,
@@ -16,25 +14,26 @@ from engine.ask.candidates import (
 )
 from engine.text.question import understand
 from engine.text.spans import Kind
+from engine.types import Passage
+from tests.engine.ask.passages import changed, of_text
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-CHAT = SourceText(
+CHAT = of_text(
     header="Meeting: talk, Mon 2023-05-08, Ann, Ben",
     text="Ann: Did you buy the trumpet? It looks great!\n"
     "Ben: I bought a trumpet in Oslo. [photo: a trumpet]\nAnn: I sold my harp.",
     date=datetime(2023, 5, 8, tzinfo=UTC),
     sender="",
     score=1.0,
-    number=0,
 )
 
 
-def scored(question: str, *reads: SourceText, kind: Kind | None = None) -> list[Candidate]:
+def scored(question: str, *reads: Passage, kind: Kind | None = None) -> list[Candidate]:
     asked, given = understand(question, NOW), reads or (CHAT,)
     return candidates(asked, given, kind, time_constraint(asked, kind), CandidateWeights())
 
 
-def best(question: str, *reads: SourceText, kind: Kind | None = None) -> str:
+def best(question: str, *reads: Passage, kind: Kind | None = None) -> str:
     return max(scored(question, *reads, kind=kind), key=lambda one: one.score).text
 
 
@@ -43,7 +42,7 @@ def test_a_statement_is_preferred_to_the_question_it_answers() -> None:
 
 
 def test_what_was_said_is_preferred_to_what_stands_in_brackets() -> None:
-    chat = replace(CHAT, text="Ben: I bought a trumpet in Oslo. [photo: a trumpet on a red chair]")
+    chat = changed(CHAT, text="Ben: I bought a trumpet in Oslo. [photo: a trumpet on a red chair]")
     assert best("What trumpet did Ben buy?", chat) == "I bought a trumpet in Oslo."
 
 
@@ -51,22 +50,22 @@ def test_what_was_said_is_preferred_to_what_stands_in_brackets() -> None:
     "aside", ["> The boat leaves at nine.", "Re: The boat leaves at nine", "[attachment: boat.txt]"]
 )
 def test_what_is_quoted_or_attached_is_no_sentence_of_the_mail(aside: str) -> None:
-    mail = replace(CHAT, text=f"{aside}\nThe boat waits for nobody.")
+    mail = changed(CHAT, text=f"{aside}\nThe boat waits for nobody.")
     assert best("Which boat leaves at nine?", mail) == "The boat waits for nobody."
 
 
 def test_a_title_names_what_the_line_below_it_is_about() -> None:
-    mail = replace(CHAT, text="Invitation: Harbour walk\nWhen: Friday 12 May 2023\nNotes: Bring a hat on Thursday.")
+    mail = changed(CHAT, text="Invitation: Harbour walk\nWhen: Friday 12 May 2023\nNotes: Bring a hat on Thursday.")
     assert best("When is the harbour walk?", mail, kind="date") == "Friday 12 May 2023"
 
 
 def test_where_of_an_invitation_is_a_place_as_a_whole() -> None:
-    mail = replace(CHAT, text="Invitation: Harbour walk\nWhen: Friday\nWhere: Pier 4, Westgate")
+    mail = changed(CHAT, text="Invitation: Harbour walk\nWhen: Friday\nWhere: Pier 4, Westgate")
     assert [one.text for one in scored("Where is the walk?", mail, kind="place") if one.spans] == ["Pier 4, Westgate"]
 
 
 def test_a_request_answers_what_its_sender_wants() -> None:
-    mail = replace(
+    mail = changed(
         CHAT, text="The van is mine. Could you please bring two ropes?", sender="Martha Lopez <m@example.org>"
     )
     assert best("What does Martha Lopez want me to bring?", mail) == "Could you please bring two ropes?"
@@ -83,28 +82,28 @@ def test_a_speaker_is_among_the_words_of_a_sentence_only_if_the_question_names_h
 def test_i_and_you_tell_whom_a_sentence_is_about(name: str, about: list[bool | None]) -> None:
     text = "Ann: Did Ann ask?\nAnn: It is so.\nBen: I left.\nBen: It rained.\nAnn: I stayed."
     text = text.replace("Did Ann ask?", f"Did {name} ask?")
-    found = scored(f"What did {name} do?", replace(CHAT, text=text))
+    found = scored(f"What did {name} do?", changed(CHAT, text=text))
     assert [one.about for one in found] == about
 
 
 def test_the_sender_of_a_mail_speaks_its_sentences() -> None:
-    mail = replace(CHAT, text="The van is mine.", sender="Martha Lopez <m@example.org>")
+    mail = changed(CHAT, text="The van is mine.", sender="Martha Lopez <m@example.org>")
     assert scored("Whose van?", mail)[0].speaker == "Martha Lopez <m@example.org>"
 
 
 def test_a_sentence_with_a_date_is_preferred_when_one_is_asked_for() -> None:
-    mail = replace(CHAT, text="The concert is in the old hall. The concert is on Friday.")
+    mail = changed(CHAT, text="The concert is in the old hall. The concert is on Friday.")
     assert best("When is the concert?", mail, kind="date") == "The concert is on Friday."
 
 
 def test_a_span_that_only_repeats_the_question_does_not_count() -> None:
-    mail = replace(CHAT, text="On Friday the concert was moved.")
+    mail = changed(CHAT, text="On Friday the concert was moved.")
     assert scored("Was the concert on Friday moved?", mail, kind="date")[0].spans == ()
 
 
 def test_a_source_of_the_day_that_is_asked_about_is_preferred() -> None:
-    later = replace(CHAT, text="Ben: I bought a drum.", date=datetime(2023, 7, 1, tzinfo=UTC), score=0.9, number=1)
-    sooner = replace(CHAT, text="Ben: I bought a harp.")
+    later = changed(CHAT, text="Ben: I bought a drum.", date=datetime(2023, 7, 1, tzinfo=UTC), score=0.9)
+    sooner = changed(CHAT, text="Ben: I bought a harp.")
     assert best("What did Ben buy in July 2023?", sooner, later) == "I bought a drum."
 
 

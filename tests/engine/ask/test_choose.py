@@ -1,34 +1,30 @@
 """Which of several sentences answers."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import quote
 from engine.text.question import understand
+from engine.types import Passage
+from tests.engine.ask.passages import changed, of_text
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-OLD = SourceText(
-    "From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0, 0
-)
-NEW = replace(
-    OLD, text="The picnic is on 9 June at the weir.", date=datetime(2024, 4, 1, tzinfo=UTC), score=0.9, number=1
-)
+OLD = of_text("From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0)
+NEW = changed(OLD, text="The picnic is on 9 June at the weir.", date=datetime(2024, 4, 1, tzinfo=UTC), score=0.9)
 
 
-def answered(question: str, *reads: SourceText) -> str | None:
+def answered(question: str, *reads: Passage) -> str | None:
     return quote(understand(question, NOW), reads).answer
 
 
-@pytest.mark.parametrize("reads", [(OLD, NEW), (replace(NEW, score=1.0), replace(OLD, score=0.9))])
-def test_of_two_equal_sentences_the_newer_holds(reads: tuple[SourceText, ...]) -> None:
+@pytest.mark.parametrize("reads", [(OLD, NEW), (changed(NEW, score=1.0), changed(OLD, score=0.9))])
+def test_of_two_equal_sentences_the_newer_holds(reads: tuple[Passage, ...]) -> None:
     assert answered("When is the picnic at the weir?", *reads) == "9 June 2024"
 
 
 def test_without_a_date_the_better_source_is_taken() -> None:
-    assert answered("When is the picnic at the weir?", OLD, replace(NEW, date=None)) == "3 June 2024"
+    assert answered("When is the picnic at the weir?", OLD, changed(NEW, date=None)) == "3 June 2024"
 
 
 def test_of_what_is_past_the_better_source_is_taken() -> None:
@@ -36,7 +32,7 @@ def test_of_what_is_past_the_better_source_is_taken() -> None:
 
 
 def test_what_is_now_holds_against_what_was_told() -> None:
-    read = replace(
+    read = changed(
         OLD, text="I told you that a seat at the weir would cost 12 pounds. A seat at the weir is now 10 pounds."
     )
     assert answered("How much is a seat at the weir?", read) == "10 pounds"
@@ -44,6 +40,6 @@ def test_what_is_now_holds_against_what_was_told() -> None:
 
 def test_of_a_day_that_is_asked_about_what_was_once_moved_to_it_is_told_last() -> None:
     moved = "Remember that in March we moved the fair to 22 June, which nobody likes."
-    reads = (replace(OLD, text=moved), replace(NEW, text="The concert is on 22 June."))
+    reads = (changed(OLD, text=moved), changed(NEW, text="The concert is on 22 June."))
     assert answered("What is on 22 June?", *reads) == "The concert is on 22 June."
     assert answered("What was on 22 June?", *reads) == moved

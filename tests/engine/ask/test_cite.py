@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 from engine.llm.generate import ParsedAnswer, cite
 from engine.types import Passage
 from store.types import Chunk
+from tests.engine.ask.passages import passage
 
 QUESTION = "When is the rehearsal?"
 
 
 def read(text: str, header: str = "From: Ann, rehearsal") -> Passage:
     chunk = Chunk("c", "d", 0, header, text, 1, 1 + text.count("\n"))
-    return Passage((chunk,), "Ann", (), datetime(2024, 5, 3, tzinfo=UTC), 1.0, ())
+    return passage((chunk,), "Ann", (), datetime(2024, 5, 3, tzinfo=UTC), 1.0, ())
 
 
 READS = (

@@ -11,6 +11,7 @@ from engine.text.question import understand
 from engine.types import Evidence, Passage
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
+from tests.engine.ask.passages import passage
 
 WHAT = "What is Ben's email address?"
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
@@ -18,7 +19,7 @@ NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 
 def read(name: str, day: int, text: str) -> Passage:
     chunk = Chunk(name, name, 0, f"From: {name}", text, 1, 1)
-    return Passage((chunk,), name, (), datetime(2024, 6, day, tzinfo=UTC), 1.0, ())
+    return passage((chunk,), name, (), datetime(2024, 6, day, tzinfo=UTC), 1.0, ())
 
 
 EVIDENCE = Evidence(

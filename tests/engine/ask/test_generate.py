@@ -13,6 +13,7 @@ from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
+from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION = understand("when  is rehearsal?", NOW)
@@ -21,7 +22,7 @@ QUESTION = understand("when  is rehearsal?", NOW)
 def read(name: str, day: int, *texts: str) -> Passage:
     chunks = tuple(Chunk(f"{name}{i}", name, i, f"From: {name}", text, 1, 1) for i, text in enumerate(texts))
     date = datetime(2024, 6, day, tzinfo=UTC)
-    return Passage(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
+    return passage(chunks, name, (), date, 1.0, (Source(f"/{name}", None, name, date.isoformat(), (1, 1), 1.0, ""),))
 
 
 BEST, SECOND = read("Ben", 12, "Rehearsal is on Friday at 6pm."), read("Ann", 3, "Sing well.", "Rehearsal was nice.")
@@ -67,17 +68,17 @@ def test_without_an_answer_sources_are_listed_by_rank() -> None:
 def test_an_answer_is_told_as_it_grows_and_its_source_is_quoted() -> None:
     reply, told, _ = ask(Parrot([" Friday", " at", " 6pm", " [", "3", "]", "\n"]))
     assert told == ["Friday", " at", " 6pm"]
-    assert (reply.answer, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "parrot", "full")
+    assert (reply.text, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "parrot", "full")
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
 
 
 def test_not_found_is_a_decline_of_which_nothing_is_told() -> None:
     reply, told, _ = ask(Parrot([" not", " found", "\n"]))
-    assert (reply.answer, told, len(reply.sources)) == (None, [], 2)
+    assert (reply.text, told, len(reply.sources)) == (None, [], 2)
 
 
 def test_what_no_source_bears_is_a_decline() -> None:
-    assert ask(Parrot(["in Ahrenswalde"]))[0].answer is None
+    assert ask(Parrot(["in Ahrenswalde"]))[0].text is None
 
 
 def test_tokens_and_times_are_counted() -> None:
@@ -112,11 +113,11 @@ def test_a_context_that_holds_no_chunk_is_an_error() -> None:
 
 def test_an_answer_that_is_cut_says_so() -> None:
     reply, _, trace = ask(Parrot([" Friday", " at", " 6pm"]), most=2)
-    assert (reply.answer, trace.notices) == ("Friday at", ["the answer was cut at 2 tokens"])
+    assert (reply.text, trace.notices) == ("Friday at", ["the answer was cut at 2 tokens"])
 
 
 def test_without_evidence_the_model_is_not_even_loaded() -> None:
     nothing = Evidence((), (), 1.0)
     options = GenerateOptions("parrot", NOW, 50)
     reply = generate(partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), options).reply
-    assert (reply.answer, reply.sources, reply.tokens) == (None, (), None)
+    assert (reply.text, reply.sources, reply.tokens) == (None, (), None)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.prepare import Prepared, prepare
+from engine.ask.prepare import Prepared, answer_of, prepare
 from engine.session import Session
-from engine.types import AskOptions, answer_of
+from engine.types import AskOptions
 from store.answers import AnswerBank, Origin, Verifications
 from store.errors import UsageError
 from store.history import History
@@ -41,7 +41,7 @@ def test_what_was_readied_is_answered_exactly(session: Session) -> None:
     made = ready(session)
     reply = ask(session, QUESTION).reply
     assert made.reply
-    assert (reply.tier, reply.answer, made.reply.answer) == ("exact", GREEN, GREEN)
+    assert (reply.tier, reply.text, made.reply.text) == ("exact", GREEN, GREEN)
 
 
 def test_what_was_readied_is_lent(session: Session) -> None:
@@ -85,7 +85,7 @@ def test_readying_what_is_owed_answers_it_and_leaves_the_debt_to_be_judged(sessi
     ask(session, QUESTION)
     ask(session, LIKE)
     made = ready(session, LIKE, origin="user")
-    assert (made.kept.state, answer_of(made.kept.reply)) == ("answered", GREEN)
+    assert (made.kept.state, answer_of(made.kept).text) == ("answered", GREEN)
     assert Verifications(session.ledger).find(made.key) is not None
     assert ask(session, LIKE).reply.tier == "exact"
 

@@ -1,6 +1,5 @@
 """The quote writer: what it answers, in which form, and what it declines."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -9,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
 from engine.text.question import understand
+from engine.types import Passage
 from tests.bench.quoting import ask, best_sentence, judged, load
 from tests.effort import examples
+from tests.engine.ask.passages import changed, of_text
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-TALK = SourceText("Meeting: talk, Mon 2023-05-08, Ann, Ben", "", datetime(2023, 5, 8, 13, 56, tzinfo=UTC), "", 1.0, 0)
-MAIL = replace(TALK, header="From: Martha Lopez, Rehearsal", sender="Martha Lopez <m.lopez@example.org>")
+TALK = of_text("Meeting: talk, Mon 2023-05-08, Ann, Ben", "", datetime(2023, 5, 8, 13, 56, tzinfo=UTC), "", 1.0)
+MAIL = changed(TALK, header="From: Martha Lopez, Rehearsal", sender="Martha Lopez <m.lopez@example.org>")
 WORDS = [
     "Ann: ",
     "Ben: ",
@@ -38,8 +38,8 @@ WORDS = [
 ]
 
 
-def answered(question: str, *texts: str, read: SourceText = TALK) -> Quote:
-    reads = [replace(read, text=text, score=1.0 - number / 10, number=number) for number, text in enumerate(texts)]
+def answered(question: str, *texts: str, read: Passage = TALK) -> Quote:
+    reads = [changed(read, text=text, score=1.0 - number / 10) for number, text in enumerate(texts)]
     return quote(understand(question, NOW), reads)
 
 
@@ -101,7 +101,7 @@ def test_who_did_what_a_speaker_tells_of_himself_is_answered_with_his_name() -> 
 
 
 def test_an_address_is_that_of_the_person_asked_about() -> None:
-    read = replace(MAIL, recipients=("Joe Weiss <joe.weiss@example.org>",))
+    read = changed(MAIL, recipients=("Joe Weiss <joe.weiss@example.org>",))
     found = answered("What is the email address of Joe Weiss?", "Joe Weiss, see m.lopez@example.org.", read=read)
     assert found.answer == "joe.weiss@example.org"
 
@@ -162,13 +162,12 @@ def test_the_wording_tells_the_kind_of_span(question: str, kind: str | None) -> 
 
 
 reads = st.builds(
-    SourceText,
+    of_text,
     header=st.text(max_size=20),
     text=st.one_of(st.text(), st.lists(st.sampled_from(WORDS)).map("".join)),
     date=st.one_of(st.none(), st.datetimes()),
     sender=st.sampled_from(["", "Ann", "Ben <b@example.org>", "<"]),
     score=st.floats(-10, 10),
-    number=st.integers(0, 5),
     recipients=st.lists(st.text(max_size=10), max_size=2).map(tuple),
 )
 questions = st.one_of(
@@ -178,27 +177,27 @@ questions = st.one_of(
 
 @given(questions, st.lists(reads, max_size=4))
 @examples(150)
-def test_every_quote_is_part_of_its_source(question: str, given_reads: list[SourceText]) -> None:
+def test_every_quote_is_part_of_its_source(question: str, given_reads: list[Passage]) -> None:
     found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
     assert all(part in read.text for part, read in zip(found.quotes, given_reads, strict=True))
 
 
 @given(questions, st.lists(reads, max_size=4))
 @examples(150)
-def test_a_highlight_lies_within_the_answer(question: str, given_reads: list[SourceText]) -> None:
+def test_a_highlight_lies_within_the_answer(question: str, given_reads: list[Passage]) -> None:
     found = quote(understand(question, NOW), given_reads, QuoteSettings(least=0.0))
     assert found.highlight is None or 0 <= found.highlight[0] < found.highlight[1] <= len(found.answer or "")
 
 
 @given(questions, st.lists(reads, max_size=3))
 @examples(50)
-def test_the_same_question_and_sources_give_the_same_quote(question: str, given_reads: list[SourceText]) -> None:
+def test_the_same_question_and_sources_give_the_same_quote(question: str, given_reads: list[Passage]) -> None:
     assert quote(understand(question, NOW), given_reads) == quote(understand(question, NOW), given_reads)
 
 
 @given(questions, st.lists(reads, max_size=3))
 @examples(50)
-def test_support_is_a_share(question: str, given_reads: list[SourceText]) -> None:
+def test_support_is_a_share(question: str, given_reads: list[Passage]) -> None:
     assert 0.0 <= quote(understand(question, NOW), given_reads).support <= 1.0
 
 

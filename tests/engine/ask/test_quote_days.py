@@ -1,26 +1,26 @@
 """The quote writer and days: those of an old mail, the next of several, a weekday and its time, what is taken back."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import Quote, quote
 from engine.text.question import understand
+from engine.types import Passage
+from tests.engine.ask.passages import changed, of_text
 
 NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
-OLD = SourceText("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0, 0)
-NEW = replace(OLD, date=datetime(2024, 6, 17, tzinfo=UTC), score=0.9, number=1)
+OLD = of_text("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0)
+NEW = changed(OLD, date=datetime(2024, 6, 17, tzinfo=UTC), score=0.9)
 
 
-def answered(question: str, *reads: SourceText) -> Quote:
+def answered(question: str, *reads: Passage) -> Quote:
     return quote(understand(question, NOW), reads)
 
 
 def told(question: str, *texts: str) -> str | None:
     """Answer from an older mail, then a newer."""
-    reads = [replace(read, text=text) for read, text in zip((OLD, NEW), texts, strict=False)]
+    reads = [changed(read, text=text) for read, text in zip((OLD, NEW), texts, strict=False)]
     return answered(question, *reads).answer
 
 
@@ -37,7 +37,7 @@ def test_tomorrow_in_an_old_mail_is_no_evidence(question: str, text: str) -> Non
 
 
 def test_tomorrow_in_a_mail_of_today_is_evidence() -> None:
-    mail = replace(NEW, text="I can bring the skiff tomorrow before nine.", date=NOW)
+    mail = changed(NEW, text="I can bring the skiff tomorrow before nine.", date=NOW)
     assert answered("What is on tomorrow?", mail).answer == "I can bring the skiff tomorrow before nine."
 
 
@@ -60,7 +60,7 @@ def test_days_of_every_week_are_evidence_for_each_of_them() -> None:
 
 
 def test_what_a_mail_of_that_day_says_of_others_is_told() -> None:
-    mail = replace(OLD, text="We sold the skiff on 3 May.")
+    mail = changed(OLD, text="We sold the skiff on 3 May.")
     assert answered("What did Ben write about the skiff on 20 May 2024?", mail).answer == "We sold the skiff on 3 May."
 
 
@@ -77,7 +77,7 @@ def test_the_next_is_not_before_the_day_that_asks() -> None:
 
 def test_where_nothing_is_to_come_any_more_the_next_was_that_after_the_newest_mail() -> None:
     later = understand("When is the next club meeting?", datetime(2031, 1, 1, tzinfo=UTC))
-    old, new = replace(OLD, text="The club meeting is on 3 June."), replace(NEW, text="The club meeting is on 8 July.")
+    old, new = changed(OLD, text="The club meeting is on 3 June."), changed(NEW, text="The club meeting is on 8 July.")
     assert quote(later, (old, new)).answer == "8 July 2024"
 
 

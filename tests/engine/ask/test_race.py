@@ -73,7 +73,7 @@ CHANGES = {
 def seen(answered: AskResult) -> tuple[str | None, frozenset[str]]:
     """Return what must be the same of two answers to one question: the words, and the files that were read."""
     reply = answered.reply
-    return reply.answer, frozenset(Path(source.path).name for source in reply.sources)
+    return reply.text, frozenset(Path(source.path).name for source in reply.sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from engine.types import Answer, Evidence, Passage
 from store.database import Ledger, open_ledger
 from store.history import History, RetrievalLog
 from store.types import Chunk
+from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 reads = st.lists(
@@ -32,7 +33,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def read(name: str, day: int | None, first: int, count: int) -> Passage:
     chunks = tuple(Chunk(f"{name}{at}", name, at, "", "text", 1, 1) for at in range(first, first + count))
-    return Passage(chunks, name, (), datetime(2024, 6, day, tzinfo=UTC) if day else None, 1.0, ())
+    return passage(chunks, name, (), datetime(2024, 6, day, tzinfo=UTC) if day else None, 1.0, ())
 
 
 def evidence(*found: Passage) -> Evidence:
@@ -42,7 +43,7 @@ def evidence(*found: Passage) -> Evidence:
 @given(reads)
 def test_chunks_stand_as_a_prompt_shows_them(parts: list[tuple[str, int | None, int, int]]) -> None:
     found = evidence(*(read(*part) for part in parts))
-    shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found.reads) for chunk in one.chunks]
+    shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found.passages) for chunk in one.chunks]
     assert in_prompt(found) == tuple(one.chunk.id for one in in_document_order(shown))
 
 

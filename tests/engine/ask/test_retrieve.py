@@ -63,7 +63,7 @@ def asked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, k: int = 
 
 
 def titles(found: RetrievalResult) -> list[str]:
-    return [source.document for source in found.sources]
+    return [source.document for source in found.passages]
 
 
 def test_the_mail_that_answers_comes_first() -> None:
@@ -86,12 +86,12 @@ def test_a_recipient_that_the_header_leaves_out_is_found_by_address() -> None:
 
 
 def test_an_empty_bank_gives_nothing() -> None:
-    assert asked("When?", MemoryBank([])) == RetrievalResult((), (), {}, 1.0)
+    assert asked("When?", MemoryBank([])) == RetrievalResult((), (), 1.0)
 
 
 @pytest.mark.parametrize("text", ["", "???", "zzzz"])
 def test_a_question_that_meets_no_word_gives_nothing(text: str) -> None:
-    assert asked(text).sources == ()
+    assert asked(text).passages == ()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_without_words_in_common_the_vectors_find() -> None:
     rows = embedder.embed([hit.chunk.text for hit in found])
     bank = MemoryBank([replace(hit, vector=row) for hit, row in zip(found, rows, strict=True)])
     result = retrieve(bank, embedder.embed(["eeoorr"])[0], understand("eeoorr", NOW), ANYWHERE, 3, DEFAULT)
-    assert {source.document for source in result.sources} >= {item.document.id for item in ITEMS[:2]}
+    assert {source.document for source in result.passages} >= {item.document.id for item in ITEMS[:2]}
     assert result.covered == 1.0
 
 
@@ -146,7 +146,7 @@ def test_what_shares_neither_words_nor_meaning_is_not_listed() -> None:
     found = hits(ITEMS)
     rows = embedder.embed([hit.chunk.text for hit in found])
     bank = MemoryBank([replace(hit, vector=row) for hit, row in zip(found, rows, strict=True)])
-    assert retrieve(bank, embedder.embed(["zzzz"])[0], understand("zzzz", NOW), ANYWHERE, 3, DEFAULT).sources == ()
+    assert retrieve(bank, embedder.embed(["zzzz"])[0], understand("zzzz", NOW), ANYWHERE, 3, DEFAULT).passages == ()
 
 
 def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
@@ -155,7 +155,7 @@ def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
     bank = MemoryBank([replace(found[2], vector=embedder.embed([found[2].chunk.text])[0]), *found[:2]])
     question = understand("When is the rehearsal?", NOW)
     result = retrieve(bank, embedder.embed([question.text])[0], question, ANYWHERE, 3, DEFAULT)
-    assert result.sources[0].document == "Rehearsal"
+    assert result.passages[0].document == "Rehearsal"
     assert result.covered == pytest.approx(1 / 3)
 
 

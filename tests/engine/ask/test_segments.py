@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 from engine.llm.prompt import fit
-from engine.types import Evidence, Passage
+from engine.types import Evidence
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
+from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, tzinfo=UTC)
 
@@ -14,8 +15,8 @@ def chunk(document: str, position: int) -> Chunk:
     return Chunk(f"{document}{position}", document, position, f"From: {document}", f"text {position}", 1, 1)
 
 
-FIRST = Passage((chunk("a", 0), chunk("a", 1), chunk("a", 2)), "a", (), NOW, 1.0, ())
-SECOND = Passage((chunk("b", 0),), "b", (), NOW, 0.5, ())
+FIRST = passage((chunk("a", 0), chunk("a", 1), chunk("a", 2)), "a", (), NOW, 1.0, ())
+SECOND = passage((chunk("b", 0),), "b", (), NOW, 0.5, ())
 EVIDENCE = Evidence((FIRST, SECOND), ("a0", "a1", "a2", "b0"), 1.0)
 
 

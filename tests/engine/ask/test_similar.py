@@ -17,17 +17,18 @@ from engine.llm.prefill import PromptReader
 from engine.session import Session
 from engine.text.question import understand
 from engine.text.time_sensitive import is_time_sensitive
-from engine.types import AskOptions, AskResult, Evidence, Passage, Source, Trace
+from engine.types import AskOptions, AskResult, Evidence, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
 from tests.engine.ask.parrot import Parrot
+from tests.engine.ask.passages import passage
 from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, ingest
 from tests.store.kv_kit import ROOT, Kept, tensors
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION, LIKE = understand("When is rehearsal?", NOW), understand("When's rehearsal?", NOW)
 SOURCE = Source("/a", None, "a", NOW.isoformat(), (1, 1), 1.0, "")
-READ = Passage((Chunk("a0", "a", 0, "From: Ann", "Rehearsal is on Friday.", 1, 1),), "Ann", (), NOW, 1.0, (SOURCE,))
+READ = passage((Chunk("a0", "a", 0, "From: Ann", "Rehearsal is on Friday.", 1, 1),), "Ann", (), NOW, 1.0, (SOURCE,))
 EVIDENCE = Evidence((READ,), ("a0",), 1.0)
 MOST = 50
 

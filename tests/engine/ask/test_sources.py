@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.retrieve import Scored, fold, join
+from engine.retrieval.retrieve import fold, join
+from store.hits import Hit
 from store.types import Chunk
 
 PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True)
 
 
-def scored(document: str, position: int, score: float = 1.0, text: str | None = None) -> Scored:
+def scored(document: str, position: int, score: float = 1.0, text: str | None = None) -> Hit:
     words = f"{document} {position}" if text is None else text
-    return Scored(
-        Chunk(f"{document}{position}", document, position, "", words, 10 * position + 1, 10 * position + 10), score
-    )
+    chunk = Chunk(f"{document}{position}", document, position, "", words, 10 * position + 1, 10 * position + 10)
+    return Hit(chunk, "", None, None, "", (), "", score)
 
 
-def ranked(places: list[tuple[str, int]]) -> list[Scored]:
+def ranked(places: list[tuple[str, int]]) -> list[Hit]:
     return [scored(document, position, -float(rank)) for rank, (document, position) in enumerate(places)]
 
 
@@ -49,7 +49,7 @@ def test_with_sources_of_one_chunk_the_ranking_is_cut_at_k(places: list[tuple[st
 
 def test_neighbours_become_one_source_with_the_better_rank_and_all_lines() -> None:
     sources = join([scored("a", 4, 3.0), scored("b", 1, 2.0), scored("a", 5, 1.0)], 2, 3)
-    assert [(source.document, source.first, source.last, source.score) for source in sources] == [
+    assert [(source.document, *source.lines, source.score) for source in sources] == [
         ("a", 41, 60, 3.0),
         ("b", 11, 20, 2.0),
     ]
@@ -61,7 +61,7 @@ def test_a_gap_between_two_chunks_keeps_them_apart() -> None:
 
 def test_the_same_text_in_another_document_is_folded_in_and_named() -> None:
     sources = join([scored("a", 0, 2.0, "see  you"), scored("b", 7, 1.0, "see you"), scored("c", 0, 0.5, "no")], 5, 3)
-    assert [(source.document, [copy.document for copy in source.copies]) for source in sources] == [
+    assert [(source.document, [copy.chunk.document for copy in source.copies]) for source in sources] == [
         ("a", ["b"]),
         ("c", []),
     ]

@@ -1,14 +1,14 @@
 """Whether the sources hold an answer at all."""
 
-from dataclasses import replace
-
-from engine.ask.candidates import CandidateWeights, SourceText, candidates, time_constraint
+from engine.ask.candidates import CandidateWeights, candidates, time_constraint
 from engine.ask.extract import SupportWeights, support
 from engine.text.question import understand
+from engine.types import Passage
+from tests.engine.ask.passages import changed
 from tests.engine.ask.test_candidates import CHAT, NOW
 
 
-def supported(question: str, *reads: SourceText) -> float:
+def supported(question: str, *reads: Passage) -> float:
     asked = understand(question, NOW)
     when = time_constraint(asked, None)
     return support(asked, reads, candidates(asked, reads, None, when, CandidateWeights()), when, SupportWeights())
@@ -31,12 +31,12 @@ def test_support_is_less_where_somebody_else_tells_it_of_himself() -> None:
 
 
 def test_a_price_of_another_trade_is_no_support() -> None:
-    mail = replace(CHAT, text="We paid the roof painter 90 pounds.")
+    mail = changed(CHAT, text="We paid the roof painter 90 pounds.")
     assert supported("How much does the boat painter charge?", mail) < 0.5
 
 
 def test_a_request_supports_what_its_sender_wants() -> None:
-    mail = replace(
+    mail = changed(
         CHAT, text="The van is mine. Could you please bring two ropes?", sender="Martha Lopez <m@example.org>"
     )
     assert supported("What does Martha Lopez want me to bring?", mail) > 0.5

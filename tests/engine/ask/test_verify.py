@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 
-from engine.ask.candidates import SourceText
 from engine.ask.extract import quote
 from engine.ask.semantic import PARTS, why_not_entailed
 from engine.text.question import Question, understand
+from engine.types import Passage
+from tests.engine.ask.passages import of_text
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 CHUNKS = ("a", "b")
@@ -15,15 +16,15 @@ def question(text: str) -> Question:
     return understand(text, NOW)
 
 
-def read(text: str, number: int = 0) -> SourceText:
-    return SourceText("Ann to Ben, 3 May 2024: rehearsal", text, NOW, "Ann", 1.0 - 0.1 * number, number)
+def read(text: str, number: int = 0) -> Passage:
+    return of_text("Ann to Ben, 3 May 2024: rehearsal", text, NOW, "Ann", 1.0 - 0.1 * number)
 
 
 REHEARSAL = [read("The choir rehearsal is on Friday at 19:30 in the old town hall.")]
 ASKED, KEPT = question("When is the choir rehearsal?"), question("When's choir rehearsal?")
 
 
-def answer_of(asked: Question, reads: list[SourceText]) -> str:
+def answer_of(asked: Question, reads: list[Passage]) -> str:
     said = quote(asked, reads).answer
     assert said is not None
     return said

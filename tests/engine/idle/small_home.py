@@ -20,6 +20,7 @@ from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
 from store.jobs import JobAccount, JobCost, Jobs
 from store.types import Chunk
+from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 WRITER = "writer-1"
@@ -83,12 +84,12 @@ class Home:
 
     def _read(self, name: str) -> Passage:
         source = Source(f"{self.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
-        return Passage((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
+        return passage((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
 
     def _write(self, question: Question, evidence: Evidence, trace: Trace, say: object) -> GeneratedAnswer:
         self.written.append(question.text)
-        answer = evidence.reads[0].text if evidence.reads else None
-        sources = evidence.sources([""] * len(evidence.reads))
+        answer = evidence.passages[0].text if evidence.passages else None
+        sources = evidence.sources([""] * len(evidence.passages))
         return GeneratedAnswer(Answer(question.text, answer, "full", "quote", None, sources, trace.ms()))
 
 
