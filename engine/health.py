@@ -214,7 +214,7 @@ def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
     except NoModel as error:
         return Check("kept", "bad", error.message, error.next_step)
     how = form(found.folder, settings.kv.bits)
-    said = f"{found.name}: {how.said}"
+    said = f"{found.name}: {how.description}"
     return Check("kept", "ok", said) if how.name else Check("kept", "note", said, "pkb model list")
 
 

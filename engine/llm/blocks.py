@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import Ids, Segments, chunk_segment, halved
-from engine.models.kv_cache import Arrays, Cache, files, fill, joined, tensor, unpack
+from engine.models.kv_cache import Arrays, Cache, concatenated, files, fill, tensor, unpack
 from engine.models.rope import Ropes
 from engine.models.types import LanguageModel, UnreadableCache
 from engine.types import Trace
@@ -66,7 +66,7 @@ def assemble(parts: Sequence[Arrays], moves: Sequence[int], ropes: Ropes) -> Lay
     for part, by in zip(parts, moves, strict=True):
         keys.append(ropes.move([unpack(part, f"{number}.k") for number in range(len(ropes.layers))], by))
     return [
-        (joined(one[number] for one in keys), joined(unpack(part, f"{number}.v") for part in parts))
+        (concatenated(one[number] for one in keys), concatenated(unpack(part, f"{number}.v") for part in parts))
         for number in range(len(ropes.layers))
     ]
 

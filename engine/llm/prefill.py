@@ -45,14 +45,14 @@ class PromptReader:
 class Prefilled:
     """A cache that has read all segments but the last; `reused` tokens and `seconds` of computing, by segment.
 
-    `transient` is what is to be kept of each segment and that the cache has not held on to.
+    `captured` is what is to be kept of each segment and that the cache has not held on to.
     """
 
     cache: Any
     nodes: tuple[Node, ...]
     reused: tuple[int, ...]
     seconds: tuple[float, ...]
-    transient: tuple[Any, ...]
+    captured: tuple[Any, ...]
 
 
 def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
@@ -86,8 +86,8 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     Without `evict` nothing else goes for it.
     """
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
-    for ids, seconds, transient in list(zip(segments, read.seconds, read.transient, strict=True))[len(nodes) :]:
-        tensors = kept.model.cut(read.cache, at, at + len(ids), transient)
+    for ids, seconds, captured in list(zip(segments, read.seconds, read.captured, strict=True))[len(nodes) :]:
+        tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
         node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors, evict=evict)
         if node is None:
             break  # nothing can stand below it
@@ -119,17 +119,17 @@ def _worth(match: Match) -> float:
 def _compute(
     reading: PromptReader, cache: Any, nodes: tuple[Node, ...], reused: list[int], segments: Sequence[Ids], trace: Trace
 ) -> Prefilled:
-    seconds, transient = [], []
+    seconds, captured = [], []
     with trace.step("prefill") as step:
         for ids, there in zip(segments, reused, strict=True):
             begun = time.perf_counter()
             passed = reading.model.prefill(cache, ids[there:]) if there < len(ids) else None
-            transient.append(passed if reading.kept else None)
+            captured.append(passed if reading.kept else None)
             # What a part of a segment took stands for the whole of it.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
     taken = evened(seconds, list(map(len, segments)), reused)
-    return Prefilled(cache, nodes, tuple(reused), tuple(taken), tuple(transient))
+    return Prefilled(cache, nodes, tuple(reused), tuple(taken), tuple(captured))
 
 
 def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:

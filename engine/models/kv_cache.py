@@ -1,6 +1,7 @@
-"""The one module that touches mlx-lm's caches: what a model has read, given out as plain tensors and put back.
+"""A model's KV cache as plain tensors: sliced by segment, packed, read from files and restored.
 
-It knows no prompts and no files but safetensors. MLX is imported inside functions, since BLAS must be there before it.
+The only module that touches mlx-lm's cache classes. Knows safetensors files; no prompts and no store. MLX is imported
+inside functions, because BLAS must be loaded before it.
 """
 
 import json
@@ -17,26 +18,26 @@ from engine.models.types import UnreadableCache
 from store.kv_files import Tensor
 
 Arrays = Mapping[str, Any]  # by name
-WORDS = {
+DTYPES = {
     "float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16"),
     "int32": ("I32", ""), "uint32": ("U32", ""), "int8": ("I8", ""),
 }  # fmt: skip
-GROUP = 32  # numbers of a token that share a scale
-_SCALES, _MOST = ".scales", 127
+GROUP = 32  # values of a token that share a scale
+_SCALES, _INT8_MAX = ".scales", 127
 
 
 def tensor(name: str, array: Any) -> Tensor:
     """Copy an array's bytes out of MLX."""
     import mlx.core as mx
 
-    dtype, same_width = WORDS[str(array.dtype).removeprefix("mlx.core.")]
+    dtype, same_width = DTYPES[str(array.dtype).removeprefix("mlx.core.")]
     copy = mx.contiguous(array)
     raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # which its stub has no buffer for
     return Tensor(name, dtype, tuple(array.shape), memoryview(raw) if array.size else b"")
 
 
 def files(paths: Sequence[Path]) -> list[Arrays]:
-    """Open files, whose arrays are read when they are computed with, in the thread that does so; Unreadable."""
+    """Map the arrays of files, read when first evaluated and by that thread; UnreadableCache."""
     import mlx.core as mx
 
     try:
@@ -47,9 +48,9 @@ def files(paths: Sequence[Path]) -> list[Arrays]:
 
 
 def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
-    """Return what is kept of the keys or values of some tokens, (1, heads, tokens, width): in eight bits if told to.
+    """Return keys or values, (1, heads, tokens, width), as they are stored: as they are, or in eight bits with scales.
 
-    No number shares its scale with another token's or head's, so that what is kept of one does not depend on others.
+    No two tokens or heads share a scale, so that the stored form of one does not depend on the others.
     """
     import mlx.core as mx
 
@@ -57,14 +58,14 @@ def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
     if not bits or not width:
         return {name: mx.contiguous(array)}
     rows = array.reshape(*shape, *_groups(width)).astype(mx.float32)
-    scales = (mx.abs(rows).max(axis=-1) / _MOST).astype(array.dtype)
-    scales = mx.where(scales == 0, 1, scales)  # of nothing but noughts, or what is too small for a narrow number
-    steps = mx.clip(mx.round(rows / scales[..., None].astype(mx.float32)), -_MOST, _MOST)
+    scales = (mx.abs(rows).max(axis=-1) / _INT8_MAX).astype(array.dtype)
+    scales = mx.where(scales == 0, 1, scales)  # all zeros, or too small for a half-precision scale
+    steps = mx.clip(mx.round(rows / scales[..., None].astype(mx.float32)), -_INT8_MAX, _INT8_MAX)
     return {name: steps.astype(mx.int8).reshape(array.shape), name + _SCALES: scales}
 
 
 def unpack(found: Arrays, name: str) -> Any:
-    """Return the keys or values that `pack` made this of, in the width of their scales; LookupError where none are."""
+    """Return the keys or values that `pack` stored, in the dtype of their scales; LookupError where there are none."""
     array, scales = found[name], found.get(name + _SCALES)
     if scales is None:
         return array
@@ -72,8 +73,8 @@ def unpack(found: Arrays, name: str) -> Any:
     return rows.reshape(array.shape)
 
 
-def joined(parts: Iterable[Any]) -> Any:
-    """Return keys or values one behind the other."""
+def concatenated(parts: Iterable[Any]) -> Any:
+    """Concatenate keys or values along the tokens."""
     import mlx.core as mx
 
     found = list(parts)
@@ -81,7 +82,7 @@ def joined(parts: Iterable[Any]) -> Any:
 
 
 def _groups(width: int) -> tuple[int, int]:
-    """Return how the numbers of a token and head are put into groups: how many, and of how many each."""
+    """Return into how many groups the values of a token and head are divided, and the size of each."""
     return (width // GROUP, GROUP) if width % GROUP == 0 else (1, width)
 
 
@@ -92,24 +93,24 @@ _KINDS: dict[str, Kind] = {
     "ChunkedKVCache": "window",
     "ArraysCache": "state",
 }
-_END = "end"  # how many tokens are read behind a segment, where no layer keeps them all
+_END = "end"  # tokens in the cache after a segment, which a window's own length does not tell
 
 
 def kind(part: Any) -> Kind | None:
-    """Return what is kept; None for a type that is not known to be whole in that."""
+    """Return what a layer's cache holds; None for a type that could not be restored from that alone."""
     found = _KINDS.get(type(part).__name__) if type(part).__module__ == "mlx_lm.models.cache" else None
-    return None if getattr(part, "keep", 0) else found  # a window that holds on to the first tokens as well
+    return None if getattr(part, "keep", 0) else found  # a window with attention sinks
 
 
 def window(part: Any) -> int:
-    """Return how many tokens a layer sees at most."""
+    """Return the length of a layer's attention window in tokens."""
     return int(part.max_size if hasattr(part, "max_size") else part.chunk_size)
 
 
-def settle_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
-    """Bring what has read a segment of `count` tokens to the form that it is loaded in; returns what is kept of them.
+def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
+    """Bring a layer that has just read `count` tokens to the form it would be restored in; returns what to store.
 
-    Nothing where all tokens stay as they are: those can be cut at any time.
+    Empty where the layer keeps every token as it is: those can be cut at any time.
     """
     import mlx.core as mx
 
@@ -128,12 +129,12 @@ def settle_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
             array[..., part.offset - read : part.offset, :] = last
         return kept[0] | kept[1]
     before = [array[..., :-read, :] for array in seen]
-    _set(part, [joined(both) for both in zip(before, loaded, strict=True)], part.offset)
+    _set_state(part, [concatenated(both) for both in zip(before, loaded, strict=True)], part.offset)
     return kept[0] | kept[1] | {_END: mx.array([part.offset], mx.int32)}
 
 
-def put(part: Any, name: str, opened: Sequence[Arrays], shared: int | None = None) -> None:
-    """Have an empty one hold what files do, one segment behind the other, of the last `shared` tokens; LookupError."""
+def restore_layer(part: Any, name: str, opened: Sequence[Arrays], shared: int | None = None) -> None:
+    """Fill an empty layer from files, one a segment, of the last one only `shared` tokens; LookupError."""
     found = kind(part)
     if found == "state":
         slots = [opened[-1].get(f"{name}.{slot}") for slot in range(len(part.cache))]
@@ -143,23 +144,23 @@ def put(part: Any, name: str, opened: Sequence[Arrays], shared: int | None = Non
         return
     arrays = [[unpack(one, f"{name}.{kv}") for one in opened] for kv in "kv"]
     if found == "window":
-        _set(part, [joined(_last(each, window(part))) for each in arrays], int(opened[-1][_END].item()))
+        _set_state(part, [concatenated(_tail(each, window(part))) for each in arrays], int(opened[-1][_END].item()))
         return
-    both = [joined([*each[:-1], each[-1][..., :shared, :]]) for each in arrays]
-    _set(part, both, both[0].shape[2])
+    both = [concatenated([*each[:-1], each[-1][..., :shared, :]]) for each in arrays]
+    _set_state(part, both, both[0].shape[2])
 
 
 def _in_order(part: Any) -> list[Any]:
-    """Return the keys and values that a windowed layer still sees, oldest first."""
+    """Return the keys and values inside a layer's window, oldest first."""
     at = getattr(part, "_idx", None)
     seen = list(part.keys_and_values())
-    if at is not None and at < seen[0].shape[2]:  # the oldest stands where the next one goes
-        seen = [joined([array[..., at:, :], array[..., :at, :]]) for array in seen]
+    if at is not None and at < seen[0].shape[2]:  # a ring buffer: the next token overwrites the oldest
+        seen = [concatenated([array[..., at:, :], array[..., :at, :]]) for array in seen]
     return [array[..., -window(part) :, :] for array in seen]
 
 
-def _last(arrays: Sequence[Any], count: int) -> list[Any]:
-    """Return the end of what stands one behind the other: no file is read that is not part of it."""
+def _tail(arrays: Sequence[Any], count: int) -> list[Any]:
+    """Return the last `count` tokens of a sequence of arrays; a file that holds none of them is not read."""
     found: list[Any] = []
     for array in reversed(arrays):
         if count > 0:
@@ -168,8 +169,8 @@ def _last(arrays: Sequence[Any], count: int) -> list[Any]:
     return found
 
 
-def _set(part: Any, both: Sequence[Any], end: int) -> None:
-    """Have a layer hold keys and values that were read up to a token."""
+def _set_state(part: Any, both: Sequence[Any], end: int) -> None:
+    """Set a layer's keys and values, of which the last token stands before position `end`."""
     keys, values = both
     match type(part).__name__:
         case "KVCache":
@@ -180,19 +181,19 @@ def _set(part: Any, both: Sequence[Any], end: int) -> None:
             part.state = (keys, values, end, part.chunk_size, end - keys.shape[2])
 
 
-# What a width is to MLX, and to us while it is bytes: of one of them the buffer protocol knows nothing.
-_WORDS = {"F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16")}
+# Each safetensors dtype in MLX, and the integers of its width: the buffer protocol does not know bfloat16.
+_MLX_DTYPES = {"F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16")}
 _BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-_ABOUT = "__metadata__"
-_LENGTH = 8  # bytes of the header's length, little-endian, which stand before it
-_MOST_FILES = 4 << 20  # bytes of a header
-_GROWS, _SPARE = 256, 64  # tokens: a cache is copied to grow by so many; a question is seldom longer
-_AT_ONCE = 1024  # pieces to a call of the system, which takes no more
+_METADATA = "__metadata__"
+_LENGTH = 8  # bytes of the header's length, little-endian, before the header
+_MAX_HEADER = 4 << 20  # bytes
+_GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; room for a question
+_MAX_BUFFERS = 1024  # buffers a readv call takes (IOV_MAX)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """What the tensors of one name have in common: width in safetensors' words, heads, and numbers of a token."""
+class _Layout:
+    """What the tensors of one name have in common: safetensors dtype, heads, and values of a token and head."""
 
     dtype: str
     heads: int
@@ -200,24 +201,24 @@ class _Kind:
 
     @property
     def step(self) -> int:
-        """Return the bytes of a token of one head."""
+        """Return the bytes of one token and head."""
         return self.width * _BYTES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """An open file, at its first tensor: (1, heads, tokens, width) each, one behind the other in this order."""
+    """An open file, positioned at its first tensor; tensors are (1, heads, tokens, width), contiguous, in order."""
 
     descriptor: int
     tokens: int
-    kinds: Mapping[str, _Kind]
+    kinds: Mapping[str, _Layout]
 
 
-def read(paths: Sequence[Path], shared: int | None = None, spare: Arrays | None = None) -> tuple[Arrays, int]:
-    """Return the tensors of the files joined, of the last one only `shared` tokens, and their tokens; UnreadableCache.
+def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None) -> tuple[Arrays, int]:
+    """Read the tensors of files end to end, of the last one only `shared` tokens; returns arrays and token count.
 
-    Behind them there is room for more: (1, heads, at least so many tokens, width). They may lie in `spare` afterwards,
-    which nobody else may read then.
+    The arrays have room for more tokens behind those, and take over the memory of `reuse`. UnreadableCache where a file
+    does not fit.
     """
     with ExitStack() as held:
         try:
@@ -227,63 +228,63 @@ def read(paths: Sequence[Path], shared: int | None = None, spare: Arrays | None 
             counts = [file.tokens for file in files]
             if shared is not None:
                 counts[-1] = min(shared, counts[-1])
-            return _joined(files, counts, spare or {}), sum(counts)
+            return _read_joined(files, counts, reuse or {}), sum(counts)
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             raise UnreadableCache(type(error).__name__) from error
 
 
-def clear(like: Arrays, tokens: int) -> Arrays:
-    """Return arrays like these, of keys and values, with room for so many tokens and a question behind them."""
+def allocate(like: Arrays, tokens: int) -> Arrays:
+    """Allocate arrays like these, with room for so many tokens and a question."""
     import mlx.core as mx
 
-    room = _rounded(tokens + _SPARE)
+    room = _round_up(tokens + _HEADROOM)
     found = {name: mx.zeros((*array.shape[:2], room, array.shape[3]), array.dtype) for name, array in like.items()}
     mx.eval(list(found.values()))
     return found
 
 
-def _joined(files: Sequence[_File], counts: Sequence[int], spare: Arrays) -> Arrays:
+def _read_joined(files: Sequence[_File], counts: Sequence[int], reuse: Arrays) -> Arrays:
     import mlx.core as mx
 
     kinds = files[0].kinds
-    raw, room = _room(kinds, sum(counts) + _SPARE, spare)
+    raw, room = _buffers(kinds, sum(counts) + _HEADROOM, reuse)
     into = {name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in raw.items()}
     for file, at, count in zip(files, accumulate(counts, initial=0), counts, strict=False):
         pieces = list(_pieces(file, into, room, at, count))
-        for first in range(0, len(pieces), _AT_ONCE):
-            _fill(file.descriptor, pieces[first : first + _AT_ONCE])
-    return {name: array.view(getattr(mx, _WORDS[kinds[name].dtype][0])) for name, array in raw.items()}
+        for first in range(0, len(pieces), _MAX_BUFFERS):
+            _fill(file.descriptor, pieces[first : first + _MAX_BUFFERS])
+    return {name: array.view(getattr(mx, _MLX_DTYPES[kinds[name].dtype][0])) for name, array in raw.items()}
 
 
-def _room(kinds: Mapping[str, _Kind], tokens: int, spare: Arrays) -> tuple[dict[str, Any], int]:
-    """Return arrays of integers for so many tokens or more, and for how many: what is spare, or new ones."""
+def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays) -> tuple[dict[str, Any], int]:
+    """Return integer arrays for at least so many tokens, reused or new, and the tokens they have room for."""
     import mlx.core as mx
 
-    rooms = {array.shape[2] for array in spare.values()}
+    rooms = {array.shape[2] for array in reuse.values()}
     room = rooms.pop() if len(rooms) == 1 else 0
-    fits = room >= tokens and {name: _kind(array) for name, array in spare.items()} == kinds
-    room = room if fits else _rounded(tokens)
+    fits = room >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
+    room = room if fits else _round_up(tokens)
     raw: dict[str, Any] = {}
     for name, one in kinds.items():
-        words = getattr(mx, _WORDS[one.dtype][1])
-        raw[name] = spare[name].view(words) if fits else mx.zeros((1, one.heads, room, one.width), words)
+        words = getattr(mx, _MLX_DTYPES[one.dtype][1])
+        raw[name] = reuse[name].view(words) if fits else mx.zeros((1, one.heads, room, one.width), words)
     mx.eval(list(raw.values()))
     return raw, room
 
 
-def _rounded(tokens: int) -> int:
-    return -(-tokens // _GROWS) * _GROWS
+def _round_up(tokens: int) -> int:
+    return -(-tokens // _GROWTH) * _GROWTH
 
 
-def _kind(array: Any) -> _Kind | None:
-    words = {name: dtype for dtype, (name, _) in _WORDS.items()}
+def _layout_of(array: Any) -> _Layout | None:
+    words = {name: dtype for dtype, (name, _) in _MLX_DTYPES.items()}
     one, heads, _, width = array.shape
     dtype = words.get(str(array.dtype).removeprefix("mlx.core."))
-    return _Kind(dtype, heads, width) if dtype and one == 1 else None
+    return _Layout(dtype, heads, width) if dtype and one == 1 else None
 
 
 def _pieces(file: _File, into: Mapping[str, memoryview], room: int, at: int, count: int) -> Iterator[memoryview]:
-    """Yield where the bytes of a file go in turn, those of tokens beyond `count` nowhere."""
+    """Yield the destination of each run of a file's bytes; tokens beyond `count` go to scratch buffers."""
     for name, kind in file.kinds.items():
         place, size, left = into[name], count * kind.step, (file.tokens - count) * kind.step
         for begin in range(at * kind.step, (kind.heads * room + at) * kind.step, max(1, room * kind.step)):
@@ -293,22 +294,22 @@ def _pieces(file: _File, into: Mapping[str, memoryview], room: int, at: int, cou
 
 
 def _fill(descriptor: int, pieces: Sequence[memoryview]) -> None:
-    """Fill the pieces with the next bytes of a file; ValueError where it ends before."""
+    """Fill buffers with the next bytes of a file; ValueError where it is shorter."""
     if os.readv(descriptor, pieces) != sum(map(len, pieces)):
         raise ValueError("the file is shorter than it says")
 
 
 def _open(path: Path, held: ExitStack) -> _File:
-    """Open a file and go to its first tensor; what is not as expected raises one of many errors."""
+    """Open a file and parse its header; a malformed one raises any of the errors that `read` catches."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     held.callback(os.close, descriptor)
     length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
-    entries = json.loads(os.read(descriptor, min(length, _MOST_FILES)))
-    entries.pop(_ABOUT, None)
-    tokens, kinds, end = next(iter(entries.values()))["shape"][2], dict[str, _Kind](), 0
+    entries = json.loads(os.read(descriptor, min(length, _MAX_HEADER)))
+    entries.pop(_METADATA, None)
+    tokens, kinds, end = next(iter(entries.values()))["shape"][2], dict[str, _Layout](), 0
     for name, entry in entries.items():
         one, heads, count, width = entry["shape"]
-        kind = _Kind(entry["dtype"], heads, width)
+        kind = _Layout(entry["dtype"], heads, width)
         begin, end = end, end + heads * count * kind.step
         if (one, count, [begin, end]) != (1, tokens, entry["data_offsets"]):
             raise ValueError("not tensors of the same tokens one behind the other")
@@ -317,32 +318,32 @@ def _open(path: Path, held: ExitStack) -> _File:
 
 
 Cache = list[Any]  # one of mlx-lm's caches a layer
-Transient = Mapping[str, Any]  # arrays of a segment that its cache does not hold on to
-_MOST_SPARE = 256 << 20  # bytes that lie idle between two questions, at most
+Captured = Mapping[str, Any]  # arrays to store of a segment that its cache will overwrite, or holds in another form
+_MAX_POOLED = 256 << 20  # bytes that a process holds between two questions
 
 
 @dataclass(slots=True)
-class SpareBuffers:
-    """Memory for the next cache, of one that nobody needs any more or cleared ahead; mutable. One thread's."""
+class BufferPool:
+    """Buffers for the next cache, of a released one or preallocated; mutable, for one thread."""
 
     arrays: Arrays = field(default_factory=dict)
 
-    def take(self) -> Arrays:
-        """Return what there is, which is the taker's from then on."""
+    def pop(self) -> Arrays:
+        """Return the buffers, and forget them: they are the caller's now."""
         taken, self.arrays = self.arrays, {}
         return taken
 
 
 @dataclass(frozen=True, slots=True)
 class CacheForm:
-    """How what a model reads is kept: the `name` of the form, empty where it cannot be, and that `said` in words."""
+    """How a model's KV cache is stored: the `name` of the form, empty where it cannot be, and a description."""
 
     name: str
-    said: str
+    description: str
 
     @property
     def shares_prefix(self) -> bool:
-        """Return whether a segment's first tokens can be used without the rest: every layer keeps each as it is."""
+        """Return whether a prefix of a stored segment can be reused: every layer caches each token as it is."""
         return self.name == "tokens"
 
 
@@ -355,7 +356,7 @@ def begin(model: Any) -> Cache:
 
 
 def compute(cache: Cache) -> None:
-    """Have all that is in a cache computed, and no logits, which nobody asked for."""
+    """Evaluate the arrays of a cache, and no logits."""
     import mlx.core as mx
 
     mx.eval([layer.state for layer in cache])
@@ -363,60 +364,60 @@ def compute(cache: Cache) -> None:
 
 
 def length(cache: Cache) -> int:
-    """Return how many tokens a cache has read; 0 for a model that keeps no count, and so has no end either."""
+    """Return the number of tokens in a cache; 0 for a recurrent model, whose context is unlimited."""
     return max((int(part.offset) for _, part in _parts(cache) if hasattr(part, "offset")), default=0)
 
 
 def trim(cache: Cache, count: int) -> None:
-    """Have a cache of keys and values of every token forget the last ones that it read."""
+    """Remove the last tokens of a cache that holds keys and values of every token."""
     for layer in cache if count else ():
         layer.trim(count)
 
 
 def is_sliceable(cache: Cache) -> bool:
-    """Return whether a cache is keys and values of every token, and nothing else."""
+    """Return whether a cache holds keys and values of every token, and nothing else."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)
 
 
 def form(cache: Cache, bits: int = 0) -> CacheForm:
-    """Return how what is read into an empty cache is kept: its layers say so, each by its type."""
+    """Return how a cache is stored, by the types of its layers; it may be empty."""
     kinds = [(kind(part), part) for _, part in _parts(cache)]
     if strange := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
         return CacheForm("", f"KV cache not stored: {' and '.join(strange)} cannot be restored")
     found = Counter(kind for kind, _ in kinds)
     widths = {window(part) for kind, part in kinds if kind == "window"}
-    said = [
+    parts = [
         "KV cache stored per message",
         f"the last {' or '.join(map(str, sorted(widths)))} tokens in {found['window']} of {len(kinds)} layers",
         f"the recurrent state of {found['state']} of {len(kinds)} layers after each",
         f"in {bits} bits",
     ]
-    told = [words for words, there in zip(said, (True, found["window"], found["state"], bits), strict=True) if there]
+    used = [words for words, there in zip(parts, (True, found["window"], found["state"], bits), strict=True) if there]
     name = "-".join(kind for kind in ("window", "state") if found[kind]) or "tokens"
-    return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(told))
+    return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(used))
 
 
-def settle(cache: Cache, count: int, bits: int = 0) -> Transient:
-    """Bring a cache that has read a segment of `count` tokens to exactly what `restore` would give.
+def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
+    """Bring a cache that has just read a segment of `count` tokens to exactly what `restore` would return.
 
-    Gives the arrays that are to be kept and that the cache will not have any more, or not as they are kept.
+    Returns the arrays to store that cannot be cut from the cache later.
     """
     import mlx.core as mx
 
     found: dict[str, Any] = {}
     for name, part in _parts(cache):
-        found |= settle_layer(part, name, count, bits)
+        found |= normalize_layer(part, name, count, bits)
     if found:
         mx.eval(list(found.values()))
         compute(cache)
     return found
 
 
-def cut(cache: Cache, start: int, stop: int, transient: Transient | None = None) -> list[Tensor]:
-    """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
-    found = dict(transient or {})
+def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
+    """Copy the tensors to store of a segment: keys and values, (1, heads, tokens, width), and the captured ones."""
+    found = dict(captured or {})
     for name, part in _parts(cache):
         if kind(part) == "tokens" and not part.empty() and f"{name}.k" not in found:
             both = zip("kv", part.keys_and_values(), strict=True)
@@ -424,44 +425,44 @@ def cut(cache: Cache, start: int, stop: int, transient: Transient | None = None)
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, spare: SpareBuffers | None = None) -> Cache:
-    """Have an empty cache read what the files hold, one behind the other, of the last `shared` tokens.
+def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool: BufferPool | None = None) -> Cache:
+    """Fill an empty cache from files, one a segment, of the last one only `shared` tokens; returns it.
 
-    Unreadable where a file is gone, or holds something else. Arrays are read in the thread that asks. With `spare` no
-    array stands between a file and the cache, which works for tensors that are kept as they are.
+    UnreadableCache where a file is gone or does not fit. Arrays are read in the calling thread. With a pool, files are
+    read straight into the cache's buffers, which works for tensors stored as they are.
     """
     try:
-        if spare is not None and is_sliceable(cache):
-            return _hold(cache, *read(paths, shared, spare.take()))
+        if pool is not None and is_sliceable(cache):
+            return _set_arrays(cache, *read(paths, shared, pool.pop()))
         opened = files(paths)
         for name, part in _parts(cache):
-            put(part, name, opened, shared)
+            restore_layer(part, name, opened, shared)
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error
     return cache
 
 
-def release(cache: Cache, spare: SpareBuffers) -> None:
-    """Empty a cache that nobody reads any more; its memory is spare where it is keys and values of every token."""
+def release(cache: Cache, pool: BufferPool) -> None:
+    """Empty a cache that is no longer used; the buffers of a sliceable one go to the pool."""
     import mlx.core as mx
 
     arrays = _arrays(cache)
     cache.clear()
     mx.eval(list(arrays.values()))
-    if arrays and _size(arrays) <= _MOST_SPARE:
-        spare.arrays = arrays
+    if arrays and _size(arrays) <= _MAX_POOLED:
+        pool.arrays = arrays
 
 
-def expect(cache: Cache, tokens: int, spare: SpareBuffers) -> None:
-    """Clear memory for so many tokens of what a cache holds, where that is keys and values of every token."""
+def preallocate(cache: Cache, tokens: int, pool: BufferPool) -> None:
+    """Put buffers for so many tokens into the pool, shaped like those of a cache, if that is sliceable."""
     arrays = _arrays(cache)
-    if arrays and _size(arrays) * tokens <= _MOST_SPARE * arrays["0.k"].shape[2]:
-        spare.arrays = clear(arrays, tokens)
+    if arrays and _size(arrays) * tokens <= _MAX_POOLED * arrays["0.k"].shape[2]:
+        pool.arrays = allocate(arrays, tokens)
 
 
 def _arrays(cache: Cache) -> Arrays:
-    """Return the arrays of a cache of keys and values of every token by name; none of another, or an empty one."""
+    """Return the arrays of a sliceable cache by name; none of another, or of an empty one."""
     if not cache or not is_sliceable(cache) or any(layer.empty() for layer in cache):
         return {}
     both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
@@ -472,22 +473,22 @@ def _size(arrays: Arrays) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
-def _hold(cache: Cache, found: Arrays, count: int) -> Cache:
-    """Have an empty cache of keys and values of every token hold so many tokens of arrays that have room for more."""
+def _set_arrays(cache: Cache, found: Arrays, count: int) -> Cache:
+    """Set the arrays of an empty, sliceable cache, of which the first `count` tokens are in use."""
     for number, layer in enumerate(cache):
         layer.state = (found[f"{number}.k"], found[f"{number}.v"], count)
     return cache
 
 
 def fill(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
-    """Have an empty cache of keys and values of every token hold these, layer by layer."""
+    """Set the keys and values of an empty, sliceable cache, layer by layer."""
     for (name, part), both in zip(_parts(cache), layers, strict=True):
-        put(part, name, [{f"{name}.{kv}": array for kv, array in zip("kv", both, strict=True)}])
+        restore_layer(part, name, [{f"{name}.{kv}": array for kv, array in zip("kv", both, strict=True)}])
     compute(cache)
     return cache
 
 
 def _parts(cache: Cache) -> Iterator[tuple[str, Any]]:
-    """Yield the caches of a cache by name, those of a layer that has more than one each by its own."""
+    """Yield the layers of a cache by name; a layer with several caches counts as several."""
     for number, part in enumerate(part for layer in cache for part in getattr(layer, "caches", (layer,))):
         yield str(number), part

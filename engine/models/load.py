@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from engine.models import kv_cache, memory, runtime
 from engine.models.kv_cache import CacheForm
 from engine.models.lookup import TOKENS, architecture, lacks, read_config, role, split
-from engine.models.mlx import SUB_STEP, Mlx, unread, weights
+from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
 from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
 from engine.models.types import Frame
@@ -173,7 +173,7 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
     names = {key: text for key in NAMED if (text := _spelled(spoken.get(key)))}
     template = find_template(folder, spoken)
     framing = None if template is None else frame(template, names, name)  # before the weights, which take long
-    tokenizer, model = read(folder, weights, name=name, cache=cache, threads=threads, memory_share=memory_share)
+    tokenizer, model = read(folder, load_weights, name=name, cache=cache, threads=threads, memory_share=memory_share)
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())
     ended = vocabulary.first_control(framing.ended) if framing else None
@@ -193,7 +193,7 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
 def form(folder: Path, bits: int) -> CacheForm:
     """Return how what the model in a folder reads would be kept; none of its weights are read."""
     try:
-        return kv_cache.form(kv_cache.begin(unread(folder)), bits)
+        return kv_cache.form(kv_cache.begin(open_lazily(folder)), bits)
     except BROKEN:
         return CacheForm("", "cannot be loaded")
 

@@ -1,7 +1,7 @@
-"""A language model on MLX, of any architecture that mlx-lm knows: reads segments into a cache and goes on greedily.
+"""A language model on MLX, of any architecture of mlx-lm: prefill of segments, greedy decoding, speculative drafts.
 
-With the modules of caches and attention, the only one that imports mlx_lm. It knows no prompts, and no small file of a
-model's folder. MLX is imported inside functions, because BLAS must be there before it.
+Knows no prompts, and of a model's folder only the weights. MLX is imported inside functions, because BLAS must be
+loaded before it.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -16,23 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import cpu, kv_cache
-from engine.models.kv_cache import Cache, CacheForm, SpareBuffers, Transient
+from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
 from engine.models.types import Drafter, Frame, Meter, Size
 from store.kv_files import Tensor
 from store.kv_tree import borders
 
-Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest id behind each (rows,), which is computed meanwhile
+Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
 
 
-def goes_on(
+def decode_ids(
     first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafter | None
 ) -> Generator[int, None, None]:
-    """Yield at most `room` ids, of which `first`, (1,), is the first; `undo` takes back that many rows of a step.
+    """Yield at most `room` ids, beginning with `first`, (1,); `undo` removes that many rows of a step from the cache.
 
-    While nothing can be guessed, a token is not waited for before the next one is begun. What is guessed depends on
-    the texts of `drafts` and on the answer; so the steps, and their rounding, do as well, and on nothing that is kept.
+    Without a draft, the next step starts before the token of the last one is read. Drafts depend on their texts and the
+    answer alone, never on the cache: so do the steps, and with them the rounding of the logits.
     """
     import mlx.core as mx
 
@@ -65,21 +65,21 @@ def goes_on(
         mx.eval(waited)
 
 
-# Tokens read at a time, counted from a segment's start: what is computed of a token must not depend on how much of its
-# segment was there already, and another number of rows is multiplied by another kernel.
+# Tokens of a prefill step, counted from a segment's start: a token's keys and values must not depend on how much of its
+# segment was cached, and MLX multiplies another number of rows by another kernel.
 SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
 
 
 def _nothing() -> None:
-    """Let nobody in between."""
+    """Do nothing between two steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mlx:
-    """A loaded model. `one_line` says that its answers end with their line, since it knows no other end.
+    """A loaded model. With `one_line` an answer ends with its first line, because the model knows no stop token.
 
-    With `bits` it goes on from what it has read as it would be loaded from so many bits, whether it was or not.
-    `yield_point` is called before each sub-step and each step of writing; it may have another prompt read, or raise.
+    With `bits` it decodes from its cache as it would be restored from so many bits, whether it was or not.
+    `yield_point` is called before each step of prefill and decoding; it may run another prompt, or raise.
     """
 
     name: str
@@ -92,16 +92,16 @@ class Mlx:
     model: Any = field(repr=False)
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
-    spare: SpareBuffers = field(default_factory=SpareBuffers, repr=False)
+    buffers: BufferPool = field(default_factory=BufferPool, repr=False)
     yield_point: Callable[[], None] = field(default=_nothing, repr=False)
 
     def tokens(self, text: str) -> list[int]:
-        """Return the ids of a text; what looks like a special token in it is text like any other."""
+        """Return the token ids of a text; special tokens in it are plain text."""
         return self.vocabulary.text(text)
 
     @property
     def dtype(self) -> str:
-        """Name the width that it computes in."""
+        """Name the dtype that it computes in."""
         from mlx.core import floating, issubdtype
         from mlx.utils import tree_flatten
 
@@ -112,10 +112,10 @@ class Mlx:
         """Return an empty cache."""
         return kv_cache.begin(self.model)
 
-    def prefill(self, cache: Cache, ids: Sequence[int]) -> Transient:
-        """Read one whole segment into the cache, a sub-step at a time; an interrupt takes effect between two.
+    def prefill(self, cache: Cache, ids: Sequence[int]) -> Captured:
+        """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two.
 
-        Gives what is to be kept of it and that the cache does not hold on to.
+        Returns the arrays to store of it that cannot be cut from the cache later.
         """
         import mlx.core as mx
 
@@ -123,15 +123,14 @@ class Mlx:
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
             self._rows(cache, mx.array(list(ids[start:end])))
             kv_cache.compute(cache)
-        return kv_cache.settle(cache, len(ids), self.bits) if ids else {}
+        return kv_cache.normalize(cache, len(ids), self.bits) if ids else {}
 
     def decode(
         self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Generator[str, None, None]:
-        """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
+        """Prefill the last segment and yield the text of each generated token, which may be empty, up to a stop.
 
-        The cache then holds the segment and those tokens that were read to find the next. Where guesses cannot be taken
-        back from it, `drafts` are not asked for any.
+        `drafts` are used where rejected tokens can be removed from the cache.
         """
         if drafts and kv_cache.is_sliceable(cache):
             drafts.end = self._end
@@ -142,45 +141,45 @@ class Mlx:
 
     @property
     def size(self) -> Size:
-        """Return what its work is reckoned by; of a model that does not say its widths, attention is left out."""
+        """Return the sizes that its FLOPs are computed from; without attention where the config lacks its width."""
         from mlx_lm.utils import get_total_parameters
 
         args = self.model.args
         width, heads = getattr(args, "hidden_size", 0), getattr(args, "num_attention_heads", 1)
         table = getattr(args, "vocab_size", 0) * width
-        tables = 1 if getattr(args, "tie_word_embeddings", True) else 2  # what looks tokens up multiplies nothing
+        tables = 1 if getattr(args, "tie_word_embeddings", True) else 2  # an embedding lookup multiplies nothing
         attended = heads * (getattr(args, "head_dim", None) or width // heads)
         return Size(get_total_parameters(self.model) - tables * table, table, len(self.model.layers), attended)
 
     @property
     def form(self) -> CacheForm:
-        """Return how what it reads can be kept."""
+        """Return how its KV cache can be stored."""
         return kv_cache.form(self.begin(), self.bits)
 
-    def cut(self, cache: Cache, start: int, stop: int, transient: Transient | None = None) -> list[Tensor]:
-        """Copy what is kept of a segment: keys and values, (1, heads, tokens, width), and what was fleeting."""
-        return kv_cache.cut(cache, start, stop, transient)
+    def cut(self, cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
+        """Copy the tensors to store of a segment: keys and values, (1, heads, tokens, width), and the captured ones."""
+        return kv_cache.cut(cache, start, stop, captured)
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
-        """Return a cache that has read these files in turn, of the last one only `shared` tokens; UnreadableCache.
+        """Return a cache restored from files, one a segment, of the last one only `shared` tokens; UnreadableCache.
 
-        Arrays are read in the thread that asks.
+        Arrays are read in the calling thread.
         """
-        # Whether MLX's memory is written to by writing to its buffer was not tried where that is another device's.
+        # Reading into MLX's buffers was only tested where they are host memory.
         direct = not self.bits and device() != "cuda"
-        return kv_cache.restore(self.begin(), paths, shared, self.spare if direct else None)
+        return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None)
 
     def release(self, cache: Cache) -> None:
-        """Empty a cache that nobody reads any more: the next one may be read into its memory."""
-        kv_cache.release(cache, self.spare)
+        """Empty a cache that is no longer used; the next one may reuse its buffers."""
+        kv_cache.release(cache, self.buffers)
 
-    def expect(self, cache: Cache, tokens: int) -> None:
-        """Have memory ready for so many tokens of what a cache holds; done ahead, it need not be waited for."""
+    def preallocate(self, cache: Cache, tokens: int) -> None:
+        """Allocate buffers for a cache of so many tokens before a question waits for them."""
         if not self.bits and device() != "cuda":
-            kv_cache.expect(cache, tokens, self.spare)
+            kv_cache.preallocate(cache, tokens, self.buffers)
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
-        """Read the last segment and give the logits of what follows: (vocabulary,)."""
+        """Prefill the last segment and return the logits of the next token: (vocabulary,)."""
         import mlx.core as mx
 
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
@@ -189,7 +188,7 @@ class Mlx:
         spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
         first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
         room = min(most, self.context - kv_cache.length(cache))
-        with closing(goes_on(first, step, partial(self._undo, cache), room, drafts)) as written:
+        with closing(decode_ids(first, step, partial(self._undo, cache), room, drafts)) as written:
             for id in written:
                 if id in self.stops:
                     return
@@ -197,7 +196,7 @@ class Mlx:
 
     @property
     def _end(self) -> tuple[int, ...]:
-        """Return what ends an answer: its line, or the stop that ends a turn, where there is more than one."""
+        """Return the tokens that end an answer: a newline, or the stop token that ends a turn."""
         if self.one_line:
             return tuple(self.tokens("\n"))
         return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
@@ -210,7 +209,7 @@ class Mlx:
         kv_cache.trim(cache, count)
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
-        """Begin to compute the ids that come next: (rows,) of (1, rows, vocabulary), which the cache has read."""
+        """Start evaluating the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""
         import mlx.core as mx
 
         begin: Any = mx.async_eval  # which its stub has no types for
@@ -232,15 +231,15 @@ class Mlx:
         return self.model(ids[None], cache=cache)
 
 
-def weights(folder: Path, device: Device) -> Any:
+def load_weights(folder: Path, device: Device) -> Any:
     """Load a language model."""
     from mlx_lm.utils import load_model
 
-    return _widened(load_model(folder, lazy=True)[0], device)
+    return _evaluated(load_model(folder, lazy=True)[0], device)
 
 
-def unread(folder: Path) -> Any:
-    """Open a language model of which nothing is read before it is asked for."""
+def open_lazily(folder: Path) -> Any:
+    """Open a language model without reading its weights."""
     from mlx_lm.utils import load_model
 
     return load_model(folder, lazy=True)[0]
@@ -261,10 +260,10 @@ def qwen3_layers(folder: Path, device: Device) -> Any:
     headless = type("Headless", (Model,), {"sanitize": staticmethod(named)})
     tied = {"tie_word_embeddings": True}  # then it makes no head
     model, _ = load_model(folder, lazy=True, model_config=tied, get_model_classes=lambda config: (headless, ModelArgs))
-    return _widened(model, device).model
+    return _evaluated(model, device).model
 
 
-def _widened(model: Any, device: Device) -> Any:
+def _evaluated(model: Any, device: Device) -> Any:
     import mlx.core as mx
     from mlx.utils import tree_flatten
     from mlx_lm.utils import dequantize_model

@@ -68,10 +68,10 @@ def movable(model: "Mlx") -> Ropes:
 def why_not(folder: Path) -> str:
     """Return why the model in a folder cannot read prompts in blocks, as the end of a sentence; empty if it can."""
     from engine.models.load import BROKEN
-    from engine.models.mlx import unread
+    from engine.models.mlx import open_lazily
 
     try:
-        model = unread(folder)
+        model = open_lazily(folder)
         ropes(model, begin(model), _OFFSETS[-1])
     except Fixed as why:
         return str(why)

@@ -1,4 +1,4 @@
-"""What pkb asks of a model; nothing here knows how one computes."""
+"""The protocols of embedders and language models, speculative drafts and FLOP counts. Knows no library."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,43 +9,43 @@ from typing import Any, Protocol
 from store.hits import Vectors
 from store.kv_files import Tensor
 
-_TAILS = (2, 1)  # tokens to go by, the longer first
-_SEAM = -1  # no token: a text ends
+_TAILS = (2, 1)  # tokens to match, the longer first
+_SEAM = -1  # no token: the end of a text
 
 
 class Drafter:
-    """How an answer may go on, at most so many tokens at a time; mutable. `right` counts those that were guessed right.
+    """Speculative drafts: proposes the next tokens of an answer from texts it may repeat; mutable.
 
-    Whoever writes sets `end`, the tokens in which answers end, if guesses are wanted.
+    `right` counts the accepted tokens. The model sets `end`, the tokens that end an answer, if it verifies drafts.
     """
 
     def __init__(self, texts: Callable[[], Iterable[Sequence[int]]], most: int) -> None:
-        """Guess by texts that the answer may repeat, the likeliest last, once they are learnt."""
+        """Propose up to `most` tokens at a time; `texts` are called for by `learn`, the likeliest last."""
         self.right = 0
         self.end: tuple[int, ...] | None = None
         self._texts, self._most, self._width = texts, most, max(1, most // 2)
         self._ids = list[int]()
-        self._after = dict[tuple[int, ...], int]()  # where it went on after these tokens, the last time
+        self._after = dict[tuple[int, ...], int]()  # the index after the last occurrence of these tokens
 
     def learn(self) -> None:
-        """Take up the texts, of which the last ends as answers do; what was said already comes behind them."""
+        """Index the texts, the last of which ends as answers do, in front of the tokens generated so far."""
         known = [id for text in self._texts() for id in (_SEAM, *text)]
         self._ids = [*known, *(self.end or ()), _SEAM, *self._ids]
         self._after |= {(id,): at for at, id in enumerate(self._ids[:-1], 1)}
         self._after |= {pair: at for at, pair in enumerate(pairwise(self._ids[:-1]), 2)}
 
     def add(self, id: int) -> None:
-        """Hear the next token of the answer."""
+        """Append the next token of the answer."""
         self._after |= dict.fromkeys(self._keys(), len(self._ids))
         self._ids.append(id)
 
     def next(self) -> list[int]:
-        """Guess what comes next, which may be nothing."""
+        """Return the proposed next tokens, which may be none."""
         at = next((self._after[key] for key in self._keys() if key in self._after), len(self._ids))
         return list(takewhile(lambda id: id != _SEAM, self._ids[at : at + self._width]))
 
     def judge(self, guess: Sequence[int], found: Sequence[int]) -> int:
-        """Return how much of a guess is what the model found in its place; the next one is as long as that suggests."""
+        """Return how many proposed tokens the model accepts; the next proposal grows or shrinks with that."""
         right = sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(guess, found, strict=False)))
         if right == len(guess):
             self._width = min(self._most, 2 * self._width)
@@ -59,7 +59,7 @@ class Drafter:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a model's work is reckoned by: numbers in its layers and in its head, layers, and width of attention.
+    """What a model's FLOPs are computed from: parameters of its layers and of its head, layers, width of attention.
 
     The width is that of all query heads together.
     """
@@ -72,9 +72,9 @@ class Size:
 
 @dataclass(slots=True)
 class Meter:
-    """What was done so far: tokens read in segments, tokens written, tokens guessed wrongly, and whom they attended to.
+    """Tokens prefilled, generated, and rejected drafts so far, and the pairs that attention compared; mutable.
 
-    `pairs` are of tokens and those that attention compares them with: all in front, and of their own step.
+    `pairs` counts, for each token, all tokens in front of it and those of its own step.
     """
 
     read: int = 0
@@ -83,7 +83,7 @@ class Meter:
     pairs: int = 0
 
     def count(self, tokens: int, before: int, *, written: bool) -> None:
-        """Count tokens that are read at a time behind others, in a segment or to find what follows them."""
+        """Count the tokens of one step after `before` others, of prefill or of decoding."""
         if written:
             self.written += tokens
         else:
@@ -91,7 +91,7 @@ class Meter:
         self.pairs += tokens * (before + tokens)
 
     def take_back(self, tokens: int) -> None:
-        """Count so many of those that were written as guessed wrongly."""
+        """Count so many of the generated tokens as rejected drafts."""
         self.written -= tokens
         self.wrong += tokens
 
@@ -101,7 +101,7 @@ def flops(size: Size, meter: Meter) -> float:
 
     2 for each parameter and token (a product and a sum), and 4 for each layer, unit of width and pair of tokens: 2 for
     queries with keys and 2 for weights with values (Hoffmann et al. 2022, appendix F, without softmax and norms). The
-    head is reckoned for tokens that were written or guessed; of what is only read nobody asks for the next token.
+    head counts for generated and drafted tokens alone: prefill computes no logits.
     """
     written = meter.written + meter.wrong
     products = size.parameters * (meter.read + written) + size.head_parameters * written
@@ -147,11 +147,11 @@ class Frame:
 
 
 class UnreadableCache(Exception):
-    """Kept tensors that cannot be read back: gone, damaged, or another model's."""
+    """Stored tensors that cannot be restored: gone, damaged, or another model's."""
 
 
 class LanguageModel(Protocol):
-    """Reads a prompt segment by segment into a cache of keys and values, and continues it greedily."""
+    """Prefills a prompt segment by segment into a KV cache, and decodes greedily."""
 
     @property
     def name(self) -> str:
@@ -165,7 +165,7 @@ class LanguageModel(Protocol):
 
     @property
     def frame(self) -> Frame:
-        """Return what stands around a prompt."""
+        """Return the chat template's tokens around a prompt."""
         ...
 
     def tokens(self, text: str) -> list[int]:
@@ -177,35 +177,35 @@ class LanguageModel(Protocol):
         ...
 
     def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
-        """Read one whole segment into the cache, in sub-steps counted from the segment's start.
+        """Prefill one whole segment, in sub-steps counted from its start.
 
-        Gives what is to be kept of it and that the cache does not hold on to; None where it holds on to all.
+        Returns the arrays to store of it that cannot be cut from the cache later; None where there are none.
         """
         ...
 
     def decode(self, cache: Any, ids: Sequence[int], most: int, drafts: Drafter | None = None) -> Iterator[str]:
-        """Read the last segment and yield the text of each further token, which may be empty, up to a stop.
+        """Prefill the last segment and yield the text of each generated token, which may be empty, up to a stop.
 
-        `drafts` may guess tokens for it to check, which saves time and, but for rounding, changes nothing.
+        `drafts` may propose tokens for the model to verify, which saves steps and, but for rounding, changes nothing.
         """
         ...
 
 
 class KvSliceable(Protocol):
-    """A language model whose cache can be kept and put back in pieces."""
+    """A language model whose KV cache can be stored and restored by segment."""
 
-    def cut(self, cache: Any, start: int, stop: int, transient: Any = None) -> list[Tensor]:
-        """Copy what is kept of a segment: what the cache holds of its tokens, and what `prefill` gave besides."""
+    def cut(self, cache: Any, start: int, stop: int, captured: Any = None) -> list[Tensor]:
+        """Copy the tensors to store of a segment: what the cache holds of its tokens, and what `prefill` returned."""
         ...
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
-        """Return a cache that has read these files in turn, of the last one only `shared` tokens; UnreadableCache."""
+        """Return a cache restored from files, one a segment, of the last one only `shared` tokens; UnreadableCache."""
         ...
 
-    def expect(self, cache: Any, tokens: int) -> None:
-        """Have memory ready for so many tokens of what a cache holds, before they are to be restored."""
+    def preallocate(self, cache: Any, tokens: int) -> None:
+        """Allocate buffers for a cache of so many tokens before a question waits for them."""
         ...
 
     def release(self, cache: Any) -> None:
-        """Empty a cache that nobody reads any more: the next one may be read into its memory."""
+        """Empty a cache that is no longer used; the next one may reuse its buffers."""
         ...

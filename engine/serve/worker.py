@@ -1,6 +1,6 @@
-"""What a resident process keeps in memory between questions, and a session for each of them made of that.
+"""The worker of the resident process: the state it holds between requests, and the thread that runs them in turn.
 
-Knows no sockets and no turns: one thread uses it.
+Knows no sockets: results go to the `send` of each request.
 """
 
 import os
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from store.tables import Tables
 
 
-_LOOKED_AT = 50  # questions: the longest of their prompts may be read from disk again
+_LOOKED_AT = 50  # latest questions, by whose longest reused prompt buffers are allocated
 _Folders = tuple[tuple[str, int], ...]
 
 
 class WorkerState:
-    """The open home of a resident process; `yield_point` is called between two steps of a model."""
+    """The open home of a resident process, for one thread; `yield_point` is called between two steps of a model."""
 
     def __init__(self, environ: Mapping[str, str], yield_point: Callable[[], None]) -> None:
         self._environ = environ
@@ -41,13 +41,13 @@ class WorkerState:
         self.models = ResidentModel(self._base.home.locks, yield_point)
         self._tables: Tables | None = None
         self._folders: _Folders = ()
-        self._tried = False  # to load the model that the settings name
-        self._readies = False  # a model that is in memory, and that nobody has to wait for yet
+        self._tried = False  # to load the configured model
+        self._warming_up = False  # the model is warming up
 
     @contextmanager
     def session(self, asked: Request) -> Iterator[Session]:
-        """Return what one question is answered with: its own settings and time, and all that is open already."""
-        time.tzset()  # the machine may have travelled
+        """Open a session for one question: its own settings and time, on the state that is open already."""
+        time.tzset()  # the time zone may have changed
         base, opened = self._base, Session(self._environ)
         opened.settings, opened.now = under(base.settings, asked.settings), asked.now
         opened.keeps_tensors, opened.models = asked.keeps_tensors, self.models
@@ -58,10 +58,10 @@ class WorkerState:
         try:
             yield opened
         finally:
-            vars(opened).clear()  # it refers to itself, and all that it read would stay until garbage is collected
+            vars(opened).clear()  # it refers to itself, and would hold what it read until garbage collection
 
     def own(self) -> Session:
-        """Return what this process does by itself with: the settings and the time as they are now."""
+        """Return a session for the process's own jobs: the settings and the time as they are now."""
         opened = Session(self._environ)
         opened.settings, opened.models = self._base.settings, self.models
         opened.ledger, opened.tables = self._base.ledger, self._fresh_tables()
@@ -71,12 +71,12 @@ class WorkerState:
         return opened
 
     def _gather(self, gather: "Callable[..., Evidence]", *parts: Any) -> "Evidence":
-        """Retrieve, after what somebody waits for: planning a night retrieves hundreds of times."""
+        """Retrieve, after any waiting question: planning idle jobs retrieves hundreds of times."""
         self.models.yield_point()
         return gather(*parts)
 
     def warm(self) -> None:
-        """Do what the next question is likely to need, but with no model."""
+        """Run a question without a model, to import and open what the next one needs."""
         from engine.ask.extract import write
         from engine.ask.prepare import begin, gather_context
         from engine.types import AskOptions
@@ -89,27 +89,27 @@ class WorkerState:
 
     @property
     def model(self) -> str | None:
-        """Name the model that is ready to answer."""
-        return None if self._readies else self.models.loaded
+        """Return the name of the model that is ready to answer."""
+        return None if self._warming_up else self.models.loaded
 
     @property
     def lacks_model(self) -> bool:
-        """Return whether the model that the settings name is still to be loaded."""
+        """Return whether the configured model is still to be loaded."""
         return not self._tried and self.models.loaded is None and self._base.settings.model.name not in ("", "quote")
 
     def load(self) -> None:
-        """Load the model that the settings name, as soon as no other process has one in memory."""
+        """Load the configured model, unless another process has one in memory."""
         if self.lacks_model and self.models.claim():
-            self._tried = self._readies = True  # what fails is tried again by a question, which hears why
+            self._tried = self._warming_up = True  # a failure is repeated, and reported, by the next question
             try:
                 opened = self.own()
                 if load := opened.writer.load:
                     _first_step(load(), History(opened.ledger).most_reused(_LOOKED_AT))
             finally:
-                self._readies = False
+                self._warming_up = False
 
-    def let_go(self) -> None:
-        """Close all that is open of the home; a loaded model stays."""
+    def close(self) -> None:
+        """Close the files of the home; a loaded model stays."""
         self.models.close()
         self.roll_back()
         if "ledger" in self._base.__dict__:
@@ -117,12 +117,12 @@ class WorkerState:
         self._tables, self._base = None, Session(self._environ)
 
     def roll_back(self) -> None:
-        """End a transaction that was broken off."""
+        """Roll back an interrupted transaction."""
         if "ledger" in self._base.__dict__ and self._base.ledger.rows.in_transaction:
             self._base.ledger.rows.execute("ROLLBACK")
 
     def yield_model(self) -> bool:
-        """Let another process have its model in memory, where one waits for that."""
+        """Unload the model if another process waits to load one; returns whether it did."""
         if not self.models.wanted:
             return False
         self.models.forget()
@@ -130,24 +130,24 @@ class WorkerState:
         self._tried = False
         return True
 
-    def swaps(self, asked: Request) -> bool:
-        """Return whether a question needs another model than the one in memory."""
+    def needs_other_model(self, asked: Request) -> bool:
+        """Return whether a question needs another model than the configured one."""
         name, revision = (asked.settings.get(f"model.{part}", "") for part in ("name", "revision"))
         own = self._base.settings.model
         return name not in ("", "quote") and (name, revision) != (own.name, own.revision)
 
     def is_large(self) -> bool:
-        """Return whether this process takes more memory than it may, without what it can do without."""
+        """Return whether this process exceeds its share of memory, after freeing what it can."""
         from engine.models.memory import release, resident, total
 
         most = total() * self._base.settings.serve.memory_share
         if resident() > most:
-            self.let_go()
+            self.close()
             release()
         return resident() > most
 
     def _fresh_tables(self) -> "Tables":
-        """Return the tables; opened again where one was made anew, for what is open would be the old one."""
+        """Return the tables, reopened where a table's folder was replaced."""
         folders = tuple(sorted((one.name, one.inode()) for one in os.scandir(self._base.home.tables)))
         if self._tables is None or folders != self._folders:
             from store.tables import Tables
@@ -157,9 +157,9 @@ class WorkerState:
 
 
 def _first_step(reading: "PromptReader", expected: int) -> None:
-    """Have a model read and write, for what its steps are made of is compiled at the first, longer than an answer.
+    """Run one step of prefill and decoding: kernels are compiled at the first, which takes longer than an answer.
 
-    Then have memory ready for as many tokens as the first question may find kept.
+    Then allocate buffers for as many tokens as the first question may reuse.
     """
     for name in ("engine.llm.generate", "engine.ask.extract"):
         import_module(name)
@@ -168,38 +168,38 @@ def _first_step(reading: "PromptReader", expected: int) -> None:
     model.prefill(cache, ids)
     next(model.decode(cache, ids, 1), None)
     if reading.kept:
-        reading.kept.model.expect(cache, expected)
+        reading.kept.model.preallocate(cache, expected)
 
 
-_OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # what is not pkb's own fault
-_LOOK_S = 0.25  # how often the model's locks are looked at
-Tell = Callable[[str, Mapping[str, Any]], None]
+_OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are no bugs of pkb
+_LOOK_S = 0.25  # between checks of the model's locks
+Send = Callable[[str, Mapping[str, Any]], None]
 
 
 class Cancelled(KeyboardInterrupt):
-    """Nobody waits for the answer any more: an interrupt that came over the socket."""
+    """The client has closed its connection: an interrupt over the socket."""
 
 
 @dataclass(slots=True, eq=False)
 class QueuedRequest:
-    """What one caller asks for; `tell` sends a frame back."""
+    """A client's request; `send` sends a frame back."""
 
     frame: Frame
-    tell: Tell
+    send: Send
     cancelled: bool = False
-    answered: bool = False  # what is still done is done for the next question
+    answered: bool = False  # what remains is caching for later questions
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nobody waits for it."""
+        """Return whether it runs idle jobs, which questions interrupt."""
         return str(self.frame["kind"]) == "idle"
 
 
 class RequestQueue(Thread):
-    """Does the jobs of all callers; `done` is called after each, and when the thread ends, `sound` unless by a bug."""
+    """Runs the requests of all clients; `done` is called after each, and at the end: `sound` unless by a bug."""
 
     def __init__(self, environ: Mapping[str, str], done: Callable[[], None]) -> None:
-        super().__init__(name="turns", daemon=True)
+        super().__init__(name="requests", daemon=True)
         self._state, self._done = WorkerState(environ, self.yield_point), done
         self._waiting, self._idle = deque[QueuedRequest](), deque[QueuedRequest]()
         self._changed, self._ended, self._current = Condition(), False, list[QueuedRequest]()
@@ -207,58 +207,58 @@ class RequestQueue(Thread):
 
     @property
     def model(self) -> str | None:
-        """Name the model that is ready to answer."""
+        """Return the name of the model that is ready to answer."""
         return self._state.model
 
     @property
-    def works(self) -> bool:
-        """Return whether something is done that was asked for, or that follows from it."""
+    def is_busy(self) -> bool:
+        """Return whether a request is running."""
         return bool(self._current)
 
     def add(self, job: QueuedRequest) -> None:
-        """Put a job behind those that wait."""
+        """Queue a request."""
         with self._changed:
             (self._idle if job.is_idle else self._waiting).append(job)
             self._changed.notify()
 
     def end(self) -> None:
-        """Have the thread end as soon as it may."""
+        """Have the thread end at its next yield point."""
         with self._changed:
             self._ended = True
             self._changed.notify()
 
     def run(self) -> None:
-        """Open what questions need, then do the jobs."""
+        """Warm up, then run the requests."""
         try:
             self._quietly(self._state.warm)
             while job := self._next():
                 self._do(job)
             self.sound = True
         finally:
-            self._state.let_go()
+            self._state.close()
             self._ended = True
             self._done()
 
     def yield_point(self) -> None:
-        """Stop what nobody waits for; in idle work, do first what somebody waits for."""
-        while self._idles and self._waiting:
+        """Interrupt a cancelled request; in idle jobs, run waiting questions first."""
+        while self._is_idle_run and self._waiting:
             if self._needs_all(self._waiting[0]):
                 raise Cancelled
             self._do(self._waiting.popleft())
         if self._ended or (self._current and self._current[-1].cancelled):
             raise Cancelled
-        if self._idles:
+        if self._is_idle_run:
             self._state.models.yield_to_questions()
 
     def _quietly(self, work: Callable[[], object]) -> None:
-        """Do what nobody waits for: if it fails, who asks next will hear why."""
+        """Run a warm-up step; the next question repeats, and reports, its failure."""
         try:
             work()
         except (Cancelled, *_OUTSIDE):
-            self._state.let_go()
+            self._state.close()
 
     def _next(self) -> QueuedRequest | None:
-        """Wait for the next job; meanwhile let the model go, if another process wants it, and have it again later."""
+        """Wait for the next request; meanwhile unload the model if another process wants one, and reload it later."""
         while not self._ended:
             with self._changed:
                 if self._waiting or self._idle:
@@ -276,33 +276,33 @@ class RequestQueue(Thread):
             if not job.cancelled:
                 self._serve(job)
         except (Cancelled, Broken, *_OUTSIDE):
-            self._tidy()
-            if not job.answered:  # the caller finds out for itself what is wrong, and says so in its own words
-                job.tell("declined", {})
+            self._clean_up()
+            if not job.answered:  # the client then runs it itself, and reports the error
+                job.send("declined", {})
         finally:
             self._current.pop()
             self.large = self.large or (not self._current and self._state.is_large())
             self._done()
 
     @property
-    def _idles(self) -> bool:
+    def _is_idle_run(self) -> bool:
         return bool(self._current) and self._current[-1].is_idle
 
     def _needs_all(self, job: QueuedRequest) -> bool:
-        """Return whether idle work must let go of its model, or of all that it has open, before a job can be done."""
+        """Return whether a request needs idle jobs to end first: for another model, or for closed files."""
         if job.frame["kind"] == "release":
             return True
         try:
-            return self._state.swaps(requested(job.frame.get("request")))
+            return self._state.needs_other_model(requested(job.frame.get("request")))
         except Broken:
             return False
 
-    def _tidy(self) -> None:
-        """Clean up behind a job that was broken off; what idle work has open below it stays open."""
+    def _clean_up(self) -> None:
+        """Clean up after an interrupted request; files of the idle jobs that it interrupted stay open."""
         if len(self._current) > 1:
             self._state.roll_back()
         else:
-            self._state.let_go()
+            self._state.close()
 
     def _serve(self, job: QueuedRequest) -> None:
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
@@ -317,12 +317,12 @@ class RequestQueue(Thread):
         asked = requested(job.frame.get("request"))
 
         def say(text: str) -> None:
-            job.tell("piece", {"text": text})
+            job.send("piece", {"text": text})
 
         with self._state.session(asked) as opened:
             answered = opened.asker.ask(asked.text, asked.options, asked.now, say if asked.streams else None)
             self.answered, job.answered = self.answered + 1, True
-            job.tell("answered", {"answer": answer(answered)})
+            job.send("answered", {"answer": answer(answered)})
             answered.keep()
 
     def _complete(self, job: QueuedRequest) -> None:
@@ -330,19 +330,19 @@ class RequestQueue(Thread):
 
         asked = requested(job.frame.get("request"))
         with self._state.session(asked) as opened:
-            job.tell("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
+            job.send("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
 
     def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.plan import work
-        from engine.serve.client import done_here
+        from engine.serve.client import serve_idle
 
         opened = self._state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
-        done_here(job, opened, work)
+        serve_idle(job, opened, work)
 
     def _release(self, job: QueuedRequest) -> None:
         from engine.models.memory import release
 
-        self._state.let_go()
-        release()  # what is left of earlier questions may have files open
-        job.tell("released", {})
+        self._state.close()
+        release()  # garbage of earlier questions may hold files open
+        job.send("released", {})

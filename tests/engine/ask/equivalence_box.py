@@ -75,7 +75,7 @@ class Box:
 
 def spoil(model: Mlx) -> None:
     """Write over the memory that the next cache is read into: nothing of what is there may ever count."""
-    for array in model.spare.arrays.values():
+    for array in model.buffers.arrays.values():
         np.array(array, copy=False)[...] = np.nan
 
 

@@ -38,7 +38,7 @@ class KeepingParrot(Parrot):
 
     restored: int = 0
 
-    def cut(self, cache: list[list[int]], start: int, stop: int, transient: object = None) -> list[Tensor]:
+    def cut(self, cache: list[list[int]], start: int, stop: int, captured: object = None) -> list[Tensor]:
         """Return tensors of no meaning."""
         return tensors(64, tuple(range(start, stop)))
 
@@ -47,7 +47,7 @@ class KeepingParrot(Parrot):
         self.restored += len(paths)
         return self.begin()
 
-    def expect(self, cache: list[list[int]], tokens: int) -> None:
+    def preallocate(self, cache: list[list[int]], tokens: int) -> None:
         """Need no memory."""
 
     def release(self, cache: list[list[int]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.mlx import goes_on
+from engine.models.mlx import decode_ids
 from engine.models.types import Drafter
 
 IDS = st.integers(0, 5)
@@ -56,7 +56,7 @@ def written(script: Sequence[int], room: int, drafts: Drafter | None, learn_at: 
 
     reader = Reader([*script, 0])
     found = list[int]()
-    for id in goes_on(mx.array([reader.best([])]), reader.step, reader.undo, room, drafts):
+    for id in decode_ids(mx.array([reader.best([])]), reader.step, reader.undo, room, drafts):
         found.append(id)
         if drafts and len(found) == learn_at:
             drafts.learn()
@@ -134,7 +134,7 @@ def test_only_what_was_yielded_counts_as_guessed_right() -> None:
     drafts, reader = learnt([[1, 2, 3, 4, 5]], 8), Reader([1, 2, 3, 4, 5, 0])
     import mlx.core as mx
 
-    for id in goes_on(mx.array([1]), reader.step, reader.undo, 5, drafts):
+    for id in decode_ids(mx.array([1]), reader.step, reader.undo, 5, drafts):
         if id == 4:  # as at a stop
             break
     assert drafts.right == 3

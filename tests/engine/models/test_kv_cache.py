@@ -86,7 +86,7 @@ def test_what_is_not_known_to_be_whole_is_not_kept() -> None:
     own: Any = type("KVCache", (KVCache,), {})  # a model's own, whatever it is called
     strange = [own(), QuantizedKVCache(), RotatingKVCache(max_size=64, keep=4), CacheList(KVCache(), own())]
     assert [kv_cache.form([KVCache(), layer]).name for layer in strange] == ["", "", "", ""]
-    assert "QuantizedKVCache" in kv_cache.form([QuantizedKVCache()]).said
+    assert "QuantizedKVCache" in kv_cache.form([QuantizedKVCache()]).description
 
 
 def test_a_model_that_cannot_be_loaded_has_no_form(tmp_path: Path) -> None:
@@ -140,25 +140,25 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
-    loaded = kv_cache.restore([KVCache() for _ in cache], [path], spare=kv_cache.SpareBuffers())
+    loaded = kv_cache.restore([KVCache() for _ in cache], [path], pool=kv_cache.BufferPool())
     layers = kv_cache.fill([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]
 
 
 def test_the_memory_of_a_released_cache_is_given_to_one_taker() -> None:
-    cache, spare = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), kv_cache.SpareBuffers()
-    kv_cache.release(cache, spare)
+    cache, pool = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), kv_cache.BufferPool()
+    kv_cache.release(cache, pool)
     assert cache == []
-    assert sorted(spare.take()) == ["0.k", "0.v", "1.k", "1.v", "2.k", "2.v"]
-    assert spare.take() == {}
+    assert sorted(pool.pop()) == ["0.k", "0.v", "1.k", "1.v", "2.k", "2.v"]
+    assert pool.pop() == {}
 
 
 def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
-    cache, spare = other.begin(), kv_cache.SpareBuffers()
+    cache, pool = other.begin(), kv_cache.BufferPool()
     other.prefill(cache, [5] * 10)
-    kv_cache.release(cache, spare)
-    assert spare.take() == {}
+    kv_cache.release(cache, pool)
+    assert pool.pop() == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,21 +166,21 @@ def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path:
     model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=scratch, memory_share=0.9)
     cache = model.begin()
     model.prefill(cache, [5] * 40)
-    model.expect(cache, 200)
-    ready = {address(array) for array in model.spare.arrays.values()}
+    model.preallocate(cache, 200)
+    ready = {address(array) for array in model.buffers.arrays.values()}
     found = model.restore([kept(cache, 0, 40, tmp_path / "a.safetensors")])
     assert all(map(same, found, cache))
     assert {address(array) for layer in found for array in (layer.keys, layer.values)} == ready
-    assert model.spare.arrays == {}
+    assert model.buffers.arrays == {}
 
 
 def test_no_memory_is_made_ready_for_another_form_nor_more_than_may_lie_idle(other: Mlx) -> None:
-    cache, spare = other.begin(), kv_cache.SpareBuffers()
+    cache, pool = other.begin(), kv_cache.BufferPool()
     other.prefill(cache, [5] * 10)
-    kv_cache.expect(cache, 40, spare)
-    kv_cache.expect([], 40, spare)
-    kv_cache.expect(filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), 10**9, spare)
-    assert spare.arrays == {}
+    kv_cache.preallocate(cache, 40, pool)
+    kv_cache.preallocate([], 40, pool)
+    kv_cache.preallocate(filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), 10**9, pool)
+    assert pool.arrays == {}
 
 
 @pytest.mark.parametrize("length", [1, 40, 300])

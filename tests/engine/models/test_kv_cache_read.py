@@ -83,7 +83,7 @@ def test_spare_memory_is_read_into_where_it_is_large_enough(
     former, _ = read([kept(folder / "a.safetensors", spare, dtype)])
     there, room = {name: address(array) for name, array in former.items()}, former[NAMES[0]].shape[2]
     path = kept(folder / "b.safetensors", count, dtype, seed=1)
-    found, _ = read([path], spare=former)
+    found, _ = read([path], reuse=former)
     assert ({name: address(array) for name, array in found.items()} == there) == (room >= count + 64)
     wanted = joined([path], None)
     assert all(mx.array_equal(found[name][..., :count, :], wanted[name]) for name in NAMES)
@@ -93,7 +93,7 @@ def test_spare_memory_is_read_into_where_it_is_large_enough(
 @pytest.mark.parametrize("other", [{"heads": 1}, {"width": 4}, {"dtype": "float16"}])
 def test_spare_memory_of_other_tensors_is_left(tmp_path: Path, other: dict[str, Any]) -> None:
     former, _ = read([kept(tmp_path / "a.safetensors", 300, **other)])
-    found, _ = read([kept(tmp_path / "b.safetensors", 5)], spare=former)
+    found, _ = read([kept(tmp_path / "b.safetensors", 5)], reuse=former)
     assert {address(array) for array in found.values()}.isdisjoint(address(array) for array in former.values())
 
 
