@@ -1,7 +1,7 @@
-"""Has questions answered where that is fastest: what is kept here, all else by the resident process, if it is there.
+"""The client of the resident process: an exact hit is answered here, everything else over its socket.
 
-Where it is not, it is started for the next question, and this one is answered here, as it also is where the process
-ends, hangs, or declines. Light to import, for an exact hit comes by.
+Where no process runs, one is started for the next question and this one is answered here; so it is where the process
+ends, hangs or declines. Every exact hit imports this module: heavy imports stand inside functions.
 """
 
 import time
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from engine.types import AskOptions, AskResult, OnText
 
 
-_TIMEOUT_S = 10.0  # until who has the model can be reached, or has let go of it
-_SOON_S = 0.5  # in which a process leaves that has nothing to do; one that has is not waited for
+_TIMEOUT_S = 10.0  # for the process that holds the model to accept a connection, or to release the model
+_SOON_S = 0.5  # for an idle process to stop; a busy one is not waited for
 _POLL_S = 0.05
 
 
-class _Said:
-    """What was shown of an answer so far."""
+class _Stream:
+    """The text of an answer that was streamed so far; mutable."""
 
     def __init__(self, say: "OnText | None") -> None:
         self._say, self.text = say, ""
 
     @property
     def shows(self) -> bool:
-        """Return whether an answer is shown while it is written."""
+        """Return whether the answer is streamed."""
         return self._say is not None
 
     def more(self, text: str) -> None:
-        """Show more of it."""
+        """Stream more text."""
         self.text += text
         if self._say:
             self._say(text)
 
     def finish(self, answer: str | None) -> None:
-        """Show what is left of an answer that was begun elsewhere; one in other words is shown below, whole."""
+        """Stream the rest of an answer that the process began; a different answer is shown in full below."""
         if self.text and answer is not None:
             self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
 
 
 def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | None" = None) -> "AskResult":
-    """Answer one question; what is made anew is given to `say` while it is written."""
-    said = _Said(say)
-    if _may(opened) and not _is_kept(opened, text, options):
-        found = _elsewhere(opened, text, options, said)
+    """Answer one question; a generated answer is streamed to `say`."""
+    said = _Stream(say)
+    if _server_may_answer(opened) and not _is_exact_hit(opened, text, options):
+        found = _ask_server(opened, text, options, said)
         if found is not None:
             return found
     made = opened.asker.ask(text, options, opened.now, None if said.text else say)
@@ -62,18 +62,18 @@ def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | Non
 
 
 def wants(opened: Session) -> bool:
-    """Return whether a resident process is wanted at all."""
+    """Return whether settings and environment allow a resident process."""
     return "off" not in (opened.environ.get("PKB_DAEMON"), opened.settings.serve.daemon)
 
 
-def _may(opened: Session) -> bool:
-    """Return whether another process may answer: not once this one has opened by itself what it takes."""
+def _server_may_answer(opened: Session) -> bool:
+    """Return whether the resident process may answer: not once this process has opened tables or a model."""
     mine = "tables" in opened.__dict__ or ("models" in opened.__dict__ and opened.models.claimed)
     return opened.there and not mine and wants(opened)
 
 
-def _is_kept(opened: Session, text: str, options: "AskOptions") -> bool:
-    """Return whether there is an answer that needs nothing but to be shown; UsageError where there is no question."""
+def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:
+    """Return whether the question is an exact hit that is up to date; UsageError where it is empty."""
     from engine.ask.prepare import key_of
     from store.answers import AnswerBank
 
@@ -82,8 +82,8 @@ def _is_kept(opened: Session, text: str, options: "AskOptions") -> bool:
     return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
 
 
-def _elsewhere(opened: Session, text: str, options: "AskOptions", said: _Said) -> "AskResult | None":
-    """Have the resident process answer; None where this one must, which then has the right to load a model."""
+def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult | None":
+    """Answer through the resident process; None where this process must, which then may load a model."""
     from engine.serve.process import TRIES, ConnectionLost, start
 
     until, started = time.monotonic() + _TIMEOUT_S, 0
@@ -96,7 +96,7 @@ def _elsewhere(opened: Session, text: str, options: "AskOptions", said: _Said) -
         time.sleep(_POLL_S)
     try:
         with closing(link):
-            return _follow(link, opened, text, options, said)
+            return _receive(link, opened, text, options, said)
     except ConnectionLost:
         _may_load(opened)
         start(opened)
@@ -104,12 +104,12 @@ def _elsewhere(opened: Session, text: str, options: "AskOptions", said: _Said) -
 
 
 def _may_load(opened: Session) -> bool:
-    """Whether a question may be answered here; to be asked before the process is started, which would load one."""
+    """Return whether this process may load a model; call it before the resident process starts and loads one."""
     return opened.writer.load is None or opened.models.claim()
 
 
 def reach(opened: Session) -> "ServerLink | None":
-    """Connect to the resident process; one of another version, or with other settings, is sent home."""
+    """Connect to the resident process; one of another version or with other settings is stopped."""
     from engine.serve.process import connect
 
     link = connect(opened.home)
@@ -126,7 +126,9 @@ def reach(opened: Session) -> "ServerLink | None":
     return None
 
 
-def _follow(link: "ServerLink", opened: Session, text: str, options: "AskOptions", said: _Said) -> "AskResult | None":
+def _receive(
+    link: "ServerLink", opened: Session, text: str, options: "AskOptions", said: _Stream
+) -> "AskResult | None":
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import Broken, answered, request
 
@@ -143,7 +145,7 @@ def _follow(link: "ServerLink", opened: Session, text: str, options: "AskOptions
 
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
-    """Have the resident process complete a question; empty where it does not."""
+    """Have the resident process rewrite a follow-up as a whole question; empty where it does not."""
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import pack, request
     from engine.types import AskOptions
@@ -162,7 +164,7 @@ def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
 
 
 def completed(opened: "Session", text: str, requests: Any) -> str:
-    """Complete a question in the resident process; Broken where the turns are none, empty where pkb quotes."""
+    """Rewrite a follow-up inside the resident process; Broken where the turns are malformed, empty without a model."""
     from engine.ask.followup import Turn, with_model
     from engine.serve.protocol import unpack
 
@@ -171,7 +173,7 @@ def completed(opened: "Session", text: str, requests: Any) -> str:
 
 
 def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
-    """Have a night's work done; `here` does it in this process."""
+    """Run idle jobs in the resident process, or in this one by `here` where there is none."""
     link = reach(opened) if opened.there and wants(opened) and not asked.dry_run else None
     if link is not None:
         from engine.serve.process import ConnectionLost
@@ -180,43 +182,43 @@ def work(opened: Session, asked: "IdleRequest", here: "Callable[[], IdleReport]"
         try:
             with closing(link):
                 link.send("idle", {"asked": pack(asked), "now": opened.now.isoformat()})
-                return _report(next(link.answers()).get("report"))
+                return _unpack_report(next(link.answers()).get("report"))
         except (ConnectionLost, Broken):
-            pass  # what was done is done, and what was begun is taken up again
+            pass  # finished jobs are recorded; the current one starts again
     models = opened.models
     usual, models.yield_point = models.yield_point, models.yield_to_questions
     try:
         return here()
     finally:
-        models.yield_point = usual  # which does not refer to them: they go when nobody needs them
+        models.yield_point = usual  # keeps no reference to the models, which can then be freed
 
 
-def done_here(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
-    """Do a night's work for a command that asks this process for it."""
+def serve_idle(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
+    """Run idle jobs inside the resident process, for a command that asked for them."""
     from engine.idle.plan import IdleRequest
     from engine.serve.protocol import unpack
 
     asked = unpack(IdleRequest, job.frame.get("asked"))
-    job.tell("done", {"report": _packed(here(opened, asked))})
+    job.send("done", {"report": _pack_report(here(opened, asked))})
 
 
-def _packed(report: "IdleReport") -> Any:
-    """Write a report down, without the means to do its units once more."""
+def _pack_report(report: "IdleReport") -> Any:
+    """Serialize a report, without the functions that run its jobs."""
     from engine.serve.protocol import pack
 
     about = {"reason": report.reason, "spent": pack(report.spent), "so_far": pack(report.so_far)}
-    return about | {"done": [_row(one) for one in report.done]}
+    return about | {"done": [_pack_job(one) for one in report.done]}
 
 
-def _row(one: "JobResult") -> Any:
+def _pack_job(one: "JobResult") -> Any:
     from engine.serve.protocol import pack
 
     unit = {part.name: getattr(one.unit, part.name) for part in fields(one.unit) if part.name != "do"}
     return {"unit": unit, "state": one.state, "reason": one.reason, "spent": pack(one.spent)}
 
 
-def _report(values: Any) -> "IdleReport":
-    """Read a report; Broken where it is none."""
+def _unpack_report(values: Any) -> "IdleReport":
+    """Parse a report; Broken where it is malformed."""
     from engine.idle.plan import IdleReport
     from engine.idle.scheduler import JobResult
     from engine.idle.types import DONE, IdleJob
@@ -229,4 +231,4 @@ def _report(values: Any) -> "IdleReport":
         spent = {kind: unpack(JobCost, one) for kind, one in values["spent"].items()}
         return IdleReport(done, values["reason"], spent, unpack(dict[str, JobBenefit], values["so_far"]))
     except (LookupError, TypeError, AttributeError):
-        raise Broken("a report that is none") from None
+        raise Broken("a malformed report") from None

@@ -1,6 +1,7 @@
-"""Where the resident process of a home listens, and whose process is at the other end of a socket.
+"""The resident process of a home: its socket, identity, start and stop, and a connection to it.
 
-Nobody else may come near it: the folder is the owner's alone, and both sides look who the other is.
+Only its owner can connect: the socket's folder is private, and both sides check the user id of the other. Knows frames,
+and nothing of questions.
 """
 
 import json
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 103  # bytes that macOS takes of a socket's path; Linux takes four more
-_PRIVATE = 0o077  # what nobody else may do
+_PRIVATE = 0o077  # permission bits of group and others
 _NAME = "socket"
 _LINUX = struct.Struct("3i")  # pid, uid, gid
 _DARWIN = struct.Struct("IIh")  # version, uid, number of groups
@@ -41,8 +42,8 @@ class Peer:
     uid: int
 
 
-def places(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield where the socket may be: in the home, or where its path is too long, in short folders of the system's."""
+def socket_paths(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield candidate socket paths: in the home, or where that path is too long, in the system's runtime folders."""
     name = f"pkb-{os.getuid()}-{blake2b(os.fsencode(data), digest_size=6).hexdigest()}"
     short = [base for base in (environ.get("XDG_RUNTIME_DIR"), environ.get("TMPDIR"), "/tmp") if base]
     for folder in (data / "serve", *(Path(base) / name for base in short)):
@@ -51,49 +52,49 @@ def places(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def listen(data: Path, environ: Mapping[str, str]) -> tuple[socket.socket, Path] | None:
-    """Listen in the first place that will do, what an earlier process left there removed; None where none will."""
-    for path in places(data, environ):
+    """Listen at the first usable path, removing a stale socket; None where there is none."""
+    for path in socket_paths(data, environ):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if not is_private(path.parent):
                 continue
             path.unlink(missing_ok=True)
             listener = socket.socket(socket.AF_UNIX)
-            listener.bind(str(path))  # made 0600, as the umask of every command has it
+            listener.bind(str(path))  # created 0600: every command sets the umask
             path.chmod(0o600)
             listener.listen(64)
-        except OSError:  # a disk that takes no sockets, a folder that is not there
+        except OSError:  # a file system without sockets, or a missing folder
             continue
         return listener, path
     return None
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether a folder, not a link to one, is the owner's alone."""
+    """Return whether a path is a folder, not a link to one, that only its owner can access."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & _PRIVATE
 
 
 def announce(record: Path, path: Path) -> None:
-    """Write down where the process listens, for those who look for it."""
+    """Record the socket path and process id, for clients to find."""
     partial = record.with_suffix(".part")
     partial.write_text(json.dumps({"socket": str(path), "pid": os.getpid()}), "utf-8")
     partial.replace(record)
 
 
 def withdraw(record: Path, path: Path) -> None:
-    """Remove what this process listened at and what it wrote down of that, unless another one has taken its place."""
+    """Remove the socket and its record, unless another process has replaced them."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         if json.loads(record.read_text("utf-8"))["pid"] != os.getpid():
             return
     record.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
-    with suppress(OSError):  # where something else lies in it
+    with suppress(OSError):  # not empty
         path.parent.rmdir()
 
 
 def announced(record: Path) -> Path | None:
-    """Return where the process was said to listen; None where nothing was said, or what it says cannot be."""
+    """Return the recorded socket path; None where there is no usable record."""
     try:
         path = Path(json.loads(record.read_text("utf-8"))["socket"])
         return path if is_private(path.parent) else None
@@ -102,7 +103,7 @@ def announced(record: Path) -> Path | None:
 
 
 def peer(end: socket.socket) -> Peer:
-    """Return whose process is at the other end; OSError where it is gone."""
+    """Return the process at the other end; OSError where it is gone."""
     if sys.platform == "darwin":
         _, uid, _ = _DARWIN.unpack_from(end.getsockopt(0, 1, 76))  # LOCAL_PEERCRED of SOL_LOCAL
         (pid,) = struct.unpack("i", end.getsockopt(0, 2, 4))  # LOCAL_PEERPID
@@ -114,25 +115,25 @@ def peer(end: socket.socket) -> Peer:
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("cli", "engine", "store", "prompts")
 _CODE = (".py", ".txt")
-# Where models are found, what computes, and where the days begin.
+# Environment variables that change answers: where models are found, which BLAS computes, when a day begins.
 _NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "PKB_BLAS", "TZ")
 
 
 def identity(home: "Home", environ: Mapping[str, str]) -> str:
-    """Return the digest; it reads no code, only when that was written or installed."""
+    """Return a digest of home, settings and code; of code it reads modification times alone."""
     try:
         config = home.config.read_bytes().hex()
     except OSError:
         config = ""
-    places = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
-    parts = [PROTOCOL, places, config, [environ.get(name) for name in _NAMES], code(_ROOT), _libraries()]
+    paths = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
+    parts = [PROTOCOL, paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), _libraries()]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 def code(root: Path) -> list[tuple[str, int, int]]:
-    """Return what changes with the code below a folder: of a checkout each file, of installed packages the folder.
+    """Return a state that changes with the code in a folder: each file of a checkout, else the folder's own mtime.
 
-    An installer adds and removes entries of that folder. A file of a checkout may be written without any such trace.
+    Installing changes the mtime of site-packages; editing a file of a checkout changes that of no folder.
     """
     if not (root / "pyproject.toml").exists():
         return [(str(root), root.stat().st_mtime_ns, 0)]
@@ -151,7 +152,7 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _libraries() -> int:
-    """Return when a library was last installed or removed, in ns: when the folder that holds typer changed."""
+    """Return when a library was last installed or removed, in ns: the mtime of the folder that holds typer."""
     from importlib.util import find_spec
 
     found = find_spec("typer")  # a dependency of every command
@@ -160,27 +161,27 @@ def _libraries() -> int:
     return Path(found.origin).parents[1].stat().st_mtime_ns
 
 
-SILENCE_S = 2.0  # a process that works says so four times as often
+SILENCE_S = 2.0  # a busy process sends a heartbeat four times as often
 _BYTES = 1 << 16
-_END_S, _RETRY_S = 5.0, 0.005  # a process that holds gigabytes may take its time to end
+_END_S, _RETRY_S = 5.0, 0.005  # a process that holds gigabytes ends slowly
 
 
 class ConnectionLost(Exception):
-    """The process at the other end is gone, or hangs."""
+    """The resident process is gone, or hangs."""
 
 
 class ServerLink:
-    """An open connection; `hello` is what the process said of itself."""
+    """An open connection to the resident process; `hello` is its first frame."""
 
     def __init__(self, end: socket.socket, pid: int, lock: Path) -> None:
-        """`lock` is the file that the process has locked as long as it lives."""
+        """Wait for the first frame; `lock` is the file that the process keeps locked."""
         self._end, self._frames, self._waiting = end, Frames(), list[Frame]()
         self.pid, self._lock = pid, Lease(lock)
         end.settimeout(SILENCE_S)
         self.hello = self.receive()
 
     def send(self, kind: str, values: Mapping[str, Any]) -> None:
-        """Send a frame; Lost where nobody takes it, or it is too long."""
+        """Send a frame; ConnectionLost where it is not accepted or too long."""
         try:
             self._end.sendall(encode(kind, values))
         except TimeoutError:
@@ -189,7 +190,7 @@ class ServerLink:
             raise ConnectionLost from None
 
     def receive(self) -> Frame:
-        """Return the next frame; Lost where the connection ends, or nothing is said for too long: then it is ended."""
+        """Return the next frame; ConnectionLost where the process ends, or is silent for too long and is killed."""
         while not self._waiting:
             try:
                 data = self._end.recv(_BYTES)
@@ -203,21 +204,21 @@ class ServerLink:
         return self._waiting.pop(0)
 
     def answers(self) -> Iterator[Frame]:
-        """Yield the frames that answer what was sent, without those that only say that it is being worked on."""
+        """Yield the frames that come, without heartbeats."""
         while True:
             if (frame := self.receive())["kind"] != "beat":
                 yield frame
 
     def close(self) -> None:
-        """Hang up; what is still being worked on is broken off."""
+        """Close the connection, which cancels the request in progress."""
         self._end.close()
 
     def _kill(self) -> None:
-        """End a process that hangs, for it may hold a model; everything it kept survives that."""
+        """Kill a process that hangs, because it may hold a model; its home survives that."""
         with suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
             until = time.monotonic() + _END_S
-            # Its locks may go after its sockets, and before nobody has them, no other process can be started.
+            # Its locks may be released after its sockets; only then can another process start.
             while self._lock.is_taken() and time.monotonic() < until:
                 os.kill(self.pid, 0)
                 time.sleep(_RETRY_S)
@@ -225,7 +226,7 @@ class ServerLink:
 
 
 def lock_of(home: "Home") -> Path:
-    """Return the file whose lock the resident process holds as long as it lives."""
+    """Return the file that the resident process keeps locked."""
     return home.locks / "serve.lock"
 
 
@@ -235,7 +236,7 @@ def record_of(home: "Home") -> Path:
 
 
 def connect(home: "Home") -> ServerLink | None:
-    """Reach the resident process of a home, whatever its version; None where there is none, or it is not ours."""
+    """Connect to the resident process of a home, of any version; None where there is none, or another user's."""
     path = announced(record_of(home))
     if path is None:
         return None
@@ -252,28 +253,28 @@ def connect(home: "Home") -> ServerLink | None:
     return None
 
 
-TRIES = 3  # of a process that is gone again before it can be reached: more of them would be gone too
-LOCK = 3  # the descriptor by which a process hands the lock to the one that it starts
+TRIES = 3  # starts of a process that ends before it accepts connections
+LOCK = 3  # the descriptor by which the started process inherits the lock
 _PROJECT = Path(__file__).parents[2]
 _POLL_S = 0.02
 
 
 def start(opened: "Session") -> bool:
-    """Start the process, where none is; it is handed the lock, so that no second one can be started meanwhile."""
+    """Start the resident process, unless one holds the lock; it inherits the lock, so that no second one can start."""
     lease = Lease(lock_of(opened.home))
     if not lease.take():
         return False
     null = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(LOCK)]
     given = [(os.POSIX_SPAWN_DUP2, lease.hand_on(), LOCK)]
     words = [sys.executable, "-P", "-m", "cli.app", "serve", "--lock", str(LOCK)]
-    # The lock first: its descriptor may be one of the three that are opened anew, where those were closed.
+    # The lock first: where a standard stream was closed, the lock's descriptor may be one of the three reopened.
     os.posix_spawn(sys.executable, words, _environment(opened), file_actions=[*given, *null])
     lease.free()
     return True
 
 
 def stop(home: "Home", timeout_s: float) -> bool:
-    """Have the process end, once it has answered what it was asked; returns whether it has."""
+    """Stop the process once its requests are answered; returns whether it ended in time."""
     if link := connect(home):
         with suppress(ConnectionLost), closing(link):
             link.send("stop", {})
@@ -285,10 +286,10 @@ def stop(home: "Home", timeout_s: float) -> bool:
     return True
 
 
-def release_start_lock(home: "Home") -> None:
-    """Have the process close what it has open of the home, so that it may be rewritten; it opens it again when asked.
+def release_files(home: "Home") -> None:
+    """Have the process close the files of the home, so that they may be rewritten; the next question reopens them.
 
-    What it had read may still be in its memory: before something is forgotten, it is to be stopped.
+    Deleted text may remain in its memory: to forget something, stop it instead.
     """
     if link := connect(home):
         with suppress(ConnectionLost), closing(link):
@@ -297,11 +298,11 @@ def release_start_lock(home: "Home") -> None:
 
 
 def _environment(opened: "Session") -> dict[str, str]:
-    """Return the environment of the process: of this home wherever it runs, of no single question."""
+    """Return the environment of the process: with the home's paths, without the settings of a single question."""
     home, environ = opened.home, dict(opened.environ)
     environ |= {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), environ.get("PYTHONPATH"))))
-    if "PKB_THREADS" not in environ:  # then it was this process that set it, for its own numpy
+    if "PKB_THREADS" not in environ:  # this process set it for its own numpy
         environ.pop("OPENBLAS_NUM_THREADS", None)
     environ.pop("PKB_NOW", None)
     return environ

@@ -1,6 +1,6 @@
-"""The resident process: takes what callers ask for, hands it to its turns, sends what comes, and knows when to leave.
+"""The resident process: accepts connections, queues their requests, sends the results, and stops when idle.
 
-One thread for all callers; it knows frames, and nothing of questions.
+One thread serves all connections. Knows frames, and nothing of questions.
 """
 
 import os
@@ -21,12 +21,12 @@ from engine.serve.worker import QueuedRequest, RequestQueue
 from store.locks import Lease
 
 _RECV_BYTES = 1 << 16
-_MOST = 16 << 20  # bytes that wait for a caller who does not read them
+_MAX_UNSENT = 16 << 20  # bytes, for a client that does not read them
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A connection: what came in part, what is still to be sent, and the job that it waits for."""
+    """A connection: its partial input, its unsent output, and the request that it waits for."""
 
     end: socket.socket
     frames: Frames = field(default_factory=Frames)
@@ -47,11 +47,11 @@ class Connections:
         return caller in self._all
 
     def waiting(self) -> list[Connection]:
-        """Return those that wait for a job."""
+        """Return those that wait for a request."""
         return [one for one in self._all if one.job]
 
     def accept(self, listener: socket.socket) -> Connection | None:
-        """Take a connection; None where it is gone again, or another user's."""
+        """Accept a connection; None where it is closed again, or another user's."""
         try:
             end, _ = listener.accept()
         except OSError:
@@ -70,7 +70,7 @@ class Connections:
         return caller
 
     def talk(self, caller: Connection, events: int) -> list[Frame]:
-        """Send what waits, and give the frames that came; one that hangs up or speaks nonsense is forgotten."""
+        """Send pending output and return the frames received; a closed or malformed connection is dropped."""
         try:
             if events & selectors.EVENT_WRITE:
                 self._flush(caller)
@@ -85,7 +85,7 @@ class Connections:
         return []
 
     def send(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
-        """Send a frame, now or as soon as the other end takes it; one that takes nothing for too long is forgotten."""
+        """Send a frame, now or once the client reads; one that reads nothing for too long is dropped."""
         try:
             caller.out += encode(kind, values)
             self._flush(caller)
@@ -93,11 +93,11 @@ class Connections:
             pass
         except (OSError, Broken):
             self.drop(caller)
-        if len(caller.out) > _MOST:
+        if len(caller.out) > _MAX_UNSENT:
             self.drop(caller)
 
     def drop(self, caller: Connection) -> None:
-        """Forget a caller, and with it what is being done for it."""
+        """Close a connection and cancel its request."""
         if caller in self._all:
             self._all.remove(caller)
             self._selector.unregister(caller.end)
@@ -114,10 +114,10 @@ class Connections:
             self._selector.modify(caller.end, events, caller)
 
 
-_BEAT_S = 0.5  # a caller waits four times as long before it thinks that this process hangs
-_POLL_S = 2.0  # between two looks at whether to stay, while nobody asks
-_GRACE_S = 3.0  # for what is being done when a signal comes
-_SOON_S = 0.2  # for what is only being made ready: whoever asks next may wait for that to end
+_BEAT_S = 0.5  # between heartbeats; a client waits four times as long before it takes this process for hung
+_POLL_S = 2.0  # between checks whether to stop, while idle
+_GRACE_S = 3.0  # for the current request after a signal
+_SOON_S = 0.2  # for the current warm-up: the next question may be waiting for the lock
 _BYTES = 1 << 16
 _JOBS = ("ask", "complete", "idle", "release")
 _Sent = tuple[Connection, str, Mapping[str, Any]]
@@ -125,7 +125,7 @@ _Sent = tuple[Connection, str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """What the process says of itself, and when it leaves: seconds without a job, None never."""
+    """Identity and version of the process, and the idle seconds after which it stops, None for never."""
 
     identity: str
     version: str
@@ -133,21 +133,21 @@ class ProcessInfo:
 
 
 class Server:
-    """Runs until it is told to stop, is idle for too long, takes too much memory, or has lost its lock."""
+    """Runs until it is stopped, is idle for too long, takes too much memory, or has lost its lock."""
 
     def __init__(self, listener: socket.socket, lease: Lease, about: ProcessInfo, environ: Mapping[str, str]) -> None:
         self._listener, self._lease, self._about = listener, lease, about
         self._selector = selectors.DefaultSelector()
-        self._callers = Connections(self._selector)
-        self._mail: SimpleQueue[_Sent | None] = SimpleQueue()
+        self._connections = Connections(self._selector)
+        self._outbox: SimpleQueue[_Sent | None] = SimpleQueue()
         self._wake, self._woken = socket.socketpair()
         self._requests = RequestQueue(environ, partial(self._post, None))
-        self._since, self._last, self._beaten = time.time(), time.monotonic(), 0.0
-        self._leaving = False
+        self._since, self._last, self._last_heartbeat = time.time(), time.monotonic(), 0.0
+        self._stopping = False
         self._quit_at: float | None = None
 
     def run(self) -> bool:
-        """Serve; who waits for an answer when it leaves gets it, unless a signal ends it. False after a bug."""
+        """Serve; pending requests are answered before it stops, unless a signal ends it. False after a bug."""
         for end in (self._listener, self._woken):
             end.setblocking(False)
             self._selector.register(end, selectors.EVENT_READ)
@@ -159,103 +159,103 @@ class Server:
             self._step()
         sound = self._requests.is_alive() or self._requests.sound
         self._requests.end()
-        self._requests.join(_GRACE_S if self._requests.works else _SOON_S)
+        self._requests.join(_GRACE_S if self._requests.is_busy else _SOON_S)
         return sound
 
     def _is_done(self) -> bool:
         late = self._quit_at is not None and time.monotonic() - self._quit_at > _GRACE_S
-        return late or (self._leaving and not self._busy() and not self._has_pending())
+        return late or (self._stopping and not self._busy() and not self._has_pending())
 
     def _busy(self) -> bool:
-        return bool(self._callers.waiting()) or not self._mail.empty()
+        return bool(self._connections.waiting()) or not self._outbox.empty()
 
     def _has_pending(self) -> bool:
-        """Return whether a caller has yet to take what was sent to it, and is not too slow."""
-        return time.monotonic() - self._last < _GRACE_S and any(caller.out for caller in self._callers)
+        """Return whether output is unsent, within the grace period."""
+        return time.monotonic() - self._last < _GRACE_S and any(caller.out for caller in self._connections)
 
     def _quit(self, *_: object) -> None:
-        """Leave as soon as what is being done can be broken off."""
+        """Stop as soon as the current request can be cancelled."""
         self._quit_at = time.monotonic()
         self._requests.end()
-        self._nudge()
+        self._wake_up()
 
     def _step(self) -> None:
         for key, events in self._selector.select(_BEAT_S if self._busy() or self._has_pending() else _POLL_S):
             if key.fileobj is self._listener:
-                if caller := self._callers.accept(self._listener):
-                    self._callers.send(caller, "hello", self._hello())
+                if caller := self._connections.accept(self._listener):
+                    self._connections.send(caller, "hello", self._hello())
             elif key.fileobj is self._woken:
                 self._woken.recv(_BYTES)
-            elif key.data in self._callers:
-                for frame in self._callers.talk(key.data, events):
-                    if key.data in self._callers:  # still: the frame before may have been one too many
-                        self._take(key.data, frame)
+            elif key.data in self._connections:
+                for frame in self._connections.talk(key.data, events):
+                    if key.data in self._connections:  # the frame before may have dropped it
+                        self._handle(key.data, frame)
         self._deliver()
-        self._beat()
-        self._consider()
+        self._send_heartbeats()
+        self._stop_if_due()
 
     def _hello(self) -> dict[str, Any]:
         return {"identity": self._about.identity, "version": self._about.version}
 
-    def _take(self, caller: Connection, frame: Frame) -> None:
-        """Do at once what a frame asks for, or put it among the jobs; who asks for what there is not is forgotten."""
+    def _handle(self, caller: Connection, frame: Frame) -> None:
+        """Handle a frame at once or queue it; a connection that sends an unknown one is dropped."""
         kind = frame["kind"]
-        if kind in _JOBS and caller.job is None and not self._leaving:
+        if kind in _JOBS and caller.job is None and not self._stopping:
             caller.job = QueuedRequest(frame, partial(self._post_to, caller))
             self._requests.add(caller.job)
         elif kind == "status":
-            self._callers.send(caller, "status", self._status())
+            self._connections.send(caller, "status", self._status())
         elif kind == "stop":
-            self._leave()
+            self._begin_stop()
         else:
-            self._callers.drop(caller)
+            self._connections.drop(caller)
 
     def _status(self) -> dict[str, Any]:
         from engine.models.memory import resident
 
         made = {"pid": os.getpid(), "version": self._about.version, "since": self._since}
-        done = {"jobs": len(self._callers.waiting()), "answered": self._requests.answered}
+        done = {"jobs": len(self._connections.waiting()), "answered": self._requests.answered}
         return made | done | {"model": self._requests.model, "memory": resident()}
 
     def _post_to(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
-        """Have a frame sent by the thread that sends; any thread may."""
+        """Have the server's thread send a frame; any thread may call this."""
         self._post((caller, kind, values))
 
     def _post(self, sent: _Sent | None) -> None:
-        self._mail.put(sent)
-        self._nudge()
+        self._outbox.put(sent)
+        self._wake_up()
 
-    def _nudge(self) -> None:
-        with suppress(BlockingIOError):  # full: it will look anyway
+    def _wake_up(self) -> None:
+        with suppress(BlockingIOError):  # full: the thread wakes anyway
             self._wake.send(b"!")
 
     def _deliver(self) -> None:
-        while not self._mail.empty():
-            if (sent := self._mail.get()) is not None and sent[0] in self._callers:
+        while not self._outbox.empty():
+            if (sent := self._outbox.get()) is not None and sent[0] in self._connections:
                 caller, kind, values = sent
                 caller.job = caller.job if kind == "piece" else None
-                self._callers.send(caller, kind, values)
+                self._connections.send(caller, kind, values)
 
-    def _beat(self) -> None:
-        """Tell those who wait that their job is not forgotten."""
-        if time.monotonic() - self._beaten >= _BEAT_S:
-            self._beaten = time.monotonic()
-            for caller in self._callers.waiting():
+    def _send_heartbeats(self) -> None:
+        """Send a heartbeat to the connections that wait."""
+        if time.monotonic() - self._last_heartbeat >= _BEAT_S:
+            self._last_heartbeat = time.monotonic()
+            for caller in self._connections.waiting():
                 if not caller.out:
-                    self._callers.send(caller, "beat", {})
+                    self._connections.send(caller, "beat", {})
 
-    def _consider(self) -> None:
-        """Leave where nothing speaks for staying."""
+    def _stop_if_due(self) -> None:
+        """Stop if idle for too long, too large, or without the lock."""
         if self._busy():
             self._last = time.monotonic()
         idle = self._about.idle_s is not None and time.monotonic() - self._last > self._about.idle_s
-        if not self._leaving and (idle or self._requests.large or self._lease.lost):
-            self._leave()
+        if not self._stopping and (idle or self._requests.large or self._lease.lost):
+            self._begin_stop()
 
-    def _leave(self) -> None:
-        """Take no more questions: whoever asks from now on starts another process."""
-        self._leaving, self._last = True, time.monotonic()
-        for caller in self._callers.waiting():
+    def _begin_stop(self) -> None:
+        """Accept no more requests: the next client starts another process."""
+        self._stopping, self._last = True, time.monotonic()
+        for caller in self._connections.waiting():
             if caller.job and caller.job.is_idle:
                 caller.job.cancelled = True
         if self._listener.fileno() >= 0:

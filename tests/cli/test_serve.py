@@ -23,9 +23,9 @@ from engine.serve.process import (
     is_private,
     listen,
     lock_of,
-    places,
     record_of,
-    release_start_lock,
+    release_files,
+    socket_paths,
     withdraw,
 )
 from engine.serve.protocol import encode
@@ -168,7 +168,7 @@ def test_a_folder_that_may_be_another_users_is_not_used(tmp_path: Path, trap: st
     (tmp_path / "mine").mkdir(mode=0o700)
     for folder in (first, second):
         folder.mkdir()
-    one, other, _ = places(data, environ)
+    one, other, _ = socket_paths(data, environ)
     if trap == "link":
         one.parent.symlink_to(tmp_path / "mine")
     elif trap == "open":
@@ -398,7 +398,7 @@ def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> No
     home = up.home
     before = row(up, "ask", KEY, "--no-cache")
     with Locks(home.locks).alone():
-        release_start_lock(home)
+        release_files(home)
         assert _open_files(up.pid, home.data) == set()
         shutil.copytree(home.tables, tmp_path / "tables")
         shutil.rmtree(home.tables)

@@ -70,7 +70,7 @@ def test_a_model_is_named_when_its_first_step_is_done(home: Served) -> None:
     state.load()
     assert set(seen) == {(None, str(NANO))}
     assert state.model == str(NANO)
-    state.let_go()
+    state.close()
     state.models.forget()
     state.models.free()
 
