@@ -150,7 +150,7 @@ class Pkb:
             for root in (*roots, *missing):
                 watcher.add(root)
             while True:
-                watcher.turn()
+                watcher.step()
 
     def ask(
         self,

@@ -1,4 +1,4 @@
-"""Which models are on this machine, what each needs of its memory, and which one answers."""
+"""The models installed on this machine: the memory each needs, and which are in use. Prints nothing."""
 
 import os
 from collections.abc import Mapping

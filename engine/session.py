@@ -1,6 +1,7 @@
-"""All wiring: what a command needs of one home, made when first asked for and not before. Prints nothing.
+"""The parts of one open home, each opened when first used: settings, ledger, tables, embedder, model, answers.
 
-Imports stand inside the functions: `--help` and an exact hit must not wait for LanceDB, numpy or a model.
+Wires them together and knows nothing of commands. Imports stand inside functions: `--help` and an exact hit must not
+wait for LanceDB, numpy or a model.
 """
 
 import os
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 def choose_embedder(
     home: "Home", settings: "Settings", ledger: "Callable[[], Ledger]", environ: Mapping[str, str]
 ) -> "Embedder":
-    """Return the embedder that the settings name; NoModel where it is not here, UsageError where it is none."""
+    """Return the configured embedder; NoModel where it is not installed, UsageError where the model is none."""
     notes = home.cache / "digests"
     if settings.embed.model == "minilm":
         from engine.models.minilm import MiniLM
@@ -65,13 +66,13 @@ class Session:
         from store.home import locate
 
         self.environ, self.home = environ, locate(environ)
-        self.keeps_tensors = True  # what a model has read is kept and loaded, where the settings have it so
-        self.on_notice: Callable[[str], None] = lambda _: None  # is told what the user should know, once
+        self.keeps_tensors = True  # use and fill the KV cache, unless the settings turn it off
+        self.on_notice: Callable[[str], None] = lambda _: None  # called with what the user should know, once
         self._create, self._experiment = False, experiment
 
     @cached_property
     def settings(self) -> "Settings":
-        """Read the config file; UsageError naming what cannot be."""
+        """Read the config file; UsageError naming a wrong key or value."""
         from engine.settings import load, retired
 
         settings = load(self.home.config)
@@ -80,26 +81,26 @@ class Session:
         return replace(settings, experiment=self._experiment) if self._experiment else settings
 
     def override(self, key: str, value: object) -> None:
-        """Change a setting for this command alone."""
+        """Change a setting for this session alone."""
         from engine.settings import put
 
         self.settings = put(self.settings, key, value, "this command")
 
     def make(self) -> None:
-        """Allow this command to make a home that is not there yet."""
+        """Create the home if it does not exist."""
         self.home.create()
         self._create = True
 
     @property
     def there(self) -> bool:
-        """Return whether anything was ever kept here."""
+        """Return whether the home exists."""
         from store.database import exists
 
         return exists(self.home.ledger)
 
     @cached_property
     def now(self) -> "datetime":
-        """Return the time that the questions of this command are asked at."""
+        """Return the time at which questions are asked."""
         return now(self.environ)
 
     @cached_property
@@ -111,7 +112,7 @@ class Session:
 
     @cached_property
     def catalogue(self) -> "Catalog":
-        """Return what was read from where."""
+        """Return the catalog of sources."""
         from store.catalog import Catalog
 
         return Catalog(self.ledger)
@@ -153,12 +154,12 @@ class Session:
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """Return the embedder that the settings name; NoModel where its weights are not here."""
+        """Return the configured embedder; NoModel where its weights are not installed."""
         return choose_embedder(self.home, self.settings, lambda: self.ledger, self.environ)
 
     @property
     def question_embedder(self) -> "Embedder | None":
-        """Return the embedder, None where it is not here or made none of the vectors: then words alone are searched."""
+        """Return the embedder if it made the stored vectors, else None: then search goes by keywords alone."""
         from store.vectors import table_of
 
         made = self.ledger.get("vectors")
@@ -170,21 +171,21 @@ class Session:
 
     @cached_property
     def asker(self) -> "Asker":
-        """Make what answers questions."""
+        """Return the asker, which answers questions."""
         from engine.ask.pipeline import Asker
 
         return Asker(self.ledger, self.backend, self.room, self.rules)
 
     @cached_property
     def room(self) -> "BankBudget":
-        """Return what the bank may hold."""
+        """Return the limits of the answer cache."""
         from engine.ask.prepare import BankBudget
 
         return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 
     @cached_property
     def backend(self) -> "Backend":
-        """Return means of answering: the knowledge bank, the embedder and a model are opened when one needs them."""
+        """Return the backend of answers; it opens tables, embedder and model when it needs them."""
         from engine.types import Backend
 
         writer = self.writer
@@ -192,7 +193,7 @@ class Session:
         return Backend(self._embed, self._gather, *parts)
 
     def _embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Return the vector of a question, None where there is nothing to compare it with."""
+        """Return the vector of a question, None where there are no vectors to compare it with."""
         embedder = self.question_embedder
         if embedder is None:
             return None
@@ -213,18 +214,18 @@ class Session:
 
     @property
     def questions(self) -> "QuestionVectors | None":
-        """Return the vectors of the bank's questions; None where no embedder is here that could search them."""
+        """Return the vectors of cached questions; None without the embedder that made them."""
         return self.question_vectors if self.question_embedder else None
 
     @cached_property
     def question_vectors(self) -> "QuestionVectors":
-        """Return the vectors of the bank's questions that the embedder made; NoModel where its weights are not here."""
+        """Return the vectors of cached questions by the embedder; NoModel where its weights are not installed."""
         from store.question_index import QuestionVectors
 
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 
     def rules(self) -> "SemanticRules | None":
-        """Return when a question is given another one's answer; None where the settings want no such thing."""
+        """Return the rules of the semantic tier; None where it is off."""
         if not (parts := self.settings.experiment).semantic:
             return None
         from engine.ask.semantic import SemanticRules
@@ -236,21 +237,21 @@ class Session:
 
     @cached_property
     def writer(self) -> "AnswerWriter":
-        """Return what writes answers: the language model that the settings name, else the quotes."""
+        """Return the writer of answers: the configured language model, or quotes."""
         kept = self.keeps_tensors and self.settings.kv.reuse != "off"
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
         return choose_writer(*parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
 
     @cached_property
     def order(self) -> "Order":
-        """Return the order of the passages in a prompt."""
+        """Return the order of the chunks in a prompt."""
         from engine.llm.prompt import in_document_order
 
         return in_document_order
 
     @cached_property
     def models(self) -> "ResidentModel":
-        """Return the language model that is in memory, if one is."""
+        """Return the holder of this process's language model."""
         from engine.llm.resident import ResidentModel
 
         return ResidentModel(self.home.locks)
@@ -258,7 +259,7 @@ class Session:
 
 @contextmanager
 def session(environ: Mapping[str, str] = os.environ) -> Iterator[Session]:
-    """Open a home for one command, that of this process unless an environment names another."""
+    """Open a home, by default that of this process's environment, and close it."""
     opened = Session(environ)
     try:
         yield opened
@@ -272,7 +273,7 @@ def session(environ: Mapping[str, str] = os.environ) -> Iterator[Session]:
             ledger.close()
 
 
-_NEVER = sys.maxsize  # no segment is that long: none lends its beginning
+_NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused
 
 
 def open_kv(
@@ -284,7 +285,7 @@ def open_kv(
     threads: int,
     score: str = "value",
 ) -> "KvBinding":
-    """Open what is kept of a model's prompts, as this machine computes them: its arithmetic is part of the root."""
+    """Open the KV store of a model; its root names the model and this machine's arithmetic, which must not mix."""
     from importlib.metadata import version
 
     from engine.llm.prefill import KvBinding
@@ -302,7 +303,7 @@ def open_kv(
 def open_store(
     home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
 ) -> "KvStore":
-    """Open the store; only who matches prompts needs to name the sub-step."""
+    """Open the KV store; only matching prompts needs the sub-step."""
     from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
     from store.kv_budget import EvictionWeights, KvLimits, scores
     from store.kv_store import KvStore
@@ -320,9 +321,10 @@ def open_store(
 
 @dataclass(frozen=True, slots=True)
 class AnswerWriter:
-    """What writes a reply, and all that its words depend on beside the evidence; `load` gives its model, if any.
+    """A writer of answers; `fingerprint` names all that an answer depends on beside the evidence.
 
-    `read` only reads what a reply would need, and `entails` says whether that bears an answer to a like question.
+    `read` prefills a prompt without answering, `entails` checks whether the evidence entails an answer, and `load`
+    returns the model, if there is one.
     """
 
     fingerprint: str
@@ -343,9 +345,9 @@ def choose_writer(
     kept: bool = True,
     order: "Callable[[], Order]",
 ) -> AnswerWriter:
-    """Return the writer that the settings name: none and "quote" mean the quotes; NoModel where the model is not here.
+    """Return the configured writer: quotes for "" and "quote", else a model; NoModel where it is not installed.
 
-    `kept` tells whether what it reads is kept.
+    With `kept` the model uses and fills the KV cache.
     """
     chosen = settings.model
     if chosen.name in ("", "quote"):
@@ -353,9 +355,9 @@ def choose_writer(
     from engine.models.lookup import find, fingerprint
 
     found = find(chosen.name, chosen.revision or None, environ)
-    print_of = fingerprint(found, home.cache / "digests")
-    load = cache(lambda: _load_model(found, print_of, home, ledger(), settings, models(), kept=kept))
-    return _model(found.name, print_of, load, now, settings, order)
+    digest = fingerprint(found, home.cache / "digests")
+    load = cache(lambda: _load_model(found, digest, home, ledger(), settings, models(), kept=kept))
+    return _model(found.name, digest, load, now, settings, order)
 
 
 def _quotes(least: float) -> AnswerWriter:
@@ -367,7 +369,7 @@ def _quotes(least: float) -> AnswerWriter:
 
         return write(question, evidence, trace, least)
 
-    # A quote needs no reading ahead, and is compared with the answer by itself.
+    # Quotes have no prompt to prefill, and the semantic tier compares the quotes themselves.
     return AnswerWriter(by_quotes(least), write, lambda *_: None, lambda *_: True)
 
 
@@ -384,7 +386,7 @@ def _model(
     most = settings.model.max_tokens
 
     def draft(*parts: "Any") -> "list[list[int]]":
-        from engine.ask.extract import draft_answers  # not before the first token is there
+        from engine.ask.extract import draft_answers  # imported after the first token, which must not wait for it
 
         return draft_answers(*parts)
 
@@ -413,7 +415,7 @@ def _model(
 
 
 def _options(settings: "Settings") -> list[str]:
-    """Name what else an answer in words depends on, where it is not as usual."""
+    """Name the non-default settings that a generated answer depends on."""
     experiment = settings.experiment
     usual = type(experiment)()
     return [
@@ -424,7 +426,7 @@ def _options(settings: "Settings") -> list[str]:
 
 
 def _bits(settings: "Settings") -> int:
-    """Return the bits that tensors are kept in, 0 for all."""
+    """Return the bits of a value in the KV cache, 0 for full precision."""
     return settings.kv.bits if settings.kv.reuse != "off" else 0
 
 
@@ -438,7 +440,7 @@ def _load_model(
     *,
     kept: bool,
 ) -> "PromptReader":
-    """Load a language model, where it is not in memory yet, and open what is kept of what it has read."""
+    """Load a language model, unless it is in memory, and open its KV store."""
     from engine.models.load import load
     from engine.models.runtime import fix_threads
 

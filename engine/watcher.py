@@ -1,4 +1,4 @@
-"""What one `pkb watch` does, a thing at a turn: what has changed is read before anything is embedded or queued."""
+"""The loop of `pkb watch`: reads changed folders first, then embeds, then queues idle jobs. Prints nothing."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ Queue = Callable[[Session], None]
 
 
 class WatchListener(Protocol):
-    """Is told of what a watcher does; every method returns at once."""
+    """Receives a watcher's events; every method returns at once."""
 
     def followed(self, one: "Followed") -> None:
         """Say how a root is followed from now on, or that it is not there."""
@@ -51,7 +51,7 @@ class WatchListener(Protocol):
 
 
 class SilentListener:
-    """Tells nobody."""
+    """A listener that ignores all events."""
 
     def followed(self, one: "Followed") -> None:
         """Say nothing."""
@@ -77,7 +77,7 @@ class SilentListener:
 
 
 class Watcher:
-    """Roots that are followed, and what is still to be done about them."""
+    """The watched roots, and the work pending for them; mutable."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class Watcher:
         self._roots[root.path] = self._unread[root.path] = root
         self._listener.followed(self._follow.add(root.path))
 
-    def turn(self) -> None:
-        """Do the next thing there is to do, or wait for it, up to one check interval."""
+    def step(self) -> None:
+        """Do one piece of pending work, or wait for an event, up to one check interval."""
         for followed in self._follow.check_roots():
             self._listener.followed(followed)
         if due := self._follow.due():
@@ -110,17 +110,17 @@ class Watcher:
         elif self._unembedded:
             self._embed()
         elif self._since is not None and time.monotonic() - self._since > self._pace.rest:
-            self._offer()
+            self._queue_jobs()
         else:
             self._follow.wait()
 
     def _read(self, due: "DueFolder") -> None:
-        """Bring what is due up to date; where another process is writing, later."""
+        """Read a due folder; later, where another process is writing."""
         began = time.monotonic()
         try:
             with session(self._environ) as opened:
                 opened.make()
-                summary, where = self._bring(opened, due)
+                summary, where = self._ingest(opened, due)
                 left = operations.missing_vectors(opened) if summary.kept else None
         except Locked as busy:
             self._follow.touch(due.root, due.folder)
@@ -136,8 +136,8 @@ class Watcher:
         if self._queue and (summary.kept or summary.removed):
             self._since = time.monotonic()
 
-    def _bring(self, opened: Session, due: "DueFolder") -> "tuple[Summary, str]":
-        """Read a folder, or the whole root where so many have gone from the folder that only that can tell."""
+    def _ingest(self, opened: Session, due: "DueFolder") -> "tuple[Summary, str]":
+        """Read a folder, or its whole root where too many documents vanished from the folder to trust that."""
         if not Path(due.root).exists():
             return operations.ingest(opened, [], [self._roots[due.root]], prune=False)[0], due.root
         known = {root.path: root for root in opened.catalogue.roots()}
@@ -152,16 +152,16 @@ class Watcher:
         return summary, where
 
     def _settled(self, ours: Sequence[Path], path: bytes, state: "FileState") -> bool:
-        """Return whether a file has not been written to for a while, or was in the future, as another machine has it.
+        """Return whether a file was not written to recently, or has a time in the future by another machine's clock.
 
-        What we write ourselves is not worth waiting for.
+        Files of pkb itself always count as settled.
         """
         if any(path.startswith(os.fsencode(folder) + b"/") for folder in ours):
             return True
         return not 0 <= time.time() - state.mtime_ns / 1e9 < self._pace.quiet / 2
 
     def _embed(self) -> None:
-        """Embed what has no vector yet, until something else is due."""
+        """Embed chunks without a vector, until a folder is due."""
         self._unembedded, done, left = False, 0, 0
         try:
             with session(self._environ) as opened:
@@ -179,10 +179,10 @@ class Watcher:
             self._unembedded = True
         if done:
             self._listener.embedded(done, left)
-        gc.collect()  # what embedding took is not wanted for hours
+        gc.collect()  # memory of the embedder is not needed for hours
 
-    def _offer(self) -> None:
-        """Queue what rather waits until changes have rested."""
+    def _queue_jobs(self) -> None:
+        """Queue idle jobs, once no change has come for a while."""
         self._since = None
         if self._queue is None:
             return
@@ -193,6 +193,6 @@ class Watcher:
         except Locked:
             self._since = time.monotonic()
         except NoModel:
-            pass  # there is nobody to work either: `pkb idle` says so
+            pass  # `pkb idle` reports it
         else:
             self._listener.queued()

@@ -1,8 +1,8 @@
-"""Reads a prompt in blocks: each behind the system segment alone, then moved to its place; only the question sees all.
+"""Prefill in blocks: each chunk attends to the system segment alone, then its keys move to their place in the prompt.
 
-What a block holds depends on its own tokens and nothing else: not on its place, its neighbours or what was kept. Loaded
-or computed, it is moved from the same form by the same function: both ways give the same cache to the last bit. It is
-kept as what it was computed as, a child of the system segment: whoever reads those two has prepared it.
+Only the question attends to all blocks. A block's tensors depend on its own tokens alone: not on its position, its
+neighbours or the cache. Loaded or computed, they are moved from the same form by the same function, so that both ways
+are bit-identical. A block is stored as a child of the system segment.
 """
 
 import time
@@ -29,7 +29,7 @@ Layers = list[tuple[Any, Any]]  # keys and values of each layer, each (1, heads,
 
 
 def take(cache: Cache, start: int, stop: int) -> Arrays:
-    """Copy the keys and values of some tokens out of a cache that is nothing else."""
+    """Copy the keys and values of some tokens out of a sliceable cache."""
     import mlx.core as mx
 
     found = {
@@ -42,7 +42,7 @@ def take(cache: Cache, start: int, stop: int) -> Arrays:
 
 
 def load(paths: Sequence[Path], count: int) -> list[Arrays]:
-    """Read what files hold of so many layers, in the thread that asks; Unreadable where that is not there."""
+    """Read the arrays of so many layers from files, in the calling thread; UnreadableCache where any is missing."""
     import mlx.core as mx
 
     opened, wanted = files(paths), {f"{number}.{kv}" for number in range(count) for kv in "kv"}
@@ -56,12 +56,12 @@ def load(paths: Sequence[Path], count: int) -> list[Arrays]:
 
 
 def tensors(arrays: Arrays) -> list[Tensor]:
-    """Return what a file is made of."""
+    """Return the tensors of a file."""
     return [tensor(name, array) for name, array in arrays.items()]
 
 
 def assemble(parts: Sequence[Arrays], moves: Sequence[int], ropes: Ropes) -> Layers:
-    """Join parts one behind the other, the keys of each moved on by so many places."""
+    """Concatenate parts, the keys of each moved forward by so many positions."""
     keys = list[list[Any]]()
     for part, by in zip(parts, moves, strict=True):
         keys.append(ropes.move([unpack(part, f"{number}.k") for number in range(len(ropes.layers))], by))
@@ -76,7 +76,7 @@ Prefix = tuple[Ids, ...]  # the system segment, or that and a block behind it
 
 @dataclass(frozen=True, slots=True)
 class BlockPart:
-    """The end of a path in the form that it is kept in: of a node, or computed just now in so many seconds."""
+    """The last segment of a path as it is stored: loaded from a node, or computed in so many seconds."""
 
     arrays: Arrays
     node: Node | None = None
@@ -85,9 +85,9 @@ class BlockPart:
 
 @dataclass(frozen=True, slots=True)
 class PrefixCache:
-    """A cache that has read all segments but the last; `reused` tokens by segment.
+    """A cache of all segments but the last; `reused` tokens by segment.
 
-    `keep` keeps what was computed, `release` lets go of the cache when nobody reads it any more.
+    `keep` stores what was computed; `release` frees the cache after that.
     """
 
     cache: Any
@@ -97,7 +97,7 @@ class PrefixCache:
 
 
 def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
-    """Read the system segment and the blocks behind it; what is matched stays in the store until `held` is closed."""
+    """Prefill the system segment and its blocks; matched nodes stay in the store until `held` is closed."""
     assert reading.ropes, "this model's keys cannot be moved"
     system, *blocks = segments
     paths: list[Prefix] = [(system,), *((system, ids) for ids in blocks)]
@@ -114,7 +114,7 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
 def _find(
     kept: KvBinding, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack
 ) -> dict[Prefix, BlockPart]:
-    """Load what is kept of the paths, of so many layers; nothing where a file is gone or damaged."""
+    """Load the cached parts of the paths; none where a file is gone or damaged."""
     with trace.step("match") as step:
         nodes = _match(kept, paths, held, asked=trace.asked)
         step.note = f"{sum(path in nodes for path in paths)} of {len(paths)} segments"
@@ -136,21 +136,21 @@ def _find(
 
 
 def _match(kept: KvBinding, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
-    """Return the nodes at the ends of paths, held on to."""
+    """Return the nodes at the ends of paths, protected from eviction until `held` is closed."""
     found = dict[Prefix, Node]()
     for path in dict.fromkeys(paths):
         match = held.enter_context(kept.store.match(kept.root, path, asked=asked))
         if len(match.nodes) == len(path):
             found[path] = match.nodes[-1]
         elif not match.nodes:
-            return {}  # the system segment is not there, and nothing without it
+            return {}  # without the system segment there are no blocks
     return found
 
 
 def _compute(
     model: LanguageModel, ropes: Ropes, paths: Sequence[Prefix], found: Mapping[Prefix, BlockPart]
 ) -> dict[Prefix, BlockPart]:
-    """Add the parts that were not found, each computed behind the system segment alone."""
+    """Add the missing parts, each computed after the system segment alone."""
     parts = dict(found)
     for path in dict.fromkeys(paths):
         if path not in parts:
@@ -163,12 +163,12 @@ def _compute(
 
 
 def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], *, evict: bool) -> int:
-    """Keep what was computed, if anywhere, and give the number of nodes kept: the system segment comes first."""
+    """Store the computed parts, the system segment first; returns the number of nodes stored."""
     nodes, count = {path: part.node for path, part in parts.items() if part.node}, 0
     for path, part in parts.items() if kept else ():
         above = nodes.get(path[:-1])
         if part.node or (len(path) > 1 and above is None):
-            continue  # it is kept, or nothing that it could stand below
+            continue  # stored already, or without its parent
         assert kept
         if node := kept.store.keep(kept.root, above, path[-1], part.seconds, tensors(part.arrays), evict=evict):
             nodes[path], count = node, count + 1
@@ -176,11 +176,11 @@ def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], *, evict: b
 
 
 def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
-    """Return the segments of a prompt with each chunk in two."""
+    """Return the segments of a prompt with each chunk's number and text apart."""
     cut = [tuple(model.tokens(half)) for chunk in segments.prompt.chunks for half in halved(chunk)]
     return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
 
 
 def block_of(chunk: Chunk) -> str:
-    """Return the block of a chunk, whatever its number."""
+    """Return the block of a chunk, which does not contain its number."""
     return halved(chunk_segment(1, chunk))[1]

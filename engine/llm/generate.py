@@ -1,7 +1,7 @@
-"""Evidence becomes a reply in words: prompt -> prefill -> draft -> decode -> parse -> citations checked.
+"""From evidence to a generated answer: prompt -> prefill -> draft -> decode -> parse -> check citations.
 
-What was read is kept when nobody waits any more. Knows the model by its protocol. A question whose evidence does not
-fit the model's context is asked of the best of it.
+The KV cache is stored after the answer is shown. Knows the model by its protocol. Evidence that does not fit the
+model's context is cut to its best chunks.
 """
 
 import re
@@ -158,10 +158,10 @@ def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> 
     return max(found, key=fit, default="")
 
 
-_SEAMS = 64  # tokens that chunks may have more when they are cut in two
+_SEAMS = 64  # tokens that cutting chunks in two may add
 
 
-# Returns what an answer may repeat, as token ids, the likeliest last; called once the first token is there.
+# Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
 
 
@@ -331,7 +331,7 @@ def segments_of(
     most: int,
     order: Order = in_document_order,
 ) -> Segments:
-    """Write the prompt in the form that the settings name."""
+    """Return the prompt's segments, for prefix reuse or in blocks."""
     spare = max(most, _SEAMS) if reading.ropes else most
     segments = fit(reading.model, question.text, now, evidence, spare, order)
     return in_blocks(reading.model, segments) if reading.ropes else segments
@@ -342,7 +342,7 @@ def _tier(reading: PromptReader) -> Tier:
 
 
 def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
-    """Read all segments but the last, in the form that the settings name."""
+    """Prefill all segments but the last, as a prefix or in blocks."""
     if reading.ropes:
         return blocks.read(reading, before, trace, held)
     found, kept = prefill(reading, before, trace, held), reading.kept
@@ -353,7 +353,7 @@ def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitS
 
 
 def _keep(read: PrefixCache, held: ExitStack) -> None:
-    """Keep what was computed, and let go of what was used; nobody waits for an answer any more."""
+    """Store what was computed and release the cache, after the answer was shown."""
     with held:
         _done(read)
 

@@ -1,7 +1,7 @@
-"""Reads a prompt into a model's cache: what of it was read before is loaded, the rest is computed, and kept later.
+"""Prefill with KV reuse: cached segments of a prompt are loaded, the rest is computed, and stored after the answer.
 
-match -> load -> compute -> (answer) -> keep. Knows segments as token ids, and the model and the tree by what they do.
-Loaded or computed, the tensors are the same to the last bit: both ways go in the same sub-steps of each segment.
+match -> load -> compute -> (decode) -> store. Knows segments as token ids, the model and the store by their methods.
+Loaded and computed tensors are bit-identical: both are computed in the same sub-steps of each segment.
 """
 
 import time
@@ -22,7 +22,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class KvBinding:
-    """Where the model's tensors are kept: a store, and the root that stands for all that changes them."""
+    """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on."""
 
     store: KvStore
     root: TreeRoot
@@ -31,10 +31,7 @@ class KvBinding:
 
 @dataclass(frozen=True, slots=True)
 class PromptReader:
-    """A model that reads prompts, and where what it has read is kept, None where nothing is.
-
-    With `ropes` it reads them in blocks.
-    """
+    """A model with its KV store, None to store nothing; with `ropes` prompts are prefilled in blocks."""
 
     model: LanguageModel
     kept: KvBinding | None = None
@@ -43,9 +40,9 @@ class PromptReader:
 
 @dataclass(frozen=True, slots=True)
 class Prefilled:
-    """A cache that has read all segments but the last; `reused` tokens and `seconds` of computing, by segment.
+    """A cache of all segments but the last; `reused` tokens and `seconds` of computing, by segment.
 
-    `captured` is what is to be kept of each segment and that the cache has not held on to.
+    `captured` are the arrays to store of each segment that cannot be cut from the cache later.
     """
 
     cache: Any
@@ -56,9 +53,9 @@ class Prefilled:
 
 
 def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
-    """Read the segments in front of the last one; what is matched stays in the store until `held` is closed.
+    """Prefill all segments given; matched nodes stay in the store until `held` is closed.
 
-    What is used is counted where a question asked for it, and not where it is read ahead.
+    Hits count for questions, not for prefetches.
     """
     model, kept = reading.model, reading.kept
     if kept is None:
@@ -81,23 +78,23 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
 
 
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
-    """Keep what was computed, each segment under the one before it; returns the number of segments kept.
+    """Store the computed segments, each below the one before it; returns how many were stored.
 
-    Without `evict` nothing else goes for it.
+    Without `evict` nothing is evicted for them.
     """
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
     for ids, seconds, captured in list(zip(segments, read.seconds, read.captured, strict=True))[len(nodes) :]:
         tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
         node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors, evict=evict)
         if node is None:
-            break  # nothing can stand below it
+            break  # a child needs its parent
         nodes.append(node)
         at, count = at + len(ids), count + 1
     return count
 
 
 def _load(kept: KvBinding, match: Match) -> Any:
-    """Return a cache that holds what was matched; None where nothing was, or where a file is gone or damaged."""
+    """Return a cache restored from the matched nodes; None where there are none, or a file is gone or damaged."""
     if not match.found:
         return None
     shared = match.partial.tokens if match.partial else None
@@ -110,7 +107,7 @@ def _load(kept: KvBinding, match: Match) -> Any:
 
 
 def _worth(match: Match) -> float:
-    """Return the seconds that computing what was matched took once; of a part, its share."""
+    """Return the seconds that computing the matched segments took; of a partial one, its share."""
     part = match.partial
     share = part.node.seconds * part.tokens / len(part.node.ids) if part else 0.0
     return sum(node.seconds for node in match.nodes) + share
@@ -125,7 +122,7 @@ def _compute(
             begun = time.perf_counter()
             passed = reading.model.prefill(cache, ids[there:]) if there < len(ids) else None
             captured.append(passed if reading.kept else None)
-            # What a part of a segment took stands for the whole of it.
+            # Where part of a segment was reused, the time of the rest is extrapolated to the whole.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
     taken = evened(seconds, list(map(len, segments)), reused)
@@ -133,9 +130,9 @@ def _compute(
 
 
 def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:
-    """Return the seconds of each segment, the first that was computed no more a token than the next.
+    """Return the seconds of each segment, those of the first computed one capped at the next one's per token.
 
-    Else what a process makes ready when it first computes would count as saved again at every hit.
+    Otherwise a process's warm-up would count as saved time at every hit.
     """
     taken, computed = list(seconds), [number for number, there in enumerate(reused) if there < lengths[number]]
     if len(computed) > 1:

@@ -1,6 +1,6 @@
-"""The language model of a process: one at a time, and of all processes of a home only one has one in memory.
+"""The language model in memory: one at a time, in only one of a home's processes.
 
-Whoever waits for it says so by another lock, and who has it without using it lets go. Knows no model's kind.
+A process that waits for it holds a second lock, which tells an idle holder to unload. Knows no kind of model.
 """
 
 import time
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from engine.models.mlx import Mlx
 
 
-TIMEOUT_S = 600.0  # a long answer of a large model on a slow machine takes less
+TIMEOUT_S = 600.0  # longer than a long answer of a large model on a slow machine
 _POLL_S = 0.05
 
 
 def _nothing() -> None:
-    """Let nobody in between."""
+    """Do nothing between two steps."""
 
 
 class ResidentModel:
-    """The model in memory, and what was opened for it; `yield_point` is called between two steps of its work."""
+    """The loaded model and its open KV stores; `yield_point` is called between two of its steps."""
 
     def __init__(self, locks: Path, yield_point: Callable[[], None] = _nothing) -> None:
         self._locks, self.yield_point = locks, yield_point
@@ -37,65 +37,65 @@ class ResidentModel:
 
     @property
     def claimed(self) -> bool:
-        """Return whether this process may have a model in memory."""
+        """Return whether this process holds the right to load a model."""
         return self._lease.held
 
     @property
     def loaded(self) -> str | None:
-        """Name the model that is in memory."""
+        """Return the name of the loaded model."""
         return self._model.name if self._model else None
 
     @property
     def wanted(self) -> bool:
-        """Return whether another process waits for what this one has."""
+        """Return whether another process waits for the right to load a model."""
         return self._lease.held and self._wanted.is_taken()
 
     def claim(self) -> bool:
-        """Take the right to load a model, where no other process has it; a home that is not there needs none."""
+        """Acquire the right to load a model, unless another process holds it; a missing home needs none."""
         return not self._locks.is_dir() or self._lease.take()
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> "Mlx":
-        """Return model of this key, loaded in place of another one; Locked where a process keeps it for too long."""
+        """Return the model of this key, loading it in place of another; Locked after a long wait."""
         if key != self._key:
             self._wait()
-        if self._model is None or key != self._key:  # still: another question may have been answered meanwhile
+        if self._model is None or key != self._key:  # a question at the yield point may have loaded one
             self.forget()
             self._model, self._key = replace(load(), yield_point=self._yield_point), key
         return self._model
 
     def reading(self, key: Hashable, make: "Callable[[], PromptReader]") -> "PromptReader":
-        """Return what was opened for the model under a key, opened when first asked for."""
+        """Return the reader opened for the model under a key, made on first use."""
         if key not in self._readings:
             self._readings[key] = make()
         return self._readings[key]
 
     def close(self) -> None:
-        """Let go of what was opened for the model, and keep the model."""
+        """Close the KV stores; the model stays loaded."""
         for reading in self._readings.values():
             if reading.kept:
                 reading.kept.store.close()
         self._readings.clear()
 
     def yield_to_questions(self) -> None:
-        """Raise Locked where a question waits for the model: what nobody waits for can be done another time."""
+        """Raise Locked where a question waits for the model: idle jobs can run another time."""
         if self.wanted:
             raise Locked("a question needs the language model")
 
     def forget(self) -> None:
-        """Have no model in memory any more; the right to have one stays."""
+        """Unload the model and free its memory; the right to load one stays."""
         if self.drop():
             from engine.models.memory import release
 
             release()
 
     def drop(self) -> bool:
-        """Hold on to no model any more, and tell whether there was one; its memory goes when nobody else does."""
+        """Drop the model without freeing memory; returns whether there was one."""
         self.close()
         there, self._model, self._key = self._model is not None, None, None
         return there
 
     def free(self) -> None:
-        """Let go of the right to have a model, which must be forgotten, or end with the process."""
+        """Release the right to load a model; the model must be unloaded, or end with the process."""
         self._lease.free()
 
     def _wait(self) -> None:
@@ -111,4 +111,4 @@ class ResidentModel:
             self._wanted.free()
 
     def _yield_point(self) -> None:
-        self.yield_point()  # which may be another one by then
+        self.yield_point()  # looked up at each call: it may be replaced

@@ -229,7 +229,7 @@ def turn(one: Watcher, there: Callable[[], bool]) -> None:
     ends = time.monotonic() + 60
     while not there():
         assert time.monotonic() < ends
-        one.turn()
+        one.step()
 
 
 def kept(pkb: Pkb) -> int:
@@ -272,7 +272,7 @@ def test_too_many_at_once_are_kept_and_it_is_said_once(
         (letters / "b" / "sent.tmp").write_text("x")
         (letters / "b" / "odd").mkdir()
         for _ in range(20):
-            one.turn()
+            one.step()
         assert capsys.readouterr().out == ""
     assert kept(fresh) == 50
 
@@ -282,7 +282,7 @@ def test_a_root_that_is_gone_loses_nothing(fresh: Pkb, letters: Path, capsys: py
         letters.rename(letters.parent / "unplugged")
         turn(one, lambda: '"missing"' in capsys.readouterr().out)
         for _ in range(10):
-            one.turn()
+            one.step()
         assert kept(fresh) == 50
         write(letters.parent / "unplugged" / "a" / "new", "added")
         (letters.parent / "unplugged").rename(letters)
@@ -315,7 +315,7 @@ def test_what_rather_waits_is_queued_once_when_changes_have_rested(fresh: Pkb, l
     with watcher(letters, queued=queued) as one:
         turn(one, lambda: len(queued) == 1)
         for _ in range(10):
-            one.turn()
+            one.step()
         assert len(queued) == 1
         for number in range(3):
             write(letters / "a" / f"new{number}", f"added{number}")
@@ -339,7 +339,7 @@ def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: P
         for number in range(30):
             file.write(f"part{number}\n")
             file.flush()
-            one.turn()
+            one.step()
         assert kept(fresh) == 50
         file.write("The end is xylophone.\n")
         file.flush()
