@@ -23,7 +23,7 @@ class AskSettings:
 
 @dataclass(frozen=True, slots=True)
 class BankSettings:
-    """What is kept of answers (PerCache 4.1.1: the QA bank), and which of them another question may be given."""
+    """The answer cache (PerCache 4.1.1: the QA bank), and the similarity at which another question may hit it."""
 
     bytes: int = 100_000_000
     tau: float = field(default=0.85, metadata={"most": 1})  # least cosine of two questions (PerCache 5)
@@ -58,28 +58,28 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class KvSettings:
-    """What is kept of what the model has read (PerCache 4.1.1: the tree of tensors), and what of it goes first."""
+    """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""
 
     reuse: str = field(default="prefix", metadata={"among": ("prefix", "blocks", "off")})
     bytes: int = 4_000_000_000  # of the whole cache folder, at every instant
     daily_bytes: int = 20_000_000_000  # written on one day, to spare the disk
-    # That a number of the keys and values is kept in; 0: as it was computed, which changes no answer.
+    # Bits of a stored key or value; 0: as computed, so that cached and uncached answers are the same.
     bits: int = field(default=0, metadata={"among": (0, 8)})
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """The resident process that keeps what questions need in memory."""
+    """The resident process, which keeps model and tables in memory between questions."""
 
-    # auto: the first question starts it, and it leaves when idle; on: it stays until it is told to stop.
+    # auto: the first question starts it, and it stops when idle; on: it runs until it is stopped.
     daemon: str = field(default="auto", metadata={"among": ("auto", "on", "off")})
-    idle_minutes: float = 15.0  # without a question, until it leaves
-    memory_share: float = field(default=0.85, metadata={"most": 1})  # of this machine's memory; above it, it leaves
+    idle_minutes: float = 15.0  # without a question, until it stops
+    memory_share: float = field(default=0.85, metadata={"most": 1})  # of this machine's memory; above it, it stops
 
 
 @dataclass(frozen=True, slots=True)
 class IdleSettings:
-    """What is done while nobody asks (PerCache 4.1.2, 4.3), and when: free means on mains, not busy, nobody there."""
+    """Idle jobs (PerCache 4.1.2, 4.3), and when they run: free means mains power, no load, nobody there."""
 
     when: str = field(default="free", metadata={"among": ("free", "always")})
     ahead: int = 120  # chunks prefetched an idle run: the newest so many, and the most retrieved

@@ -1,7 +1,7 @@
-"""Attention on a processor, its softmax by numpy: MLX's own takes one exponential at a time there, most of attention.
+"""Attention on a CPU with numpy's softmax: MLX computes exponentials one at a time there, most of attention's time.
 
-It stands in for the function by which mlx-lm's models attend, and passes on what it does not do itself. MLX is imported
-inside functions, since BLAS must be there before it.
+Replaces the attention function of mlx-lm's models, and falls back to it for what it does not support. MLX is imported
+inside functions, because BLAS must be loaded before it.
 """
 
 import sys
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 _NAME = "scaled_dot_product_attention"
-_BLOCK = 1 << 18  # scores at a time: they stay in a core's second-level cache while they are gone over four times
+_BLOCK = 1 << 18  # scores at a time: they stay in a core's L2 cache for four passes
 
 
 def patch_attention(model: Any) -> None:
-    """Have a loaded model attend by `attend`, wherever its layers come from."""
+    """Replace the attention function of a loaded model by `attend`, in every module of its layers."""
     for name in {type(part).__module__ for part in model.modules()}:
         if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], _NAME):
             setattr(sys.modules[name], _NAME, attend)
@@ -26,7 +26,7 @@ def patch_attention(model: Any) -> None:
 def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None) -> Any:
     """Return softmax(queries keys^T scale + mask) values: (batch, heads, rows, width), of (batch, groups, seen, width).
 
-    One row goes mlx-lm's own way: it is soon done, and must not be waited for before the token before it is shown.
+    A single row goes to mlx-lm: it is fast, and must stay asynchronous in decoding.
     """
     import mlx.core as mx
     from mlx_lm.models import base
@@ -47,12 +47,12 @@ def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask:
 
 
 def _is_common(mask: Any) -> bool:
-    """Return whether a mask is none, causal, or one and the same for all heads of all prompts."""
+    """Return whether a mask is none, causal, or shared by all heads and prompts."""
     return mask is None or isinstance(mask, str) or all(size == 1 for size in mask.shape[:-2])
 
 
 def _hide(scores: Floats, mask: Any) -> None:
-    """Put what a row may not see, (heads, rows, seen), at minus infinity."""
+    """Set masked scores, (heads, rows, seen), to minus infinity."""
     rows, seen = scores.shape[1:]
     if isinstance(mask, str):
         np.copyto(scores[..., seen - rows :], -np.inf, where=np.triu(np.ones((rows, rows), bool), 1))

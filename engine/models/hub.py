@@ -1,7 +1,6 @@
-"""Fetches a model from the hub into its local cache: what there is, then only what is missing, each file verified.
+"""Downloads a model from the Hugging Face hub into its local cache: only missing files, each verified.
 
-The only module that knows the hub's library, and the only one that uses the network. The address of the hub is the
-library's own, or HF_ENDPOINT.
+The only module that imports huggingface_hub, and the only one that uses the network. HF_ENDPOINT overrides the address.
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""A model from its folder: what its small files say, then its weights, memory and BLAS made ready first.
+"""Loads a language model from its folder: config, chat template and tokenizer, then memory limit, BLAS and weights.
 
-Knows the folder's files; no prompt, and nothing of how a model computes.
+Knows the folder's files; no prompts, and nothing of how a model computes.
 """
 
 import json
@@ -38,9 +38,9 @@ ANSWERED = ({"role": "assistant", "content": ANSWER},)
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """The text before, between and behind the system's part and the user's.
+    """A chat template's text before, between and after the system and user messages.
 
-    `ended` is what follows an answer, empty where the template does not tell.
+    `ended` is what follows an answer, empty where the template does not render one.
     """
 
     opening: str
@@ -61,9 +61,9 @@ def find_template(folder: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def frame(source: str, names: Mapping[str, str], model: str) -> Framing:
-    """Cut a template, given the names of its special tokens; PkbError where it cannot hold a prompt.
+    """Split a template around its messages, given its special tokens; PkbError where it cannot hold a prompt.
 
-    Where it knows no system's part, that becomes the head of the user's.
+    Where it has no system role, the system message begins the user's.
     """
     problem: Exception | None = None
     for messages in (APART, JOINED):
@@ -92,7 +92,7 @@ def _render(template: Template, names: Mapping[str, str], messages: tuple[dict[s
 
 def _cut(text: str) -> tuple[str, str, str]:
     if text.count(SYSTEM) != 1 or text.count(USER) != 1 or text.index(SYSTEM) > text.index(USER):
-        raise ValueError("it does not keep what is said once and in order")
+        raise ValueError("it does not render each message once and in order")
     opening, rest = text.split(SYSTEM)
     turning, closing = rest.split(USER)
     return opening, turning, closing
@@ -101,7 +101,7 @@ def _cut(text: str) -> tuple[str, str, str]:
 def _ended(template: Template, names: Mapping[str, str], messages: tuple[dict[str, str], ...]) -> str:
     try:
         _, found, rest = _render(template, names, messages + ANSWERED, asking=False).rpartition(ANSWER)
-    except WRONG:  # it is not asked to render answers, only to end where one begins
+    except WRONG:  # it need not render answers, only the prompt of one
         return ""
     return rest if found else ""
 
@@ -123,12 +123,12 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 def _plain(source: str) -> str:
-    """Put an ordinary block in the place of the one that marks answers for training."""
+    """Replace the `generation` blocks, which mark answers for training, by ordinary ones."""
     return TRAINING.sub(lambda found: found[1] + ("endif" if found[2] else "if true"), source)
 
 
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
-SHORTEST = 2048  # tokens held by a model that does not say
+SHORTEST = 2048  # context of a model whose config names none
 NAMED = ("bos_token", "eos_token", "unk_token", "pad_token")
 BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RuntimeError)
 
@@ -142,7 +142,7 @@ def read(
     threads: int | None,
     memory_share: float,
 ) -> tuple[Tokenizer, Any]:
-    """Open a tokenizer and load weights, memory and BLAS made ready first; PkbError where they are damaged or large."""
+    """Set memory limit and BLAS, then load tokenizer and weights; PkbError where they are damaged or too large."""
     device = runtime.device()
     memory.demand(folder, name, device, memory_share)
     runtime.private_tmp(cache)
@@ -156,9 +156,9 @@ def read(
 
 
 def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: int | None = None) -> Mlx:
-    """Load the model in a folder; NoModel where none is there, PkbError where it cannot be used or is too large.
+    """Load the model in a folder; NoModel where it is missing, PkbError where it cannot be used or is too large.
 
-    `cache` is the home's, for machine code that MLX compiles; `threads` those of BLAS, else as the environment says.
+    `cache` holds machine code that MLX compiles; `threads` are those of BLAS, by default the environment's.
     """
     if not folder.is_dir() or (lack := lacks(folder)):
         said = f"the model {name} is incomplete: {lack}" if folder.is_dir() else f"model {name} is not installed"
@@ -172,7 +172,7 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
         )
     names = {key: text for key in NAMED if (text := _spelled(spoken.get(key)))}
     template = find_template(folder, spoken)
-    framing = None if template is None else frame(template, names, name)  # before the weights, which take long
+    framing = None if template is None else frame(template, names, name)  # before the weights, which are slow to load
     tokenizer, model = read(folder, load_weights, name=name, cache=cache, threads=threads, memory_share=memory_share)
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())
@@ -191,7 +191,7 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
 
 
 def form(folder: Path, bits: int) -> CacheForm:
-    """Return how what the model in a folder reads would be kept; none of its weights are read."""
+    """Return how the KV cache of the model in a folder would be stored, without reading its weights."""
     try:
         return kv_cache.form(kv_cache.begin(open_lazily(folder)), bits)
     except BROKEN:
@@ -199,7 +199,7 @@ def form(folder: Path, bits: int) -> CacheForm:
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:
-    """Return what stands around a prompt: without a template, what the tokenizer or its settings begin it with."""
+    """Return the tokens around a prompt; without a template, the tokenizer's own or its BOS token."""
     if framing:
         return Frame(*map(vocabulary.control, (framing.opening, framing.turning, framing.closing)))
     if add_bos is None:
@@ -213,7 +213,7 @@ def _context(config: Mapping[str, Any]) -> int:
 
 
 def _inner(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of the language model within one that also sees or hears."""
+    """Return the language model's part of a multimodal config."""
     found = config.get("text_config")
     return found if isinstance(found, dict) else {}
 
@@ -229,7 +229,7 @@ def _spelled(token: Any) -> str:
 
 
 def _small(path: Path) -> dict[str, Any]:
-    """Read one of the files that a folder may have; PkbError where it is damaged."""
+    """Read an optional JSON file; PkbError where it is damaged."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

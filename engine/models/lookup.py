@@ -1,4 +1,4 @@
-"""What pkb can use of the models there are: the defaults, and what a model's config.json says that it is.
+"""Finds models on this machine by name or folder: defaults, roles, completeness, digests. Loads none.
 
 Standard library only: mlx-lm's architectures are looked up in its folder, without importing it.
 """

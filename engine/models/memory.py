@@ -1,6 +1,6 @@
-"""How much memory a language model takes here, and how much it may take. It reads no weights.
+"""The memory that a language model needs and may use on this machine. Reads no weights.
 
-On a CPU weights become fp32, the one width that is fast there, so that 4-bit ones take eight times their file.
+On a CPU weights are converted to fp32, the only dtype that is fast there: 4-bit weights take eight times their file.
 """
 
 import gc
@@ -24,7 +24,7 @@ def total() -> int:
 
 
 def needed(weights: int, stored: int | None, device: Device) -> int:
-    """Return bytes that weights take in use, from their bytes on disk and bits per weight (None: half precision)."""
+    """Return the bytes of loaded weights, from their bytes on disk and bits per weight (None: half precision)."""
     held = weights * WIDE // (stored or HALF) if device == "cpu" else weights
     return held + BESIDE
 
@@ -36,7 +36,7 @@ def need(folder: Path, device: Device) -> int:
 
 
 def demand(folder: Path, name: str, device: Device, share: float) -> None:
-    """Raise PkbError where a model takes more than its share of this machine's memory."""
+    """Raise PkbError where a model needs more than its share of this machine's memory."""
     wanted, most = need(folder, device), int(total() * share)
     if wanted > most:
         raise PkbError(
@@ -46,7 +46,7 @@ def demand(folder: Path, name: str, device: Device, share: float) -> None:
 
 
 def limit(share: float) -> None:
-    """Hold MLX to a share of this machine's memory; on Metal, keep what it holds from being paged out."""
+    """Limit MLX to a share of this machine's memory; on Metal, keep its buffers from being paged out."""
     import mlx.core as mx
 
     mx.set_memory_limit(int(total() * share))
@@ -56,14 +56,14 @@ def limit(share: float) -> None:
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process holds."""
+    """Return the resident memory of this process in bytes."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
 def release() -> None:
-    """Give back the memory of arrays that nobody holds any more."""
+    """Free the memory of unused arrays."""
     gc.collect()
     if "mlx.core" in sys.modules:
         import mlx.core as mx

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as an Embedder: finds its folder, makes tokens, batches. It knows nothing of mail."""
+"""The embedder all-MiniLM-L6-v2, in numpy or MLX: weights, tokenizer, batches, forward pass. Knows no documents."""
 
 import json
 import mmap

@@ -1,7 +1,7 @@
-"""Moves keys to another place of a prompt: the layer's own rope turns them on, in fp32. Knows no prompts and no nodes.
+"""Moves cached keys to other positions by rotating them further with the layer's own rope, in fp32. Knows no prompts.
 
-A plain rope turns a key by its position times one angle for each pair of numbers, so what is turned can be turned on.
-Which models have one, and nothing else that knows positions, is tried out on the model and not read from its name.
+A plain rope rotates each pair of a key's values by position times a fixed angle, so that rotations add up. Whether a
+model has one, and no other positional encoding, is tested on the model, not read from its name.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 _NAMES = ("rope", "rotary_emb")  # of the rope in an attention, as mlx-lm's models call it
-_OFFSETS = (1, 7, 130, 1900)  # positions at which ropes are tried
+_OFFSETS = (1, 7, 130, 1900)  # positions at which ropes are tested
 _OFF = 2e-3  # the most that two ways to the same position may differ: fp32 angles round at large ones
 
 
-Rope = Callable[..., Any]  # turns keys by their positions from an `offset` on
+Rope = Callable[..., Any]  # rotates keys by their positions, counted from an `offset`
 
 
 class Fixed(Exception):
@@ -31,26 +31,26 @@ class Fixed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ropes:
-    """The rope of each layer, and which layers have equal ones: their keys are turned all at once, which is faster."""
+    """The rope of each layer, and the layers with equal ropes, whose keys are rotated together, which is faster."""
 
     layers: tuple[Rope, ...]
     equal: tuple[tuple[int, ...], ...]
 
     def move(self, keys: Sequence[Any], by: int) -> list[Any]:
-        """Return the keys of all layers, (1, heads, tokens, width), as they were at positions that much higher."""
+        """Return the keys of all layers, (1, heads, tokens, width), at positions higher by so many."""
         import mlx.core as mx
 
         found = list(keys)
         for same in self.equal if by else ():
             heads = [keys[number].shape[1] for number in same]
-            moved = turned(self.layers[same[0]], mx.concatenate([keys[number] for number in same], axis=1), by)
+            moved = rotated(self.layers[same[0]], mx.concatenate([keys[number] for number in same], axis=1), by)
             for number, one in zip(same, mx.split(moved, list(accumulate(heads))[:-1], axis=1), strict=True):
                 found[number] = one
         return found
 
 
-def turned(rope: Rope, keys: Any, by: int) -> Any:
-    """Turn keys on by some positions, each as a text of one token, for a rope counts the tokens of a text."""
+def rotated(rope: Rope, keys: Any, by: int) -> Any:
+    """Rotate keys by some positions; each is passed as a text of one token, because a rope counts tokens."""
     import mlx.core as mx
 
     wide = keys.transpose(2, 1, 0, 3).astype(mx.float32)
@@ -81,9 +81,9 @@ def why_not(folder: Path) -> str:
 
 
 def ropes(model: Any, cache: Sequence[Any], context: int) -> Ropes:
-    """Find the ropes of a model whose cache is keys and values of every token; Fixed where keys cannot be moved.
+    """Return the ropes of a model with a sliceable cache, given an empty one; Fixed where keys cannot be moved.
 
-    `cache` is an empty one. Of the weights it needs those of the first layer.
+    Reads the weights of the first layer alone.
     """
     if not is_sliceable(list(cache)):
         raise Fixed("it does not keep the keys and values of every token")
@@ -92,7 +92,7 @@ def ropes(model: Any, cache: Sequence[Any], context: int) -> Ropes:
     import mlx.core as mx
 
     found, same = tuple(map(_rope, model.layers)), dict[bytes, list[int]]()
-    model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times; nothing is computed before it is looked at
+    model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times; evaluated lazily
     for number, (rope, layer) in enumerate(zip(found, cache, strict=True)):
         width = layer.keys_and_values()[0].shape[-1]
         same.setdefault(_try(rope, width, [at for at in _OFFSETS if at < context]), []).append(number)
@@ -109,7 +109,7 @@ def _rope(layer: Any) -> Rope:
 
 
 def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
-    """Turn something as wide as a key in two steps and at once; returns what equal ropes have in common."""
+    """Check that rotating in two steps equals rotating at once; returns bytes that equal ropes share."""
     import mlx.core as mx
 
     keys = mx.random.normal((1, 1, 1, width), key=mx.random.key(0))
@@ -117,19 +117,19 @@ def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
         raise Fixed("its rope scales what it turns")
     at_once = [rope(keys, offset=by + 3) for by in offsets]
     for by, other in zip(offsets, at_once, strict=True):
-        if not _alike(turned(rope, rope(keys, offset=3), by), other):
+        if not _alike(rotated(rope, rope(keys, offset=3), by), other):
             raise Fixed("its rope turns by other angles at other places")
     return b"".join(bytes(memoryview(other)) for other in at_once)
 
 
 def _try_keys(layer: Any, rope: Rope) -> None:
-    """Look at what the first layer keeps of one token at three places: it must differ by its turning alone."""
+    """Check that the first layer's keys of one token at three positions differ by rotation alone."""
     import mlx.core as mx
 
     keys, values = layer.keys_and_values()
-    moved = mx.concatenate([turned(rope, keys[..., :1, :], by) for by in range(3)], axis=2)
+    moved = mx.concatenate([rotated(rope, keys[..., :1, :], by) for by in range(3)], axis=2)
     if not _alike(moved, keys) or not _alike(mx.broadcast_to(values[..., :1, :], values.shape), values):
-        raise Fixed("its keys are more than turned by their place")
+        raise Fixed("its keys are more than rotated by their place")
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Where arithmetic runs, and by what: device, BLAS, threads, compile cache. It knows no model.
+"""Device, BLAS, threads and compile cache that MLX computes with. Knows no model.
 
-The order is threads, private_tmp, load_blas, and only then `import mlx.core`, which binds to what is loaded by then.
+The order is threads, private_tmp, load_blas, and only then `import mlx.core`, which links to the BLAS loaded by then.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Text to token ids and back: no text becomes a control token, and no half of a character is shown.
+"""Text to token ids and back, incrementally: text never becomes a control token, and characters are never split.
 
-Knows the tokenizer's file; not what a prompt is.
+Knows the tokenizer's file; no prompts.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-TORN = "\ufffd"  # what bytes that are no whole character decode to
-LONGEST_CHARACTER = 12  # tokens that may end within one, each taking up the last one's; past that it is rubbish
+TORN = "\ufffd"  # what an incomplete character decodes to
+LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond that the bytes are invalid
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
@@ -23,19 +23,19 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
 
 class Tokens:
-    """A model's vocabulary; `controls` are ids that no text may become, beside what the tokenizer itself reserves."""
+    """A model's tokenizer; `controls` are ids that text must not encode to, beside those that it reserves itself."""
 
     def __init__(self, tokenizer: Tokenizer, controls: Iterable[int] = ()) -> None:
         tokenizer.encode_special_tokens = True  # "<|im_end|>" in a mail is mail
         self._tokenizer = tokenizer
         added = tokenizer.get_added_tokens_decoder()
         self._added = frozenset(added)
-        # A run of blanks may be an added token, too, but controls nothing.
+        # A run of blanks may be an added token too, but is no control token.
         named = {id for id, token in added.items() if token.special or token.content.strip(" \t\r\n\u2581")}
         self._reserved = named.union(controls)
 
     def text(self, text: str) -> list[int]:
-        """Return the ids of a text; what looks like a control token in it is text like any other."""
+        """Return the token ids of a text; control tokens in it are plain text."""
         found = self._tokenizer.encode(text, add_special_tokens=False)
         if self._reserved.isdisjoint(found.ids):
             return list(found.ids)
@@ -43,7 +43,7 @@ class Tokens:
         middles = [(a + b) // 2 for a, b in places if b - a > 1]
         if not middles:  # a single character
             return [id for id in found.ids if id not in self._reserved]
-        # Halves of a control token are read alone, so that they cannot meet again.
+        # Each half of a control token is encoded alone, so that they cannot merge again.
         return [id for a, b in pairwise((0, *middles, len(text))) for id in self.text(text[a:b])]
 
     def control(self, text: str) -> tuple[int, ...]:
@@ -76,13 +76,13 @@ class Tokens:
 
 
 class Spelling:
-    """Turns ids into text as they come; a character of which only a part has come waits, or is left out at the end."""
+    """Decodes ids incrementally; an incomplete character is held back, and left out at the end. Mutable."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
-        self._ids: list[int] = []  # the last few: some mean a blank or none, by what is before them
-        self._whole = 0  # of these ids, how many made whole characters together
-        self._shown = 0  # characters of their text
+        self._ids: list[int] = []  # the last few: a leading blank depends on the token before
+        self._whole = 0  # of these ids, how many made complete characters
+        self._shown = 0  # characters of their text that were returned
 
     def add(self, id: int) -> str:
         """Return the text that one more token completes, which may be empty."""
@@ -92,11 +92,11 @@ class Spelling:
         text = text.rstrip(TORN) if waiting else text
         shown, self._shown = self._shown, max(self._shown, len(text))
         if not waiting:
-            self._settle()
+            self._drop_done()
         return text[shown:]
 
-    def _settle(self) -> None:
-        """Forget the ids that the next ones do not depend on."""
+    def _drop_done(self) -> None:
+        """Drop the ids that decoding the next ones does not depend on."""
         last = self._ids[self._whole :]
         if text := self._tokens.decode(last):
             self._ids, self._shown = last, len(text)
@@ -104,7 +104,7 @@ class Spelling:
 
 
 def first_line(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
-    """Pass text on up to the end of the first line that says something; a piece for each piece."""
+    """Yield text up to the end of the first line that is not blank, a piece for each piece."""
     said = False
     with closing(pieces):
         for piece in pieces:

@@ -11,7 +11,7 @@ from engine.llm.blocks import take
 from engine.llm.prefill import PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.rope import movable, turned, why_not
+from engine.models.rope import movable, rotated, why_not
 from engine.types import Trace
 from store.errors import PkbError
 from tests.demo import NANO
@@ -33,14 +33,17 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return loaded(request.param, tmp_path_factory.mktemp("models"), cache)
 
 
-def test_turned_on_is_turned_at_once(model: Mlx) -> None:
+def test_rotating_in_two_steps_equals_rotating_at_once(model: Mlx) -> None:
     import mlx.core as mx
 
     keys = mx.random.normal((1, 2, 9, 32), key=mx.random.key(3))
     for rope in movable(model).layers:
         for at in PLACES:
             for by in PLACES:
-                at_once, moved = np.array(rope(keys, offset=at + by)), np.array(turned(rope, rope(keys, offset=at), by))
+                at_once, moved = (
+                    np.array(rope(keys, offset=at + by)),
+                    np.array(rotated(rope, rope(keys, offset=at), by)),
+                )
                 assert np.abs(at_once - moved).max() < 5e-4  # what angles of some hundreds are rounded by in fp32
 
 
