@@ -3,23 +3,23 @@
 Nothing is opened before a plan needs it: where there is nothing to do, no model is loaded and no table is opened.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from engine.idle.types import Handler, Job
+from engine.idle.types import Handler, Job, Outcome
 from engine.session import Session
+from store.database import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.idle.maintenance import MaintenanceTask
     from engine.idle.predict import Prediction, Strategy, View
     from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.idle.refresh import Reasker
     from engine.idle.summarize import Summarizer, Write
-    from engine.idle.types import Handlers, Kind, Outcome
+    from engine.idle.types import Handlers, Kind
     from engine.llm.prefill import PromptReader
     from engine.models.mlx import Mlx
     from engine.models.types import LanguageModel
@@ -28,6 +28,37 @@ if TYPE_CHECKING:
     from store.jobs import JobCost
     from store.summaries import Abstract, Abstracts
     from store.types import Chunk
+
+
+_DAY_S = 86_400.0
+_TASK_S = 1.0  # estimated
+_PREFIX = "maintenance."  # of the ledger values that say when a task was done last
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceTask:
+    """Something to do once a day: `is_needed` tells whether there is anything to do, `do` does it."""
+
+    name: str
+    what: str
+    do: Callable[[], None]
+    is_needed: Callable[[], bool] = lambda: True
+
+
+def plan_maintenance(ledger: Ledger, tasks: Sequence[MaintenanceTask], now: float) -> list[Job]:
+    """Return a job for each task that is due; `now` is in seconds since the epoch."""
+    return [
+        Job("maintenance", task.name, task.what, "daily", 0.0, 0.0, _TASK_S)
+        for task in tasks
+        if now - float(ledger.get(_PREFIX + task.name) or 0.0) >= _DAY_S and task.is_needed()
+    ]
+
+
+def maintain(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], job: Job, now: float) -> Outcome:
+    """Do the task of a job, and store when."""
+    tasks[job.subject].do()
+    ledger.set(_PREFIX + job.subject, str(now))
+    return Outcome()
 
 
 _SUMMARY_TOKENS, _PREDICTION_TOKENS = 120, 240  # that a model may write
@@ -181,8 +212,6 @@ class IdlePlanner:
         return _handler(plan)
 
     def _maintenance(self) -> Handler:
-        from engine.idle.maintenance import maintain, plan_maintenance
-
         ledger, tasks, now = self.session.ledger, _tasks(self.session), self.session.now.timestamp()
         return Handler(
             lambda: plan_maintenance(ledger, tasks, now),
@@ -404,8 +433,6 @@ def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENT
 
 def _tasks(session: Session) -> "list[MaintenanceTask]":
     """Return the maintenance tasks."""
-    from engine.idle.maintenance import MaintenanceTask
-
     ledger = session.ledger
 
     def compact() -> None:

@@ -123,7 +123,7 @@ def test_a_copy_that_a_killed_process_left_is_private_harms_nothing_and_goes_at_
 
 
 def test_two_do_not_measure_each_other(asked: Pkb) -> None:
-    with FileLock(asked.folder / "home" / "locks" / "trying.lock"):
+    with FileLock(asked.folder / "home" / "locks" / "bench.lock"):
         ran = asked("bench", "--json")
     assert ran.code == 11
     assert ran.row["error"]["message"] == "another pkb bench is running"

@@ -112,6 +112,7 @@ def test_each_run_prefetches_new_chunks_further_back(few: Pkb) -> None:
     assert rows(few, "SELECT count(*) FROM kv_nodes WHERE depth = 2") == [(6,)]
 
 
+@pytest.mark.slow  # prefetches twice; the rule itself is tested in engine/idle
 def test_new_chunks_replace_older_prefetched_ones_that_were_never_used(pkb: Pkb, tmp_path: Path) -> None:
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "idle.when", "always")
@@ -128,7 +129,7 @@ def test_new_chunks_replace_older_prefetched_ones_that_were_never_used(pkb: Pkb,
     left = rows(pkb, "SELECT key, bytes FROM kv_nodes WHERE depth = 2 ORDER BY rowid")
     assert left[:-2] == nodes[: len(left) - 2]
     assert len(left) <= len(nodes) + 1
-    assert rows(pkb, "SELECT count(*) FROM idle_made JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
+    assert rows(pkb, "SELECT count(*) FROM job_outputs JOIN kv_nodes USING (key)") == [(len(left) + 1,)]
     assert prefetch(pkb) == []
 
 
@@ -159,7 +160,7 @@ def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: P
     assert rows(runner, "SELECT * FROM kv_counts") == []
     assert rows(runner, "SELECT * FROM answers WHERE origin = 'user' ORDER BY key") == answers
     changed = {name for name in after if after[name] != before[name]}
-    assert changed - {"bank"} == {"tensors", "bytes", "night"}  # predicted questions are new there
+    assert changed - {"answers"} == {"kv", "bytes", "idle"}  # predicted questions are new there
 
 
 def test_it_prints_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
@@ -278,6 +279,7 @@ def test_while_tables_are_rewritten_it_exits_and_gives_the_reason_only_if_asked(
     assert ran.err == "pkb: nothing done: another pkb is rewriting its tables\n"
 
 
+@pytest.mark.slow  # test_idle_budget holds that a run is stopped in time
 def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None:
     """Stop it after its first job, at low priority; what is left is done the next time."""
     planned = units(runner("idle", "--dry-run", "--json").row)
@@ -333,7 +335,7 @@ def test_after_a_quiet_time_chunks_are_summarized_and_predicted_questions_are_an
     paid = job_of(pkb("idle", "--json").row["so_far"], "populate")
     assert (paid["units"], paid["hits"]) == (len(predicted), 1)
     assert 0 < paid["saved_s"] < paid["seconds"]
-    assert rows(pkb, "SELECT sum(predicted), sum(paid) FROM foreseen") == [(len(predicted), 1.0)]
+    assert rows(pkb, "SELECT sum(predicted), sum(credited) FROM predictor_stats") == [(len(predicted), 1.0)]
 
 
 def test_a_clock_that_was_set_back_delays_nothing(pkb: Pkb) -> None:

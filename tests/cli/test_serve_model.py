@@ -159,6 +159,7 @@ def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> No
     assert fresh["tokens"]["reused"] > 0
 
 
+@pytest.mark.slow  # half a minute; test_idle_budget holds the short form
 def test_a_question_is_answered_while_idle_work_is_done_and_idle_work_goes_on(home: Served) -> None:
     for question in WORDS[:2]:
         home.run("ask", question)

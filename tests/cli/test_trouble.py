@@ -128,6 +128,7 @@ def test_a_home_that_cannot_be_made_is_one_line(tmp_path: Path, closed: list[Pat
     assert ran.stderr == f"pkb: cannot write to {parent}/home: Permission denied; try: pkb doctor\n"
 
 
+@pytest.mark.slow  # waits out a lock; store/test_locks holds the short form
 def test_a_second_writer_exits_11_and_asking_goes_on(pkb: Pkb) -> None:
     with Locks(pkb.folder / "home" / "locks").writer():
         said = pkb("ingest").err

@@ -121,7 +121,7 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
     assert {table: found[table] for table in moved} == moved
     assert found["answers_size"] == [(3, 90)]
     assert dict(found["meta"]) == {
-        "generation": "7", "uncompacted": "3", "integrity.position": "6b31", "upkeep.tables": "2.5",
+        "generation": "7", "uncompacted": "3", "integrity.position": "6b31", "maintenance.tables": "2.5",
         "vectors": "vectors_1",
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.maintenance import MaintenanceTask, maintain, plan_maintenance
+from engine.idle.plan import MaintenanceTask, maintain, plan_maintenance
 from store.database import Ledger, open_ledger
 
 DAY = 86_400.0

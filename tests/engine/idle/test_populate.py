@@ -70,7 +70,7 @@ def test_a_predicted_question_is_answered_and_stored_as_predicted(choir: Home) -
         "history/model",
         0,
     )
-    assert choir.ledger.rows.execute("SELECT count(*) FROM asked").fetchone() == (0,)
+    assert choir.ledger.rows.execute("SELECT count(*) FROM history").fetchone() == (0,)
     assert jobs(choir) == []
 
 

@@ -172,7 +172,7 @@ def test_an_interrupted_segment_leaves_those_before_it_and_no_file_of_its_own(mo
     with pytest.raises(SystemExit):
         next(steps)
     assert len(box.files()) == 1
-    assert box.states() == ["whole"]
+    assert box.states() == ["complete"]
     assert states(run(model, box)) == ["cached", "done", "done"]
 
 

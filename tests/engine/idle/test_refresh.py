@@ -96,7 +96,7 @@ def test_a_prefilled_question_is_prefilled_again_and_not_answered(concert: Home)
     key = concert.ask("concert?", decode=False, predicted=True)
     concert.add("second", "the concert is on Saturday")
     run(concert)
-    assert (concert.found(key).state, concert.found(key).evidence) == ("undecoded", ("second", "first"))
+    assert (concert.found(key).state, concert.found(key).evidence) == ("prefilled", ("second", "first"))
     assert concert.written == []
 
 

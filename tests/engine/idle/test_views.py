@@ -61,7 +61,9 @@ def test_a_predictor_whose_questions_were_asked_gets_more(choir: Home) -> None:
 
     PredictionLog(choir.ledger).add({"history/model": 40, "history/form": 40}, 1.0)
     with choir.ledger.transaction():
-        choir.ledger.rows.execute("UPDATE foreseen SET paid = 30, last_paid = 2 WHERE source = 'history/form'")
+        choir.ledger.rows.execute(
+            "UPDATE predictor_stats SET credited = 30, last_credited = 2 WHERE source = 'history/form'"
+        )
     run(choir, View("history", "", "1", ["history/model", "history/form"], two))
     counts = {one.source: one.predicted - 40 for one in PredictionLog(choir.ledger).all()}
     assert counts == {"history/form": 4, "history/model": 1}

@@ -108,8 +108,8 @@ def test_a_template_that_cannot_show_an_answer_still_frames_a_prompt() -> None:
     [
         ("{% for", "expected"),
         ("{{ raise_exception('never') }}", "never"),
-        ("all the same", "keep"),
-        ("{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}", "keep"),
+        ("all the same", "in order"),
+        ("{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}", "in order"),
         ("{{ messages[7].content.text }}", "no element 7"),
         ("{{ 1 / 0 }}", "zero"),
         ("{{ messages + 1 }}", "list"),
