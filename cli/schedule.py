@@ -109,7 +109,7 @@ def _quoted(word: str) -> str:
     return f'"{escaped}"'
 
 
-Deed = Literal["install", "uninstall", "status"]
+Action = Literal["install", "uninstall", "status"]
 Way = Literal["launchd", "systemd", "cron"]
 
 BUDGET = "50m"  # less than an hour: the next run would find this one at work
@@ -125,18 +125,18 @@ class ScheduleFile:
     changed: bool = False
 
 
-def arrange(fact: Deed, *, as_json: bool, system: str = sys.platform) -> None:
+def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> None:
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     way = choose(os.environ, system)
-    found = _WAYS[way](fact, Command(words(), carried(locate(os.environ))))
-    installed = all(one.text is not None for one in found) and (fact == "install" or _knows(way))
+    found = _WAYS[way](action, Command(words(), carried(locate(os.environ))))
+    installed = all(one.text is not None for one in found) and (action == "install" or _knows(way))
     if as_json:
         files = [{"where": one.where, "text": one.text, "changed": one.changed} for one in found]
         output.data({"schema": output.SCHEMA, "by": way, "installed": installed, "files": files})
         return
     for one in found:
-        print(plain(f"{one.where}: {_state(fact, one)}"))
-        if one.text is not None and (fact == "status" or one.changed):
+        print(plain(f"{one.where}: {_state(action, one)}"))
+        if one.text is not None and (action == "status" or one.changed):
             print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
     print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {way}")
 
@@ -166,12 +166,12 @@ def choose(environ: Mapping[str, str], system: str) -> Way:
     raise PkbError("neither systemd user timers nor cron is available here", "pkb idle --budget 50m")
 
 
-def _launchd(fact: Deed, command: Command) -> list[ScheduleFile]:
+def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
     agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
-    if fact == "status":
+    if action == "status":
         return [_seen(agent)]
-    if fact == "uninstall":
+    if action == "uninstall":
         _run("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
         return [_removed(agent)]
     written = [_put(agent, launchd(command))]
@@ -181,13 +181,13 @@ def _launchd(fact: Deed, command: Command) -> list[ScheduleFile]:
     return written
 
 
-def _systemd(fact: Deed, command: Command) -> list[ScheduleFile]:
+def _systemd(action: Action, command: Command) -> list[ScheduleFile]:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     units = {f"{UNIT}.service": systemd_service(command), f"{UNIT}.timer": systemd_timer()}
     timer = f"{UNIT}.timer"
-    if fact == "status":
+    if action == "status":
         return [_seen(folder / name) for name in units]
-    if fact == "uninstall":
+    if action == "uninstall":
         if (folder / timer).exists():
             _must("systemctl", "--user", "disable", "--now", timer)
         removed = [_removed(folder / name) for name in units]
@@ -200,21 +200,21 @@ def _systemd(fact: Deed, command: Command) -> list[ScheduleFile]:
     return written
 
 
-def _cron(fact: Deed, command: Command) -> list[ScheduleFile]:
+def _cron(action: Action, command: Command) -> list[ScheduleFile]:
     listed = _run("crontab", "-l")
     if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
         raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
     table = listed.stdout if not listed.returncode else ""
-    if fact == "status":
+    if action == "status":
         return [ScheduleFile("crontab", ours(table))]
-    line = cron(command) if fact == "install" else None
+    line = cron(command) if action == "install" else None
     changed = with_line(table, line)
     if changed != table:
         _must("crontab", "-", given=changed)
     return [ScheduleFile("crontab", line, changed != table)]
 
 
-_WAYS: dict[Way, Callable[[Deed, Command], list[ScheduleFile]]] = {
+_WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
     "launchd": _launchd,
     "systemd": _systemd,
     "cron": _cron,
@@ -242,10 +242,10 @@ def _or_undone(written: Sequence[ScheduleFile]) -> Iterator[None]:
         raise
 
 
-def _state(fact: Deed, one: ScheduleFile) -> str:
+def _state(action: Action, one: ScheduleFile) -> str:
     if one.changed:
-        return "written" if fact == "install" else "removed"
-    return "not installed" if one.text is None else "installed" if fact == "status" else "already installed"
+        return "written" if action == "install" else "removed"
+    return "not installed" if one.text is None else "installed" if action == "status" else "already installed"
 
 
 def _put(path: Path, text: str) -> ScheduleFile:

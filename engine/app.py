@@ -125,8 +125,8 @@ class Pkb:
 
     def watch(
         self,
-        paths: "Sequence[str | os.PathLike[str]]" = (),
-        listener: "WatchListener | None" = None,
+        paths: "Sequence[str | os.PathLike[str]]",
+        listener: "WatchListener",
         *,
         kind: str | None = None,
         collection: str | None = None,
@@ -136,7 +136,7 @@ class Pkb:
     ) -> NoReturn:
         """Index changes in these folders as they happen, until an exception ends it, such as KeyboardInterrupt."""
         from engine.ingest.follow import Follow, Intervals
-        from engine.watcher import SilentListener, Watcher
+        from engine.watcher import Watcher
 
         session, intervals = self.session, intervals or Intervals()
         roots, missing = operations.choose_roots(session, [Path(path) for path in paths], kind, collection)
@@ -146,7 +146,7 @@ class Pkb:
         environ, home = session.environ, session.home
         self.close()  # each turn opens the home for itself
         with Follow(intervals, polling=polling, aside=[str(home.data), str(home.cache)]) as follow:
-            watcher = Watcher(follow, intervals, listener or SilentListener(), environ, embeds=embed)
+            watcher = Watcher(follow, intervals, listener, environ, embeds=embed)
             for root in (*roots, *missing):
                 watcher.add(root)
             while True:

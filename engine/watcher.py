@@ -4,7 +4,7 @@ import gc
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -48,32 +48,6 @@ class WatchListener(Protocol):
 
     def progress(self) -> AbstractContextManager[operations.OnProgress]:
         """Return a context in which progress is shown."""
-
-
-class SilentListener:
-    """A listener that ignores all events."""
-
-    def followed(self, one: "Followed") -> None:
-        """Say nothing."""
-
-    def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
-        """Say nothing."""
-
-    def embedded(self, done: int, left: int) -> None:
-        """Say nothing."""
-
-    def put_off(self, path: str, why: str) -> None:
-        """Say nothing."""
-
-    def without_model(self, error: NoModel) -> None:
-        """Say nothing."""
-
-    def queued(self) -> None:
-        """Say nothing."""
-
-    def progress(self) -> AbstractContextManager[operations.OnProgress]:
-        """Return a context in which nothing is shown."""
-        return nullcontext(lambda *_: None)
 
 
 class Watcher:

@@ -5,6 +5,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -263,3 +264,23 @@ def test_help_and_mistakes_load_nothing_heavy(words: tuple[str, ...], monkeypatc
 def test_no_other_distribution_owns_our_top_level_names() -> None:
     owners = importlib.metadata.packages_distributions()
     assert {name: owners[name] for name in OURS if name in owners and set(owners[name]) != {"pkb"}} == {}
+
+
+# Metaphors of our own for which the field has a word: docs/glossary.md
+BANNED = re.compile(
+    "night nightly nights vigil tidings unrest parcel desk deed deeds foreseen foresee foresight owed owing debt lent "
+    "lend lender lends thaw breathe exhume doom oath manner borne".replace(" ", "|")
+)
+
+
+def words_of(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def test_identifiers_are_made_of_the_words_of_the_field() -> None:
+    wrong = []
+    for path in sources():
+        with tokenize.open(path) as file:
+            names = {token.string for token in tokenize.generate_tokens(file.readline) if token.type == tokenize.NAME}
+        wrong += [f"{named(path)}: {name}" for name in sorted(names) if any(map(BANNED.fullmatch, words_of(name)))]
+    assert wrong == []

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from cli.schedule import (
     MARK,
+    Action,
     Command,
-    Deed,
     arrange,
     choose,
     cron,
@@ -68,8 +68,8 @@ def tool(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def run(fact: Deed, capsys: pytest.CaptureFixture[str], system: str = "linux") -> dict[str, object]:
-    arrange(fact, as_json=True, system=system)
+def run(action: Action, capsys: pytest.CaptureFixture[str], system: str = "linux") -> dict[str, object]:
+    arrange(action, as_json=True, system=system)
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
@@ -160,7 +160,7 @@ def test_where_there_is_only_cron_it_has_one_line_however_often_it_is_installed(
 ) -> None:
     tool(tools, "crontab", CRONTAB)
     (tmp_path / "table").write_text("MAILTO=me\n5 4 * * * backup\n")
-    first, second, status = (run(fact, capsys) for fact in ("install", "install", "status"))
+    first, second, status = (run(action, capsys) for action in ("install", "install", "status"))
     line = (tmp_path / "table").read_text().splitlines()[2]
     assert (tmp_path / "table").read_text() == f"MAILTO=me\n5 4 * * * backup\n{line}\n"
     assert first == {"schema": 2, "by": "cron", "installed": True,
