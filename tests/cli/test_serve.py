@@ -377,7 +377,7 @@ def test_all_who_ask_at_once_get_their_own_answers(lasting: Served) -> None:
     found = [next(link.answers()) for link in links]
     for link in links:
         link.close()
-    assert [frame["answer"]["reply"]["question"] for frame in found] == questions
+    assert [frame["answer"]["answer"]["question"] for frame in found] == questions
 
 
 def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_path: Path) -> None:

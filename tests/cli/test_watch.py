@@ -29,6 +29,8 @@ from tests.demo import environment
 
 QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, check=0.1, rest=0.3)
 
+EARLIER = 1_714_728_000  # 3 May 2024
+
 
 def write(path: Path, words: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,10 +98,11 @@ def process(pkb: Pkb, *words: str) -> Iterator[Process]:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Path:
-    """Return a Maildir with one message in it."""
+    """Return a Maildir with one message in it, written long ago."""
     for name in ("cur", "new", "tmp"):
         (tmp_path / "mail" / name).mkdir(parents=True)
-    write(tmp_path / "mail" / "cur" / "1.a.host:2,S", "tandem")
+    first = write(tmp_path / "mail" / "cur" / "1.a.host:2,S", "tandem")
+    os.utime(first, (EARLIER, EARLIER))  # a file just written might still be being written
     return tmp_path / "mail"
 
 
