@@ -140,6 +140,7 @@ def test_who_never_ingested_anything_still_has_no_home(fresh: Pkb) -> None:
     assert not fresh.folder.exists()
 
 
+@pytest.mark.slow  # a measurement with a model
 @pytest.mark.parametrize("model", [(), ("--model", str(NANO))])
 def test_what_it_says_fits_a_screen(asked: Pkb, model: tuple[str, ...]) -> None:
     ran = asked("bench", *model)

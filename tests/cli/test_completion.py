@@ -1,4 +1,4 @@
-"""Completion in the shell: the scripts that `pkb --show-completion` prints, run by the shells that are installed."""
+"""Completion in the shell: the scripts that `pkb --install-completion` installs, run by the shells that are installed."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ def said(environment: dict[str, str], *words: str, **more: str) -> str:
 def script(environment: dict[str, str], shell: str) -> Path:
     """Return the completion script of a shell in a file."""
     path = Path(environment["HOME"], f"pkb.{shell}")
-    path.write_text(said(environment, "pkb", "--show-completion", shell))
+    path.write_text(said(environment, "pkb", _PKB_COMPLETE=f"source_{shell}"))
     return path
 
 

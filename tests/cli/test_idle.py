@@ -105,6 +105,7 @@ def few(fresh: Pkb) -> Pkb:
     return fresh
 
 
+@pytest.mark.slow  # three runs; engine/idle holds the rule
 def test_each_run_prefetches_new_chunks_further_back(few: Pkb) -> None:
     few("config", "set", "idle.ahead", "3")
     assert prefetch(few) == ["shared by every question", *3 * ["new, not retrieved yet"]]
@@ -163,6 +164,7 @@ def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: P
     assert changed - {"answers"} == {"kv", "bytes", "idle"}  # predicted questions are new there
 
 
+@pytest.mark.slow  # a whole run; with quotes the next test holds it
 def test_it_prints_nothing_where_there_is_nothing_to_do(runner: Pkb) -> None:
     runner("config", "set", "idle.ahead", "200")
     assert runner("idle").out.count("\n") == 1
@@ -214,6 +216,7 @@ def test_retrieved_chunks_are_prefetched_before_new_ones(runner: Pkb) -> None:
     assert new == sorted(new)
 
 
+@pytest.mark.slow  # three runs; test_scheduler holds the limits
 def test_limits_of_jobs_and_of_time_hold_and_the_rest_is_done_the_next_time(runner: Pkb) -> None:
     one, none = runner("idle", "--max", "1", "--json").row, runner("idle", "--budget", "0s", "--json").row
     assert (done(one), states(one)) == (1, {"done", "limit"})
@@ -354,6 +357,7 @@ def test_no_more_predicted_questions_are_precomputed_than_the_limit(pkb: Pkb) ->
     assert states[-1] == "limit"
 
 
+@pytest.mark.slow  # two runs; engine/idle holds the rule
 def test_above_the_cutoff_questions_are_prefilled_and_once_below_answered(runner: Pkb) -> None:
     runner("config", "set", "bank.tau", "0.9")
     queue(runner, NEW)
@@ -369,6 +373,7 @@ def test_above_the_cutoff_questions_are_prefilled_and_once_below_answered(runner
     assert runner("ask", NEW, "--json").row["tier"] == "exact"
 
 
+@pytest.mark.slow  # a whole run
 def test_the_seconds_by_kind_add_up_to_the_time_passed(runner: Pkb) -> None:
     queue(runner, NEW)
     row = runner("idle", "--json").row

@@ -102,6 +102,7 @@ def test_what_idle_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb idle", rows)
 
 
+@pytest.mark.slow  # a measurement with a model
 def test_what_bench_prints_is_as_documented(pkb: Pkb) -> None:
     for question in ("When is the concert?", "Who keeps the key?"):
         pkb("ask", question)

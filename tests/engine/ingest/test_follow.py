@@ -88,6 +88,7 @@ def test_unfinished_deliveries_are_not_read_whatever_they_are_named(mail: Path) 
         assert {one.folder for one in wait_for(follow, bool)} == {str(mail / "box")}
 
 
+@pytest.mark.slow  # waits for six seconds
 def test_a_file_that_is_being_written_keeps_its_root_from_being_due(mail: Path) -> None:
     with following(mail, pace=Intervals(quiet=4, max_wait=60, check=0.1)) as follow, (mail / "big").open("w") as file:
         for _ in range(20):
