@@ -1,4 +1,4 @@
-"""Completion in the shell: the scripts that `pkb --install-completion` installs, run by the shells that are installed."""
+"""Completion in the shell: the scripts that `pkb --install-completion` installs, run by the shells there are."""
 
 import os
 import shutil
