@@ -60,7 +60,7 @@ def _answer(reply: Answer) -> str:
 
 
 def grouped(sources: Sequence[Source]) -> list[list[Source]]:
-    """Put each source and the copies behind it together."""
+    """Group each source with its copies."""
     groups: list[list[Source]] = []
     for source in sources:
         if source.copy and groups:

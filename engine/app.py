@@ -7,7 +7,7 @@ reports progress to a function. Everything heavy (LanceDB, a language model) is 
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
@@ -36,6 +36,16 @@ def _silent(step: str, done: int, total: int | None) -> None:
     """Report progress to nobody."""
 
 
+@contextmanager
+def _private_files() -> Iterator[None]:
+    """Make whatever the process writes readable by its user alone, LanceDB's threads included."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 class Pkb:
     """A knowledge base: index mail and meetings, ask questions, work ahead.
 
@@ -62,8 +72,7 @@ class Pkb:
         if not server:
             environ["PKB_DAEMON"] = "off"
         self._stack = ExitStack()
-        # Whatever is written while a home is open is its owner's alone, by LanceDB's threads, too.
-        self._stack.callback(os.umask, os.umask(0o077))
+        self._stack.enter_context(_private_files())
         self.session: Session = self._stack.enter_context(session(environ))
 
     def __enter__(self) -> Self:
@@ -73,7 +82,7 @@ class Pkb:
         self.close()
 
     def close(self) -> None:
-        """Free the language model and close the databases; nothing may be called afterwards."""
+        """Free the language model and close the databases; the object cannot be used afterwards."""
         self._stack.close()
 
     def ingest(
@@ -144,8 +153,8 @@ class Pkb:
         with suppress(Locked):  # else at the next change
             operations.ingest(session, [], missing, prune=False)
         environ, home = session.environ, session.home
-        self.close()  # each turn opens the home for itself
-        with Follow(intervals, polling=polling, aside=[str(home.data), str(home.cache)]) as follow:
+        self.close()  # each step opens the home for itself
+        with _private_files(), Follow(intervals, polling=polling, aside=[str(home.data), str(home.cache)]) as follow:
             watcher = Watcher(follow, intervals, listener, environ, embeds=embed)
             for root in (*roots, *missing):
                 watcher.add(root)

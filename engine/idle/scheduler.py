@@ -148,7 +148,7 @@ class JobRunner:
         return jobs
 
     def _skip(self, job: Job, generation: int, gave_up: set[str], skipped: Mapping[str, State]) -> JobResult | None:
-        """Return why a job does not run; None where it does."""
+        """Return the reason to skip a job; None to run it."""
         if (reason := self._context.why_stop()) is not None:
             return JobResult(job, "stopped", reason=reason)
         if self._context.generation() != generation:  # a chunk that was removed must not be prefilled

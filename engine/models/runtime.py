@@ -28,7 +28,7 @@ SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install ope
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """An opened library: `name` has version and kernel, for both change the last digits, and so does `threads`."""
+    """A loaded BLAS library. `name` includes version and kernel: like `threads`, both affect rounding."""
 
     name: str
     threads: int

@@ -96,7 +96,7 @@ class Spelling:
         return text[shown:]
 
     def _drop_done(self) -> None:
-        """Drop the ids that decoding the next ones does not depend on."""
+        """Drop the ids that no longer affect how later ones are decoded."""
         last = self._ids[self._whole :]
         if text := self._tokens.decode(last):
             self._ids, self._shown = last, len(text)
