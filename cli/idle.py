@@ -16,7 +16,7 @@ from engine.text.terminal import one_line, size
 from store.errors import NoModel, NoStore
 
 if TYPE_CHECKING:
-    from engine.idle.report import IdleReport, IdleRequest, JobResult
+    from engine.idle.types import IdleReport, IdleRequest, JobResult
 
 _LEFT = ("no time", "limit", "no space", "new mail", "stopped")  # states of jobs that a next run will run
 _LABELS = {"limit": "--max"}  # of states, where they differ from their names
@@ -134,7 +134,7 @@ def idle(
 
         arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
         return
-    from engine.idle.report import IdleReport, IdleRequest
+    from engine.idle.types import IdleReport, IdleRequest
 
     request = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:

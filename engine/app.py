@@ -17,7 +17,7 @@ from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
     from engine.health import Check
-    from engine.idle.report import IdleReport, IdleRequest
+    from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
@@ -231,7 +231,7 @@ class Pkb:
         self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent
     ) -> "IdleReport":
         """Run background jobs for at most so many seconds; without `force`, only while the machine is idle."""
-        from engine.idle.report import IdleRequest
+        from engine.idle.types import IdleRequest
 
         return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, _ALL, dry_run, force), on_progress)
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.idle.plan import IdlePlanner, is_quiet
-from engine.idle.report import IdleReport, IdleRequest, JobResult
-from engine.idle.types import OutOfTime
+from engine.idle.types import IdleReport, IdleRequest, JobResult, OutOfTime
 from engine.operations import OnProgress
 from engine.session import Session
 from store.errors import Locked

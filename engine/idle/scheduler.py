@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.idle.report import JobResult
-from engine.idle.types import PREFILLS, Handler, Handlers, Job, Kind, Outcome, OutOfTime, State
+from engine.idle.types import PREFILLS, Handler, Handlers, Job, JobResult, Kind, Outcome, OutOfTime, State
 from store.errors import Locked, PkbError
 from store.jobs import JobAccount, JobCost, JobRow, Jobs
 

@@ -13,7 +13,7 @@ from engine.session import Session
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn
-    from engine.idle.report import IdleReport, IdleRequest
+    from engine.idle.types import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
     from engine.types import AskOptions, AskResult, OnText
@@ -174,7 +174,7 @@ def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport
     """Run idle jobs in the resident process, or in this one by `here` where there is none."""
     link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
-        from engine.idle.report import IdleReport
+        from engine.idle.types import IdleReport
         from engine.serve.process import ConnectionLost
         from engine.serve.protocol import Broken, pack, unpack
 
@@ -194,7 +194,7 @@ def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport
 
 def serve_idle(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
     """Run idle jobs inside the resident process, for a command that asked for them."""
-    from engine.idle.report import IdleRequest
+    from engine.idle.types import IdleRequest
     from engine.serve.protocol import pack, unpack
 
     request = unpack(IdleRequest, job.frame.get("request"))

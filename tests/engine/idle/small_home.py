@@ -11,9 +11,8 @@ from pathlib import Path
 
 from engine.ask.prepare import BankBudget, prepare
 from engine.idle.refresh import Reasker
-from engine.idle.report import JobResult
 from engine.idle.scheduler import JobRunner, RunContext, RunLimits
-from engine.idle.types import Handler, Job, Outcome
+from engine.idle.types import Handler, Job, JobResult, Outcome
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer

@@ -8,8 +8,7 @@ import pytest
 from engine.idle import predict, refresh
 from engine.idle.predict import Prediction, Strategy, decodes, offer, quota
 from engine.idle.refresh import Reasker
-from engine.idle.report import JobResult
-from engine.idle.types import Job
+from engine.idle.types import Job, JobResult
 from engine.types import AskOptions
 from store.jobs import MAX_ATTEMPTS, JobAccount, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest

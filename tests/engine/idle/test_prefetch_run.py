@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from engine.idle.prefetch import Ids, PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
-from engine.idle.report import JobResult
-from engine.idle.types import Handler
+from engine.idle.types import Handler, JobResult
 from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import in_document_order
 from engine.models.load import load
