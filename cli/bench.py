@@ -76,7 +76,7 @@ def _open(own: Session, question: str) -> tuple[str | None, float]:
 
     began = time.perf_counter()
     operations.search(own, question, Scope(), own.settings.ask.k)
-    name = own.writer.load().model.name if own.writer.load else None
+    name = own.load_model().model.name if own.load_model else None
     return name, time.perf_counter() - began
 
 
@@ -84,7 +84,7 @@ def _measure(own: Session, asked: "list[str]", *, quiet: bool) -> "list[Timed]":
     """Time each question, and say on stderr how long it will take where that is long."""
     from engine.bench import measure
 
-    kept = own.writer.load().kept if own.writer.load else None
+    kept = own.load_model().kept if own.load_model else None
     store, began, timed = kept.store if kept else None, time.perf_counter(), list["Timed"]()
     with bars(quiet=quiet) as tick:
         tick("timing", 0, len(asked))

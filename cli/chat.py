@@ -328,7 +328,7 @@ def _writer(opened: Session) -> "Write | None":
     """Return the function that rewrites a follow-up as a stand-alone question; None where pkb quotes."""
     from engine.serve.client import wants
 
-    load = opened.writer.load
+    load = opened.load_model
     if load is None:
         return None
     if wants(opened):

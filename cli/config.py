@@ -93,7 +93,7 @@ def _keep_within(opened: Session) -> None:
         )
     if not opened.there:
         return
-    from engine.session import open_store
+    from engine.backends import open_store
 
     store = open_store(opened.home, opened.ledger, opened.settings.kv)
     before = store.stats().bytes

@@ -13,7 +13,7 @@ from engine.operations import absolute_path
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.models.lookup import LocalModel
+    from engine.models.lookup import InstalledModel
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -118,7 +118,7 @@ def _named(name: str) -> str:
     return name
 
 
-def _usable(name: str) -> "LocalModel":
+def _usable(name: str) -> "InstalledModel":
     """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
     from engine.inventory import why_not
     from engine.models.lookup import EMBEDDER, find, role

@@ -8,7 +8,7 @@ from cli.output import bars
 from engine.inventory import MemoryBudget, choose, needs, room_for, why_not
 from engine.models import lookup, memory
 from engine.models.hub import DownloadPlan, Hub
-from engine.models.lookup import LocalModel, split
+from engine.models.lookup import InstalledModel, split
 from engine.models.runtime import device
 from engine.session import Session
 from engine.text.terminal import line, size
@@ -83,7 +83,7 @@ def _demand(plan: DownloadPlan, missing: int, free: int, room: MemoryBudget, *, 
         raise PkbError(message, f"free some disk space, then: pkb model pull {plan.name}")
 
 
-def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> LocalModel:
+def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> InstalledModel:
     try:
         with bars(quiet=quiet) as tick:
             return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
@@ -93,7 +93,7 @@ def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> LocalMod
 
 
 def _tell(
-    local: LocalModel, role: lookup.Role, fetched: int, room: MemoryBudget, *, chosen: bool, as_json: bool
+    local: InstalledModel, role: lookup.Role, fetched: int, room: MemoryBudget, *, chosen: bool, as_json: bool
 ) -> None:
     if as_json:
         output.data({
@@ -111,7 +111,7 @@ def _tell(
         print(f"to answer with it: pkb model use {local.name}")
 
 
-def _embeds(local: LocalModel) -> str:
+def _embeds(local: InstalledModel) -> str:
     if local.name != lookup.EMBEDDER:
         return f"to embed with it: pkb config set embed.model {local.name}"
     from engine.models.minilm import find_weights

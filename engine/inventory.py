@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.models import lookup, memory
-from engine.models.lookup import EMBEDDER, LocalModel, Role, architecture, find, installed, role
+from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
 from engine.models.runtime import device
 from engine.session import Session
 from engine.text.terminal import plain, size
@@ -42,7 +42,7 @@ def needs(name: str, weights: int, config: Mapping[str, Any]) -> int:
     return memory.needed(weights, stored, device())
 
 
-def room_of(opened: Session, local: LocalModel) -> MemoryBudget:
+def room_of(opened: Session, local: InstalledModel) -> MemoryBudget:
     """Put what a model that is here needs beside what pkb may take."""
     weights = sum(path.stat().st_size for path in local.weights)
     return room_for(opened, needs(local.name, weights, local.config))
@@ -111,7 +111,7 @@ def take(opened: Session) -> Inventory:
     return Inventory((quotes, *rows), problem)
 
 
-def _used(opened: Session) -> tuple[LocalModel | None, NoModel | None]:
+def _used(opened: Session) -> tuple[InstalledModel | None, NoModel | None]:
     chosen = opened.settings.model
     if chosen.name in ("", QUOTE):
         return None, None
@@ -121,7 +121,7 @@ def _used(opened: Session) -> tuple[LocalModel | None, NoModel | None]:
         return None, error
 
 
-def _embedder(opened: Session) -> LocalModel | None:
+def _embedder(opened: Session) -> InstalledModel | None:
     """Return the embedder in use; the usual one may have been installed instead of fetched."""
     from engine.models.minilm import find_weights
 
@@ -132,10 +132,12 @@ def _embedder(opened: Session) -> LocalModel | None:
         folder = find_weights()
     except NoModel:
         return None
-    return LocalModel(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
+    return InstalledModel(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
 
 
-def _row(opened: Session, local: LocalModel, used: LocalModel | None, embedder: LocalModel | None) -> ModelRow:
+def _row(
+    opened: Session, local: InstalledModel, used: InstalledModel | None, embedder: InstalledModel | None
+) -> ModelRow:
     config, room = local.config, room_of(opened, local)
     use = "embedder" if local == embedder else role(local.name, config) or "writer"
     return ModelRow(

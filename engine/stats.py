@@ -75,7 +75,7 @@ def _answers(opened: Session) -> dict[str, Any]:
 
 def _kv(opened: Session) -> dict[str, Any]:
     """Return size, writes and hits of the KV cache."""
-    from engine.session import open_store
+    from engine.backends import open_store
     from store.kv_index import KvCounts
 
     settings = opened.settings.kv

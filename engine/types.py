@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from store.types import Chunk, Scope
 
@@ -294,20 +294,29 @@ class AskResult:
     keep: Callable[[], None] = _nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """By what means questions are answered.
+class Backend(Protocol):
+    """What answers questions: quotes or a language model, with the retrieval that both share."""
 
-    `embed` gives a question's unit vector (None without an embedder), `gather` retrieves its evidence, `write` makes a
-    reply of that, `read` only reads it ahead, and `entails` has a model, where one writes, say in a word whether the
-    evidence bears an answer. `questions` are the vectors of the bank. `writer` names all that the
-    words of an answer depend on beside the evidence.
-    """
+    @property
+    def fingerprint(self) -> str:
+        """Name all that an answer depends on beside the evidence."""
 
-    embed: "Callable[[str, Trace], Vectors | None]"
-    gather: "Callable[[Question, Vectors | None, AskOptions, Trace], Evidence]"
-    write: "Callable[[Question, Evidence, Trace, OnText | None], GeneratedAnswer]"
-    read: "Callable[[Question, Evidence, Trace], None]"
-    entails: "Callable[[Question, Evidence, str, Trace], bool]"
-    questions: "Callable[[], QuestionVectors | None]"
-    writer: str
+    def embed(self, text: str, trace: Trace) -> "Vectors | None":
+        """Return the unit vector of a question, None where there are no vectors to compare it with."""
+
+    def retrieve(self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace) -> Evidence:
+        """Retrieve the evidence for a question."""
+
+    def generate(
+        self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None
+    ) -> GeneratedAnswer:
+        """Make the answer; `on_text` is given it while it is written."""
+
+    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
+        """Read what an answer would be made from, without making it."""
+
+    def entails(self, question: "Question", evidence: Evidence, answer: str, trace: Trace) -> bool:
+        """Return whether the evidence entails an answer, as far as this backend can tell."""
+
+    def question_vectors(self) -> "QuestionVectors | None":
+        """Return the vectors of cached questions; None without the embedder that made them."""

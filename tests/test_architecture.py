@@ -27,6 +27,7 @@ LAYERS = (
     ("engine.ingest", "engine.retrieval"),
     ("engine.llm",),
     ("engine.ask",),
+    ("engine.backends",),
     ("engine.session",),
     ("engine.inventory",),
     ("engine.scope",),

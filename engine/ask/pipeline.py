@@ -183,7 +183,7 @@ class Asker:
 
     def _make(self, ask: PendingQuestion, asked: QueryContext, say: OnText | None) -> AskResult:
         """Have the answer written."""
-        written = self._backend.write(asked.question, asked.evidence, ask.trace, say)
+        written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, written.reply)
         answered = self._answered(

@@ -49,7 +49,7 @@ class BankBudget:
 
 def key_of(backend: Backend, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError where it is empty."""
-    return key(text, options.scope, f"{backend.writer}/{options.k}", now, calendar=is_time_sensitive(text))
+    return key(text, options.scope, f"{backend.fingerprint}/{options.k}", now, calendar=is_time_sensitive(text))
 
 
 def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:
@@ -68,9 +68,9 @@ def gather_context(backend: Backend, ask: PendingQuestion) -> QueryContext:
 
         question = understand(ask.text, ask.now)
     vector = backend.embed(question.text, ask.trace)
-    questions = None if vector is None else backend.questions()
+    questions = None if vector is None else backend.question_vectors()
     embedder = questions.embedder if questions else ""
-    return QueryContext(question, vector, embedder, backend.gather(question, vector, ask.options, ask.trace))
+    return QueryContext(question, vector, embedder, backend.retrieve(question, vector, ask.options, ask.trace))
 
 
 def store_answer(
@@ -158,11 +158,11 @@ def prepare(
     asked = gather_context(backend, ask)
     reply = None
     if decode:
-        written = backend.write(asked.question, asked.evidence, ask.trace, None)
+        written = backend.generate(asked.question, asked.evidence, ask.trace, None)
         reply = written.reply
         written.keep()
     else:
-        backend.read(asked.question, asked.evidence, ask.trace)
+        backend.prefill(asked.question, asked.evidence, ask.trace)
     return Prepared(
         ask.key.digest, store_answer(AnswerBank(ledger), room, ask, asked, reply, origin, source), reply, ask.trace
     )

@@ -141,7 +141,7 @@ class SemanticLookup:
 
     def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Return the nearest question whose answer holds for this one too."""
-        questions = self._backend.questions()
+        questions = self._backend.question_vectors()
         if questions is None or asked.vector is None:
             return None
         with ask.trace.step("similar") as step:

@@ -87,7 +87,7 @@ class IdlePlanner:
 
     def handlers(self) -> "Handlers":
         """Return the handler of each kind of job, in the order in which they run."""
-        prefills = self.session.writer.load is not None and self.session.settings.kv.reuse != "off"
+        prefills = self.session.load_model is not None and self.session.settings.kv.reuse != "off"
         prefetch: Kind = "blocks" if self.session.settings.kv.reuse == "blocks" else "prefetch"
         handlers: Handlers = {
             "refresh": self._refresh(),
@@ -116,8 +116,8 @@ class IdlePlanner:
 
     def load(self) -> "PromptReader":
         """Return the model, loaded."""
-        assert self.session.writer.load, "a quote needs no model"
-        self.reader = self.session.writer.load()
+        assert self.session.load_model, "a quote needs no model"
+        self.reader = self.session.load_model()
         return self.reader
 
     def _refresh(self) -> Handler:
@@ -229,17 +229,17 @@ class IdlePlanner:
         from engine.types import AskOptions
 
         settings = self.session.settings
-        decode = self.session.writer.load is None or decodes(settings.bank.tau, settings.experiment.cutoff)
+        decode = self.session.load_model is None or decodes(settings.bank.tau, settings.experiment.cutoff)
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
     @property
     def _load_model(self) -> LoadModel | None:
         """Return what loads the model, None where pkb quotes."""
-        return (lambda: self.load().model) if self.session.writer.load else None
+        return (lambda: self.load().model) if self.session.load_model else None
 
     def _load_for(self, jobs: list[Job]) -> list[Job]:
         """Load the model where there are jobs that ask questions, so that its time is counted as planning."""
-        if jobs and self.session.writer.load:
+        if jobs and self.session.load_model:
             self.load()
         return jobs
 
@@ -292,7 +292,7 @@ def queue(session: Session) -> None:
     from engine.idle.scheduler import stored
     from store.jobs import Jobs
 
-    model, now = session.writer.load, session.now.timestamp()
+    model, now = session.load_model, session.now.timestamp()
     refreshes = plan_refreshes(_reasker(session))
     summarizer = _summarizer(session, (lambda: model().model) if model else None, lambda: False)
     Jobs(session.ledger).offer([stored(job, now) for job in (*refreshes, *plan_summaries(session, summarizer))])
@@ -336,7 +336,7 @@ def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callabl
         with session.locks.writer():
             return _abstracts(session).put(made)
 
-    parts = (by_a_model if load_model else by_quotes, keep, session.writer.fingerprint, session.now.timestamp())
+    parts = (by_a_model if load_model else by_quotes, keep, session.backend.fingerprint, session.now.timestamp())
     return Summarizer(partial(embedded, session), *parts)
 
 

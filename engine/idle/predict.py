@@ -378,7 +378,7 @@ def _is_cached(reasker: Reasker, strategy: Strategy, question: str) -> bool:
 def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
     """Return whether a stored question is similar enough to be a semantic hit for this one."""
     ask = begin(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
-    vector, questions = reasker.backend.embed(question, ask.trace), reasker.backend.questions()
+    vector, questions = reasker.backend.embed(question, ask.trace), reasker.backend.question_vectors()
     if vector is None or questions is None:
         return False
     from engine.ask.paraphrase import why_different

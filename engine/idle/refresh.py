@@ -55,11 +55,11 @@ class Reasker:
     @property
     def writer_key(self) -> WriterKey:
         """Return the writer and the day of all entries that would be made the same way now."""
-        return WriterKey(f"{self.backend.writer}/", self.now.date().isoformat())
+        return WriterKey(f"{self.backend.fingerprint}/", self.now.date().isoformat())
 
     def makes(self, cached: CachedAnswer) -> bool:
         """Return whether an entry would be made the same way now: by this writer, for this day."""
-        same_writer = cached.writer.startswith(f"{self.backend.writer}/")
+        same_writer = cached.writer.startswith(f"{self.backend.fingerprint}/")
         return same_writer and key_of(self.backend, cached.question, options_of(cached), self.now).day == cached.day
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
@@ -75,7 +75,7 @@ class Reasker:
 
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""
-        return mean_seconds(self.ledger, self.backend.writer) or _ANSWER_S
+        return mean_seconds(self.ledger, self.backend.fingerprint) or _ANSWER_S
 
 
 def options_of(cached: CachedAnswer) -> AskOptions:

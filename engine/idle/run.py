@@ -51,7 +51,7 @@ def _inputs(session: Session, request: IdleRequest) -> tuple[str, ...]:
     from engine.settings import keys
 
     about = (session.now.date().isoformat(), request.force, is_quiet(session))
-    return (repr(keys(session.settings)), session.writer.fingerprint, repr(about))
+    return (repr(keys(session.settings)), session.backend.fingerprint, repr(about))
 
 
 def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.lookup import CONFIG, INDEX, SPEAKING, TOKENS, WEIGHTS, LocalModel, hub_cache, repository
+from engine.models.lookup import CONFIG, INDEX, SPEAKING, TOKENS, WEIGHTS, InstalledModel, hub_cache, repository
 from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class HubCache:
         """Take a file that has grown for whole."""
         self.partial(file).replace(self._blob(file))
 
-    def publish(self, plan: DownloadPlan) -> LocalModel:
+    def publish(self, plan: DownloadPlan) -> InstalledModel:
         """Let a model be found whose files are all here and verified."""
         snapshot = self._snapshot(plan)
         snapshot.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ class HubCache:
             reference = self._folder / "refs" / (plan.revision or "main")
             reference.parent.mkdir(parents=True, exist_ok=True)
             reference.write_text(plan.commit)
-        return LocalModel(plan.name, snapshot, plan.commit)
+        return InstalledModel(plan.name, snapshot, plan.commit)
 
     def remove(self) -> int:
         """Delete all revisions; returns the bytes that they took."""
@@ -241,7 +241,7 @@ class Hub:
         there = next(folder for folder in (self._cache, *self._cache.parents) if folder.exists())
         return shutil.disk_usage(there).free
 
-    def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> LocalModel:
+    def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> InstalledModel:
         """Fetch what is missing and verify all of it, then let it be found; `tick` is told how many bytes are here."""
         done = 0
         with self._explained(plan.name, plan.revision):

@@ -126,7 +126,7 @@ _SHARD = re.compile(r"model-\d+-of-(\d+)\.safetensors")
 
 
 @dataclass(frozen=True, slots=True)
-class LocalModel:
+class InstalledModel:
     """A model that is here, whole: a folder by its path, or a commit of a repository by its name."""
 
     name: str
@@ -157,7 +157,7 @@ def split(given: str) -> tuple[str, str] | None:
     return found["name"], found["revision"] or ""
 
 
-def find(name: str, revision: str | None, environ: Mapping[str, str]) -> LocalModel:
+def find(name: str, revision: str | None, environ: Mapping[str, str]) -> InstalledModel:
     """Find a model by the path of its folder or by its name in the hub's cache; NoModel where it is not here, whole.
 
     With a revision, a commit or a branch, it is never a folder; without one, a cached model is that of branch main.
@@ -166,7 +166,7 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> LocalMo
     if not revision and (folder := _folder(name, sure=named is None)):
         if lack := lacks(folder):
             raise NoModel(f"{folder} is incomplete: {lack}", "pkb model list")
-        return LocalModel(str(folder), folder, None)
+        return InstalledModel(str(folder), folder, None)
     if named is None:
         at = name.startswith(("/", ".", "~"))
         what = (
@@ -176,19 +176,19 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> LocalMo
     return _cached(named[0], revision or named[1], environ)
 
 
-def installed(environ: Mapping[str, str]) -> list[LocalModel]:
+def installed(environ: Mapping[str, str]) -> list[InstalledModel]:
     """Return the whole models in the hub's cache that pkb can use, by name."""
     found = []
     for repository in sorted(hub_cache(environ).glob("models--*")):
         name = repository.name.removeprefix("models--").replace("--", "/")
         for commit in sorted(folder.name for folder in (repository / "snapshots").glob("*")):
-            local = LocalModel(name, repository / "snapshots" / commit, commit)
+            local = InstalledModel(name, repository / "snapshots" / commit, commit)
             if not lacks(local.folder) and role(name, local.config):
                 found.append(local)
     return found
 
 
-def fingerprint(local: LocalModel, notes: Path) -> str:
+def fingerprint(local: InstalledModel, notes: Path) -> str:
     """Return one digest over every file that changes what the model says; `notes` is a folder that remembers each."""
     whole = blake2b(digest_size=32)
     for path in _parts(local):
@@ -236,7 +236,7 @@ def shards(index: Mapping[str, Any]) -> set[str]:
     return {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
 
 
-def _parts(local: LocalModel) -> list[Path]:
+def _parts(local: InstalledModel) -> list[Path]:
     small = [local.folder / name for name in SPEAKING]
     return [*(path for path in small if path.is_file()), *local.weights]
 
@@ -250,13 +250,13 @@ def _folder(name: str, *, sure: bool) -> Path | None:
     return folder if (folder / CONFIG).is_file() or (sure and folder.is_dir()) else None
 
 
-def _cached(name: str, revision: str, environ: Mapping[str, str]) -> LocalModel:
+def _cached(name: str, revision: str, environ: Mapping[str, str]) -> InstalledModel:
     step = f"pkb model pull {name}" + (f"@{revision}" if revision else "")
     lack = ""
     for commit in _commits(repository(name, environ), revision):
         folder = repository(name, environ) / "snapshots" / commit
         if not (wrong := lacks(folder)):
-            return LocalModel(name, folder, commit)
+            return InstalledModel(name, folder, commit)
         lack = lack or wrong
     if lack:
         raise NoModel(f"the model {name} is incomplete: {lack}", step)

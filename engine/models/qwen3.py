@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.models import runtime
 from engine.models.batches import Tokens, batches, in_order
-from engine.models.lookup import LocalModel, architecture, find, fingerprint
+from engine.models.lookup import InstalledModel, architecture, find, fingerprint
 from store.errors import NoModel, PkbError, UsageError
 from store.hits import Vectors
 
@@ -30,7 +30,7 @@ POOLING = "last-unit-512-v1"  # changes when the same text would get another vec
 BATCH: Mapping[runtime.Device, int] = {"cpu": 512, "metal": 8192, "cuda": 16384}  # tokens
 
 
-def find_model(name: str, environ: Mapping[str, str]) -> LocalModel:
+def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
     """Find an embedder by its name or folder; NoModel where it is not here, whole, UsageError where it is another."""
     try:
         found = find(name, None, environ)
@@ -44,7 +44,7 @@ def find_model(name: str, environ: Mapping[str, str]) -> LocalModel:
 class Qwen3:
     """The embedder; `cache` is the home's and `notes` a folder that remembers the digest of the weights."""
 
-    def __init__(self, local: LocalModel, *, cache: Path, notes: Path, threads: int, memory_share: float) -> None:
+    def __init__(self, local: InstalledModel, *, cache: Path, notes: Path, threads: int, memory_share: float) -> None:
         self._local, self._cache, self._notes = local, cache, notes
         self._threads, self._share = threads, memory_share
 

@@ -103,7 +103,7 @@ def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream
 
 def _may_load(opened: Session) -> bool:
     """Return whether this process may load a model; call it before the resident process starts and loads one."""
-    return opened.writer.load is None or opened.models.claim()
+    return opened.load_model is None or opened.models.claim()
 
 
 def reach(opened: Session) -> "ServerLink | None":
@@ -166,7 +166,7 @@ def completed(opened: "Session", text: str, requests: Any) -> str:
     from engine.ask.followup import Turn, with_model
     from engine.serve.protocol import unpack
 
-    before, load = unpack(list[Turn], requests), opened.writer.load
+    before, load = unpack(list[Turn], requests), opened.load_model
     return with_model(load)(text, before) if load else ""
 
 

@@ -9,9 +9,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from importlib import import_module
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from store.history import History
 
 if TYPE_CHECKING:
     from engine.llm.prefill import PromptReader
-    from engine.types import Evidence
     from store.tables import Tables
 
 
@@ -67,13 +65,9 @@ class WorkerState:
         opened.ledger, opened.tables = self._base.ledger, self._fresh_tables()
         with suppress(NoModel):
             opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
-        opened.backend = replace(opened.backend, gather=partial(self._gather, opened.backend.gather))
+        # After any waiting question: planning idle jobs retrieves hundreds of times.
+        opened.before_retrieval = lambda: self.models.yield_point()
         return opened
-
-    def _gather(self, gather: "Callable[..., Evidence]", *parts: Any) -> "Evidence":
-        """Retrieve, after any waiting question: planning idle jobs retrieves hundreds of times."""
-        self.models.yield_point()
-        return gather(*parts)
 
     def warm(self) -> None:
         """Run a question without a model, to import and open what the next one needs."""
@@ -103,7 +97,7 @@ class WorkerState:
             self._tried = self._warming_up = True  # a failure is repeated, and reported, by the next question
             try:
                 opened = self.own()
-                if load := opened.writer.load:
+                if load := opened.load_model:
                     _first_step(load(), History(opened.ledger).most_reused(_LOOKED_AT))
             finally:
                 self._warming_up = False

@@ -173,7 +173,7 @@ def main() -> None:
 
 def compare(own: Session, asked: Sequence[str]) -> None:
     """Try each question with nothing kept of those before it, and print what the two ways have in common."""
-    load, trials, usual, blocks = own.writer.load, list[Trial](), list[Sequence[Ids]](), list[Sequence[Ids]]()
+    load, trials, usual, blocks = own.load_model, list[Trial](), list[Sequence[Ids]](), list[Sequence[Ids]]()
     if load is None or (store := load().kept) is None:
         raise SystemExit("this needs a home with a language model whose KV cache can be kept")
     reading, model, most = load(), cast("Mlx", load().model), own.settings.model.max_tokens

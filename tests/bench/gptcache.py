@@ -27,9 +27,9 @@ from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
-from engine.text.question import understand
+from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
-from engine.types import Answer, AskOptions, Backend, Evidence, Trace
+from engine.types import Answer, AskOptions, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import open_ledger
 from store.hits import Vectors
@@ -38,6 +38,7 @@ from store.types import Scope
 from tests.bench.hits import LEAST, NOW, SETS, Case, K, paired, rows
 from tests.bench.metrics import terms
 from tests.bench.retrieval import User, load
+from tests.engine.ask.backend import Unable
 
 NEEDED = ("gptcache", "faiss", "sqlalchemy")
 TAU, ROOM = 0.85, BankBudget(1 << 30, 5)
@@ -141,12 +142,24 @@ def caches(folder: Path, embedder: MiniLM) -> dict[str, Cache]:
     return ours | {label: gptcache(folder / label, least, embedder.width) for label, least in THRESHOLDS.items()}
 
 
+class _Embedded(Unable):
+    """Has the vectors of cached questions, and takes every answer for entailed."""
+
+    def __init__(self, questions: QuestionVectors) -> None:
+        self._questions = questions
+
+    def question_vectors(self) -> QuestionVectors:
+        return self._questions
+
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        return True
+
+
 def our_own(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
     """Make an empty bank."""
     ledger = open_ledger(folder / "ledger.db", create=True)
     bank, questions = AnswerBank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
-    backend = Backend(_never, _never, _never, _never, lambda *_: True, lambda: questions, "quote")
-    similar = SemanticLookup(backend, ledger, rules)
+    similar = SemanticLookup(_Embedded(questions), ledger, rules)
 
     def find(one: Entry) -> str | None:
         found = similar.find(replace(one.ask, generation=ledger.generation, trace=Trace()), one.asked)
@@ -183,10 +196,6 @@ def gptcache(folder: Path, least: float, width: int) -> Cache:
             api.put(one.ask.text, f"{one.ask.text}\n{one.reply.text}", cache_obj=held)
 
     return Cache(find, keep)
-
-
-def _never(*_: object) -> Any:
-    raise AssertionError("a lookup alone embeds, retrieves and writes nothing")
 
 
 def measure(pairs: Sequence[tuple[Entry, Entry]], compared: dict[str, Cache], tallies: dict[str, Tally]) -> None:

@@ -147,20 +147,20 @@ def lived(work: Work, home: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> 
     with Life(home, settings, order=work.policy.order, **forced) as life:
         warm(life.session)
         # Its first steps are slow, too, and the speed is wanted for what is printed.
-        measured = engine(cast("Mlx", life.planner.load().model)) if life.session.writer.load else None
+        measured = engine(cast("Mlx", life.planner.load().model)) if life.session.load_model else None
         yield Replay(work, life, measured if work.policy.printed else None)
-        if life.session.writer.load:
+        if life.session.load_model:
             life.session.models.forget()
 
 
 def warm(session: Session) -> None:
     """Embed, retrieve and quote once, so that nothing is opened or imported while the first question waits."""
     asked = gather_context(session.backend, begin(session.backend, session.ledger, "Where is it?", AskOptions(), NOW))
-    if session.writer.load:
+    if session.load_model:
         for name in ("engine.ask.semantic", "engine.llm.generate"):
             import_module(name)
     else:
-        session.backend.write(asked.question, asked.evidence, Trace(), None)
+        session.backend.generate(asked.question, asked.evidence, Trace(), None)
 
 
 def made(user: User, folder: Path) -> Path:

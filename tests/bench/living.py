@@ -107,12 +107,12 @@ class Life:
         never = self._never
         parts = (self.session, True, 10**6, lambda: never, never)
         self.planner = IdlePlanner(*parts)
-        if self.session.writer.load:
+        if self.session.load_model:
             self.planner.load()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.session.writer.load:
+        if self.session.load_model:
             self.session.models.free()
         self.session.ledger.close()
 

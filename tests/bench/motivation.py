@@ -92,7 +92,7 @@ def asked(user: User, folder: Path) -> list[Asked]:
     vectors = session.embedder.embed([query.text for query in user.queries])
     found = list[Asked]()
     for query, vector in zip(user.queries, vectors, strict=True):
-        evidence = session.backend.gather(understand(query.text, NOW), vector, AskOptions(), Trace())
+        evidence = session.backend.retrieve(understand(query.text, NOW), vector, AskOptions(), Trace())
         chunks = tuple(one.chunk.id for one in in_document_order(candidates(evidence)))
         first = evidence.passages[0].chunks[0].id if evidence.passages else None
         found.append(Asked(query, vector, chunks, first))

@@ -128,7 +128,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
     session, least = life.session, life.session.settings.ask.decline_below
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
-    found = [session.backend.gather(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
+    found = [session.backend.retrieve(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
     said = [write(*pair, Trace(), least).reply.text for pair in zip(asked, found, strict=True)]
 
     def embed(number: int) -> Deed:
@@ -136,7 +136,7 @@ def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
 
     def retrieve(number: int) -> Deed:
         at = number % len(texts)
-        return partial(session.backend.gather, asked[at], vectors[at], MANNER, Trace())
+        return partial(session.backend.retrieve, asked[at], vectors[at], MANNER, Trace())
 
     def check(number: int) -> Deed:
         at = number % len(texts)

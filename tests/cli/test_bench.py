@@ -78,8 +78,8 @@ def test_cold_reuses_nothing_warm_the_kv_cache_and_exact_the_answer(words: Pkb, 
         copied(opened.home, opened.ledger, opened.locks) as home,
         session({**os.environ, "PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache)}) as own,
     ):
-        assert own.writer.load
-        kept = own.writer.load().kept
+        assert own.load_model
+        kept = own.load_model().kept
         assert kept
         timed = list(measure(own.asker, QUESTIONS, own.settings.ask.k, own.now, kept.store))
     assert [one.cold.tier for one in timed] == ["full", "full"]

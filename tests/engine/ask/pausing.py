@@ -4,18 +4,19 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import Event
 from typing import TypeVar
 
 from engine.session import Session
 from engine.text.question import Question
-from engine.types import AskOptions, AskResult, Backend, Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import AskOptions, AskResult, Evidence, GeneratedAnswer, OnText, Trace
 from store.database import Ledger
 from store.hits import Hit, Vectors
+from store.question_index import QuestionVectors
 from store.search import Reader
 from store.tables import Row, Tables
 from store.types import Scope
+from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import SmallHome
 
 Hook = Callable[[], None]
@@ -81,16 +82,17 @@ class PausingReader(Reader):
         return found
 
 
-def pausing(backend: Backend) -> Backend:
-    """Return means that pause when they have retrieved, opened the bank's vectors, or written."""
+class PausingBackend(Wrapped):
+    """Pauses when it has retrieved, opened the vectors of cached questions, or made an answer."""
 
-    def gather(question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
-        return _then(backend.gather(question, vector, options, trace))
+    def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+        return _then(super().retrieve(question, vector, options, trace))
 
-    def write(question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
-        return _then(backend.write(question, evidence, trace, say))
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+        return _then(super().generate(question, evidence, trace, on_text))
 
-    return replace(backend, gather=gather, write=write, questions=lambda: _then(backend.questions()))
+    def question_vectors(self) -> QuestionVectors | None:
+        return _then(super().question_vectors())
 
 
 def _then(found: T) -> T:

@@ -7,10 +7,12 @@ import pytest
 
 from engine.ask.prepare import Prepared, answer_of, prepare
 from engine.session import Session
-from engine.types import AskOptions
+from engine.text.question import Question
+from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
 from store.answers import AnswerBank, Origin, Verifications
 from store.errors import UsageError
 from store.history import History
+from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import NOW, SmallHome, apart, ask, ingest
 
 QUESTION, LIKE = "Which colour has the tandem of the museum?", "Which colour does the tandem of the museum have?"
@@ -103,16 +105,28 @@ def test_it_is_readied_in_the_manner_in_which_it_will_be_asked(session: Session)
     assert ask(session, QUESTION, apart(0)).reply.tier == "full"
 
 
+class Recorded(Wrapped):
+    """Notes what was kept and what was only prefilled."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.done = list[str]()
+
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+        made = super().generate(question, evidence, trace, on_text)
+        return replace(made, keep=lambda: self.done.append("kept"))
+
+    def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
+        self.done.append("prefilled")
+
+
 @pytest.mark.parametrize("decode", [True, False])
-def test_what_a_writer_read_is_kept_and_only_read_where_no_answer_is_wanted(session: Session, decode: bool) -> None:
-    done, write = list[str](), session.backend.write
-    watched = replace(
-        session.backend,
-        write=lambda *parts: replace(write(*parts), keep=lambda: done.append("kept")),
-        read=lambda *parts: done.append("read"),
-    )
-    prepare(session.ledger, watched, session.room, QUESTION, AskOptions(), NOW, decode=decode)
-    assert done == (["kept"] if decode else ["read"])
+def test_what_was_read_is_kept_and_the_prompt_only_prefilled_where_no_answer_is_wanted(
+    session: Session, decode: bool
+) -> None:
+    backend = Recorded(session.backend)
+    prepare(session.ledger, backend, session.room, QUESTION, AskOptions(), NOW, decode=decode)
+    assert backend.done == (["kept"] if decode else ["prefilled"])
 
 
 def test_nothing_can_be_readied_for_no_question(session: Session) -> None:

@@ -19,7 +19,7 @@ import pytest
 from engine.session import Session
 from engine.types import AskOptions, AskResult
 from tests.effort import slow_only
-from tests.engine.ask.pausing import Hook, Paused, pausing, slow, stepping
+from tests.engine.ask.pausing import Hook, Paused, PausingBackend, slow, stepping
 from tests.engine.ask.small_home import SmallHome, anew, apart, ask, asker, ingest
 from tests.store.kit import Fuse, Killed
 
@@ -179,7 +179,7 @@ def race(pairings: Sequence[Pairing], asks: Callable[[Pairing], AskResult], inge
 
 def run(session: Session, text: str, options: AskOptions) -> AskResult:
     """Ask with pauses."""
-    return asker(session, pausing(session.backend)).ask(text, options, session.now)
+    return asker(session, PausingBackend(session.backend)).ask(text, options, session.now)
 
 
 @pytest.mark.parametrize("every", [4, *slow_only(1)])  # of the steps at which the ingest may die

@@ -14,11 +14,12 @@ from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner, RunContext, RunLimits
 from engine.idle.types import Handler, Job, JobResult, Outcome
 from engine.text.question import Question
-from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, Passage, Source, Trace
+from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
 from store.jobs import JobAccount, JobCost, Jobs
 from store.types import Chunk
+from tests.engine.ask.backend import Unable
 from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
@@ -43,16 +44,7 @@ class Home:
 
     def reasker(self) -> Reasker:
         """Return what asks the questions of this home again."""
-        backend = Backend(
-            embed=lambda text, trace: None,
-            gather=self._gather,
-            write=self._write,
-            read=lambda question, evidence, trace: self.read.append(question.text),
-            entails=lambda *_: True,
-            questions=lambda: None,
-            writer=WRITER,
-        )
-        return Reasker(self.ledger, backend, BankBudget(1_000_000, 5), NOW)
+        return Reasker(self.ledger, _SmallBackend(self), BankBudget(1_000_000, 5), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
         """Ask a question, then use its answer so often; return its key."""
@@ -75,21 +67,35 @@ class Home:
         """Return the bank."""
         return AnswerBank(self.ledger)
 
-    def _gather(self, question: Question, vector: object, options: AskOptions, trace: Trace) -> Evidence:
+
+class _SmallBackend(Unable):
+    """Finds the chunks of a small home that share a word with the question, and answers with the newest."""
+
+    fingerprint = WRITER
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def retrieve(self, question: Question, vector: object, options: AskOptions, trace: Trace) -> Evidence:
         words = set(question.text.lower().strip("?").split())
-        names = [name for name, text in self.texts.items() if words & set(text.lower().split())][::-1]
-        reads = tuple(self._read(name) for name in names)
-        return Evidence(reads, tuple(names), 0.0)
+        names = [name for name, text in self._home.texts.items() if words & set(text.lower().split())][::-1]
+        return Evidence(tuple(self._passage(name) for name in names), tuple(names), 0.0)
 
-    def _read(self, name: str) -> Passage:
-        source = Source(f"{self.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
-        return passage((Chunk(name, name, 0, "", self.texts[name], 1, 1),), "", (), None, 1.0, (source,))
-
-    def _write(self, question: Question, evidence: Evidence, trace: Trace, say: object) -> GeneratedAnswer:
-        self.written.append(question.text)
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: object) -> GeneratedAnswer:
+        self._home.written.append(question.text)
         answer = evidence.passages[0].text if evidence.passages else None
         sources = evidence.sources([""] * len(evidence.passages))
         return GeneratedAnswer(Answer(question.text, answer, "full", "quote", None, sources, trace.ms()))
+
+    def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
+        self._home.read.append(question.text)
+
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        return True
+
+    def _passage(self, name: str) -> Passage:
+        source = Source(f"{self._home.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
+        return passage((Chunk(name, name, 0, "", self._home.texts[name], 1, 1),), "", (), None, 1.0, (source,))
 
 
 def home(folder: Path) -> Home:

@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub import close_session, constants, try_to_load_from_cache
 
 from engine.models.hub import DownloadPlan, Hub
-from engine.models.lookup import LocalModel, find, fingerprint
+from engine.models.lookup import InstalledModel, find, fingerprint
 from store.errors import Locked, NoModel, PkbError, UsageError
 from tests.engine.models import hubserver
 from tests.engine.models.hubserver import TOKEN, Files, git_digest, serve
@@ -60,7 +60,7 @@ def hub(environ: dict[str, str]) -> Hub:
     return Hub(environ)
 
 
-def pull(hub: Hub, revision: str = "", name: str = NAME) -> LocalModel:
+def pull(hub: Hub, revision: str = "", name: str = NAME) -> InstalledModel:
     return hub.pull(hub.plan(name, revision), lambda done: None)
 
 

@@ -65,13 +65,13 @@ def test_a_folder_works_as_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in (str(folder), "mine", "./mine", "~/mine"):
-        assert find(name, "", environ) == lookup.LocalModel(str(folder), folder, None)
+        assert find(name, "", environ) == lookup.InstalledModel(str(folder), folder, None)
 
 
 def test_a_model_of_the_hub_is_that_of_main_unless_a_revision_is_named(environ: dict[str, str]) -> None:
     old, new = cached(environ, "org/name", OLD, main=False), cached(environ, "org/name", NEW)
-    assert find("org/name", "", environ) == lookup.LocalModel("org/name", new, NEW)
-    assert find("org/name", OLD, environ) == lookup.LocalModel("org/name", old, OLD)
+    assert find("org/name", "", environ) == lookup.InstalledModel("org/name", new, NEW)
+    assert find("org/name", OLD, environ) == lookup.InstalledModel("org/name", old, OLD)
     assert find(f"org/name@{OLD}", "", environ) == find("org/name", OLD, environ)
     assert find("org/name@main", "", environ) == find("org/name", "", environ)
     assert find(f"org/name@{OLD[:8]}", "", environ) == find("org/name", OLD, environ)

@@ -1,0 +1,59 @@
+"""A backend that passes everything on to another one, for tests to override in part."""
+
+from engine.text.question import Question
+from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
+from store.hits import Vectors
+from store.question_index import QuestionVectors
+
+
+class Wrapped:
+    """Another backend, call by call."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @property
+    def fingerprint(self) -> str:
+        return self.backend.fingerprint
+
+    def embed(self, text: str, trace: Trace) -> Vectors | None:
+        return self.backend.embed(text, trace)
+
+    def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+        return self.backend.retrieve(question, vector, options, trace)
+
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+        return self.backend.generate(question, evidence, trace, on_text)
+
+    def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
+        self.backend.prefill(question, evidence, trace)
+
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        return self.backend.entails(question, evidence, answer, trace)
+
+    def question_vectors(self) -> QuestionVectors | None:
+        return self.backend.question_vectors()
+
+
+class Unable:
+    """A backend that can do nothing, and has no vectors."""
+
+    fingerprint = "unable"
+
+    def embed(self, text: str, trace: Trace) -> Vectors | None:
+        return None
+
+    def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+        raise NotImplementedError
+
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+        raise NotImplementedError
+
+    def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
+        raise NotImplementedError
+
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        raise NotImplementedError
+
+    def question_vectors(self) -> QuestionVectors | None:
+        return None
