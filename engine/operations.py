@@ -159,9 +159,9 @@ def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None
     from engine.ingest.pipeline import Guard, Ingest
     from engine.ingest.types import ParseLimits
 
-    chosen, share = opened.settings.ingest, opened.settings.experiment.gone_share
-    limits = ParseLimits(message_bytes=chosen.message_bytes, file_bytes=chosen.file_bytes)
-    guard = Guard(share, chosen.gone_count, prune)
+    experiment = opened.settings.experiment
+    limits = ParseLimits(file_bytes=opened.settings.ingest.file_bytes)
+    guard = Guard(experiment.gone_share, experiment.gone_count, prune)
     return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)
 
 

@@ -44,7 +44,7 @@ def choose_embedder(
     if settings.embed.model == "minilm":
         from engine.models.minilm import MiniLM
 
-        return MiniLM(workers=settings.embed.workers or os.cpu_count() or 1, notes=notes)
+        return MiniLM(workers=os.cpu_count() or 1, notes=notes)
     from engine.models.qwen3 import Qwen3, find_model
     from engine.models.runtime import threads_of
 

@@ -1,7 +1,6 @@
-"""Every number that a user may change and every constant of the papers, once, with its section.
+"""The settings of the config file, and the papers' constants with their sections.
 
-Knows its own fields and what they may hold; no file, and not who reads them. What only measurements change is in
-`Experiment`, which no config file sets.
+What only measurements vary is in `Experiment`, which no config file sets.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -31,24 +30,21 @@ class BankSettings:
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """How many vanished documents look like an unmounted disk, and what one item may cost."""
+    """What may be ingested."""
 
-    gone_count: int = 50
-    message_bytes: int = field(default=64 << 20, metadata={"least": 1})
-    file_bytes: int = field(default=256 << 20, metadata={"least": 1})
+    file_bytes: int = field(default=256 << 20, metadata={"least": 1})  # of one transcript; mailboxes are streamed
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
-    """Which embedder, and how many batches it computes at a time."""
+    """Which model embeds."""
 
     model: str = "minilm"  # or a Qwen3 of the hub's local cache, or a folder of one
-    workers: int = field(default=0, metadata={"most": 256})  # 0: one for each core
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Which language model answers (none: pkb quotes), and what it may take."""
+    """Which language model answers (none: pkb quotes), and how much it may use."""
 
     name: str = ""  # of the hub's local cache, or a folder
     revision: str = ""  # the commit that was pulled; empty for a folder
@@ -69,12 +65,11 @@ class KvSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """The resident process, which keeps model and tables in memory between questions."""
+    """The background server, which keeps the model and the tables in memory between questions."""
 
     # auto: the first question starts it, and it stops when idle; on: it runs until it is stopped.
     daemon: str = field(default="auto", metadata={"among": ("auto", "on", "off")})
     idle_minutes: float = 15.0  # without a question, until it stops
-    memory_share: float = field(default=0.85, metadata={"most": 1})  # of this machine's memory; above it, it stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,7 @@ class IdleSettings:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What measurements vary and users do not: tests/bench fills it in, and a config file cannot."""
+    """Parameters that only measurements vary: tests/bench sets them, a config file cannot."""
 
     # The semantic tier, and what may refuse a hit in it.
     semantic: bool = True
@@ -107,7 +102,9 @@ class Experiment:
     quiet_s: float = 300.0  # without new mail and questions, before chunks are summarized and questions predicted
     away_s: float = 300.0  # without a person at the machine, before it counts as idle
     load: float = 0.5  # of other processes, for each core, above which the machine is busy
-    gone_share: float = 0.2  # of all documents, that must vanish, too, to look like an unmounted disk
+    # A disk may be unmounted when more documents vanish at once than this many, and than this share of all.
+    gone_count: int = 50
+    gone_share: float = 0.2
 
 
 RECENCY_WEIGHT = 0.6  # the prefix-caching article, weighted eviction: .6 recency + .4 frequency
@@ -117,7 +114,7 @@ HALF_LIFE_S = 7 * 86_400.0  # of recency: our own, since the article's recency, 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of it, by section; `experiment` is no section of a config file."""
+    """All settings by section; `experiment` is not read from the config file."""
 
     ask: AskSettings = field(default_factory=AskSettings)
     bank: BankSettings = field(default_factory=BankSettings)
@@ -131,7 +128,7 @@ class Settings:
 
 
 def find(settings: Settings, key: str) -> Any:
-    """Return one dotted key; UsageError where there is none."""
+    """Return the value of a dotted key; UsageError if there is no such key."""
     known = keys(settings)
     if key not in known:
         raise UsageError(f"no such key: {key}", "pkb config show")
@@ -139,12 +136,12 @@ def find(settings: Settings, key: str) -> Any:
 
 
 def keys(settings: Settings) -> dict[str, Any]:
-    """Return every key that a config file may set with its value, dotted, in order."""
+    """Return every dotted key that a config file may set, with its value, in order."""
     return {
-        f"{section.name}.{one.name}": getattr(getattr(settings, section.name), one.name)
+        f"{section.name}.{option.name}": getattr(getattr(settings, section.name), option.name)
         for section in fields(settings)
         if section.name != "experiment"
-        for one in fields(getattr(settings, section.name))
+        for option in fields(getattr(settings, section.name))
     }
 
 
@@ -153,9 +150,11 @@ RETIRED = frozenset(
     for section, names in {
         "ask": "whole whole_tokens drafts",
         "bank": "semantic max_error refresh_k guard evidence verify check",
-        "ingest": "gone_share",
+        "ingest": "gone_count gone_share message_bytes",
+        "embed": "workers",
         "kv": "order score",
         "idle": "away_s load stride history cutoff quiet_s",
+        "serve": "memory_share",
     }.items()
     for name in names.split()
 )  # keys of older versions: in a file they are ignored
@@ -172,16 +171,16 @@ def retired(path: Path) -> list[str]:
 
 
 def save(path: Path, key: str, value: str) -> Any:
-    """Write one key to the config file, keeping comments and other faults; returns the value as it was understood."""
+    """Write one key to the config file and return the parsed value; comments and other keys stay as they are."""
     import tomlkit  # slower to import than all of this module
 
-    kept = find(put(Settings(), key, value), key)
-    _sections(text := _text(path), str(path))  # what is not TOML must not be written over
+    parsed = find(put(Settings(), key, value), key)
+    _sections(text := _text(path), str(path))  # never overwrite a file that is not TOML
     document = tomlkit.parse(text)
     section, name = key.split(".")
     if not isinstance(part := document.setdefault(section, tomlkit.table()), MutableMapping):
         raise UsageError(f"{path}: {section} must be a section", "pkb config path")
-    part[name] = kept
+    part[name] = parsed
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(".part")
@@ -190,11 +189,11 @@ def save(path: Path, key: str, value: str) -> Any:
         partial.replace(path)
     except OSError as error:
         raise PkbError(f"cannot write {path}: {error.strerror}", "pkb config path") from None
-    return kept
+    return parsed
 
 
 def load(path: Path) -> Settings:
-    """Read the config file, where there is one; UsageError naming the file and the key that cannot be."""
+    """Read the config file if there is one; UsageError naming the file and the wrong key."""
     return parse(_text(path), str(path))
 
 
@@ -231,7 +230,7 @@ def _sections(text: str, source: str) -> dict[str, Any]:
 
 
 def put(settings: Settings, key: str, value: Any, source: str = "config") -> Settings:
-    """Change one dotted key; UsageError where it is unknown or the value is of another type or negative."""
+    """Return the settings with one dotted key changed; UsageError if the key is unknown or the value is not valid."""
     known = keys(settings)
     if key in RETIRED:
         raise UsageError(f"{source}: {key} was retired", "pkb config show")
@@ -239,21 +238,21 @@ def put(settings: Settings, key: str, value: Any, source: str = "config") -> Set
         raise UsageError(f"{source}: no such key: {key}", "pkb config show")
     section, name = key.split(".")
     part = getattr(settings, section)
-    limits = next(one.metadata for one in fields(part) if one.name == name)
-    fits = _typed(value, type(known[key]))
-    if fits is None or not _within(fits, limits):
-        usual = known[key] if known[key] != "" else "''"
-        raise UsageError(f"{source}: {key} must be {_wanted(known[key], limits)}", f"pkb config set {key} {usual}")
-    return replace(settings, **{section: replace(part, **{name: fits})})
+    limits = next(option.metadata for option in fields(part) if option.name == name)
+    parsed = _convert(value, type(known[key]))
+    if parsed is None or not _within(parsed, limits):
+        current = known[key] if known[key] != "" else "''"
+        raise UsageError(f"{source}: {key} must be {_expected(known[key], limits)}", f"pkb config set {key} {current}")
+    return replace(settings, **{section: replace(part, **{name: parsed})})
 
 
-def _typed(value: Any, wanted: type) -> Any:
-    """Bring a value, which may be text from a command line, to a type; None where it is of another."""
+def _convert(value: Any, kind: type) -> Any:
+    """Convert a value, which may be text from a command line, to a type; None if it is of another type."""
     try:
-        fits = wanted(value) if isinstance(value, str) or (wanted is float and type(value) is int) else value
+        converted = kind(value) if isinstance(value, str) or (kind is float and type(value) is int) else value
     except ValueError:
         return None
-    return fits if type(fits) is wanted and fits == fits else None  # nan is not equal to itself
+    return converted if type(converted) is kind and converted == converted else None  # nan is not equal to itself
 
 
 def _within(value: Any, limits: Mapping[str, Any]) -> bool:
@@ -262,8 +261,8 @@ def _within(value: Any, limits: Mapping[str, Any]) -> bool:
     return bool(limits.get("least", 0) <= value <= limits.get("most", value))
 
 
-def _wanted(value: Any, limits: Mapping[str, Any]) -> str:
-    """Return what a key takes."""
+def _expected(value: Any, limits: Mapping[str, Any]) -> str:
+    """Describe the values that a key accepts."""
     if isinstance(value, str) or "among" in limits:
         return " or ".join(map(str, limits.get("among", ()))) or "text"
     kind, least = "an integer" if isinstance(value, int) else "a number", limits.get("least", 0)

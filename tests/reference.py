@@ -166,7 +166,7 @@ def page() -> str:
     parts += [_command(path, command) for path, command in leaves()]
     parts += ["## Exit codes\n", _table(("code", "meaning"), DATA["exit"].items())]
     parts += ["## Settings\n", "`pkb config set KEY VALUE` changes a setting, `pkb config show` lists all.\n"]
-    parts += [_table(("setting", "default", "meaning", "change it when"), settings_rows())]
+    parts += [_table(("setting", "default", "meaning", "change it when", "guide"), settings_rows())]
     parts += ["## Environment variables\n", _table(("variable", "meaning", "default"), _variables())]
     parts += ["## JSON\n", JSON_INTRO + "\n"]
     parts += [_object(name) for name in sections()]
@@ -174,11 +174,12 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def settings_rows() -> Iterator[tuple[str, str, str, str]]:
-    """Yield every setting with its default, its meaning and when a user would change it."""
+def settings_rows() -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield every setting: default, meaning, when a user would change it, and the guide's section about it."""
     for key, default in keys(Settings()).items():
-        meaning, story = DATA["settings"][key]
-        yield f"`{key}`", f"`{default}`" if default != "" else "empty", meaning, story
+        meaning, story, section = DATA["settings"][key]
+        link = f"[{section}](guide.md#{_anchor(section)})"
+        yield f"`{key}`", f"`{default}`" if default != "" else "empty", meaning, story, link
 
 
 def _variables() -> Iterator[tuple[str, str, str]]:
@@ -255,7 +256,7 @@ def manual() -> str:
     lines += [".SH EXIT STATUS", *_listed(DATA["exit"].items())]
     lines += [".SH SETTINGS", "They are read from the settings file, and changed with", r"\fBpkb config set\fR."]
     lines += _listed(
-        (key.strip("`"), f"{meaning}. Default: {default}.") for key, default, meaning, _ in settings_rows()
+        (key.strip("`"), f"{meaning}. Default: {default}.") for key, default, meaning, *_ in settings_rows()
     )
     lines += [".SH ENVIRONMENT", *_listed((name.strip("`"), meaning) for name, meaning, _ in _variables())]
     lines += [".SH FILES", *_listed((default, meaning) for name, meaning, default in _variables() if name in _PLACES)]

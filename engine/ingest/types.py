@@ -8,7 +8,7 @@ from hashlib import blake2b
 class ParseLimits:
     """Caps that keep one bad item from costing too much; whatever exceeds them is reported as a problem."""
 
-    message_bytes: int = 64 << 20  # of one message, attachments included
+    message_bytes: int = 64 << 20  # of one message, attachments included; mail servers accept less
     file_bytes: int = 256 << 20  # of one file read into memory; mbox files are streamed without a cap
     parts: int = 500  # MIME parts of one message
     depth: int = 20  # of nested multiparts and messages

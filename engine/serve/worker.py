@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _LOOKED_AT = 50  # latest questions, by whose longest reused prompt buffers are allocated
+_HEADROOM = 1.15  # of the memory that a model may use: tables, embedder and buffers beside it
 _Folders = tuple[tuple[str, int], ...]
 
 
@@ -131,10 +132,10 @@ class WorkerState:
         return name not in ("", "quote") and (name, revision) != (own.name, own.revision)
 
     def is_large(self) -> bool:
-        """Return whether this process exceeds its share of memory, after freeing what it can."""
+        """Return whether this process exceeds its share of memory, after freeing as much as it can."""
         from engine.models.memory import release, resident, total
 
-        most = total() * self._base.settings.serve.memory_share
+        most = total() * self._base.settings.model.memory_share * _HEADROOM
         if resident() > most:
             self.close()
             release()

@@ -60,7 +60,7 @@ def test_a_folder_that_is_missing_is_an_error_and_nothing_goes(fresh: Pkb, mail:
 
 
 def test_too_many_at_once_are_kept_until_it_is_said_that_they_are_to_go(fresh: Pkb, mail: Path) -> None:
-    fresh("config", "set", "ingest.gone_count", "5")
+    fresh.experiment(gone_count=5)
     for path in sorted(mail.glob("*.eml"))[:8]:
         path.unlink()
     ran = fresh("ingest")

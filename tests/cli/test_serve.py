@@ -424,7 +424,7 @@ def test_it_leaves_when_nobody_asks(home: Served) -> None:
 
 @pytest.mark.slow
 def test_it_leaves_when_it_takes_too_much_memory(home: Served) -> None:
-    home.run("config", "set", "serve.memory_share", "0.0")
+    home.run("config", "set", "model.memory_share", "0.0")
     home.run("serve")
     assert home.run("ask", KEY).returncode == 0
     wait(lambda: not home.is_there)

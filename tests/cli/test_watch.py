@@ -242,7 +242,7 @@ def kept(pkb: Pkb) -> int:
 @pytest.fixture
 def letters(fresh: Pkb, tmp_path: Path) -> Path:
     """Return two folders of 8 and 42 messages that were read; more than 5 at once may be an unmounted disk."""
-    fresh("config", "set", "ingest.gone_count", "5")
+    fresh.experiment(gone_count=5)
     for number in range(50):
         path = write(tmp_path / "letters" / ("a" if number < 8 else "b") / f"{number}", f"word{number}")
         os.utime(path, (1e9, 1e9))

@@ -1,5 +1,6 @@
 """The config file: what a file or a person may say, and what is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from engine.settings import RETIRED, Settings, keys, load, parse, put, retired, save
 from store.errors import UsageError
 from tests.reference import DATA
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
 
 
 def test_without_a_file_every_value_is_the_default(tmp_path: Path) -> None:
@@ -56,9 +59,13 @@ def test_a_file_that_cannot_be_is_named(text: str, tmp_path: Path) -> None:
 
 
 # A key stays only as long as a user has a reason to change it.
-def test_every_key_has_a_meaning_and_a_user_story() -> None:
+def test_every_key_has_a_meaning_a_user_story_and_a_section_of_the_guide_that_explains_it() -> None:
     assert list(keys(Settings())) == list(DATA["settings"])
-    assert all(len(texts) == 2 and all(texts) for texts in DATA["settings"].values())
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
+    for key, (meaning, story, section) in DATA["settings"].items():
+        assert meaning
+        assert story
+        assert key in sections[section]
 
 
 def test_no_key_is_both_read_and_retired() -> None:
@@ -67,12 +74,12 @@ def test_no_key_is_both_read_and_retired() -> None:
 
 def test_a_retired_key_in_a_file_is_ignored_and_named(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text('[kv]\norder = "reuse"\n[ask]\nk = 8\nwhole = "thread"\n')
+    path.write_text('[kv]\norder = "reuse"\n[ask]\nk = 8\nwhole = "thread"\n[embed]\nworkers = 2\n')
     assert load(path) == put(Settings(), "ask.k", 8)
-    assert retired(path) == ["ask.whole", "kv.order"]
+    assert retired(path) == ["ask.whole", "embed.workers", "kv.order"]
 
 
-@pytest.mark.parametrize("key", ["kv.order", "bank.guard", "experiment.guard", "experiment.stride"])
+@pytest.mark.parametrize("key", ["kv.order", "serve.memory_share", "experiment.guard", "experiment.gone_count"])
 def test_what_no_user_sets_cannot_be_set(key: str) -> None:
     with pytest.raises(UsageError, match=key):
         put(Settings(), key, "on")
