@@ -1,4 +1,4 @@
-"""`pkb model`: which models are here, which one answers, fetching and removing them."""
+"""`pkb model`: lists, selects, downloads and removes language models."""
 
 import os
 from dataclasses import asdict
@@ -49,10 +49,10 @@ def show(as_json: Json = False) -> None:
 
     Example: pkb model list
     """
-    from engine.inventory import take
+    from engine.inventory import list_models
 
     with session() as opened:
-        found = take(opened)
+        found = list_models(opened)
     if as_json:
         problem = found.problem.message if found.problem else None
         output.data({"schema": output.SCHEMA, "models": [asdict(row) for row in found.rows], "problem": problem})
@@ -70,13 +70,13 @@ def use(name: Name, as_json: Json = False) -> None:
 
     Example: pkb model use quote
     """
-    from engine.inventory import choose, room_of
+    from engine.inventory import memory_budget_of, select
 
     with session() as opened:
         found = None if name == _QUOTE else _usable(name)
-        choose(opened, found.name if found else "", (found and found.revision) or "")
-        if found and not (room := room_of(opened, found)).fits:
-            output.say(f"pkb: {found.name} does not fit: it needs {room}; try: pkb config set model.memory_share 1")
+        select(opened, found.name if found else "", (found and found.revision) or "")
+        if found and not (budget := memory_budget_of(opened, found)).fits:
+            output.say(f"pkb: {found.name} does not fit: it needs {budget}; try: pkb config set model.memory_share 1")
     shown, revision = (found.name, found.revision) if found else (_QUOTE, None)
     if as_json:
         output.data({"schema": output.SCHEMA, "name": shown, "revision": revision})
@@ -91,7 +91,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     Example: pkb model rm mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
     from cli.pull import agreed
-    from engine.inventory import choose
+    from engine.inventory import select
     from engine.models.hub import HubCache
     from engine.text.terminal import size
 
@@ -100,11 +100,11 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         if opened.settings.embed.model == name:
             raise UsageError(f"{name} computes the embeddings and is in use", "pkb config set embed.model minilm")
         step = f"pkb model rm {name} --yes"
-        if not agreed(f"remove {name} from {folder}?", yes=yes, usual=False, step=step):
+        if not agreed(f"remove {name} from {folder}?", yes=yes, default=False, step=step):
             raise PkbError("nothing was removed", "pkb model list")
         freed = HubCache(folder).remove()
         if chosen := opened.settings.model.name == name:
-            choose(opened, "", "")
+            select(opened, "", "")
     if as_json:
         output.data({"schema": output.SCHEMA, "name": name, "bytes": freed, "was_in_use": chosen})
     else:
@@ -112,20 +112,20 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 
 
 def _named(name: str) -> str:
-    """Return a name that names something: an empty path would be the current folder."""
+    """Return the name; UsageError if it is blank, because an empty path is the current folder."""
     if not name.strip():
         raise UsageError("no model name or folder given", "pkb model list")
     return name
 
 
 def _usable(name: str) -> "InstalledModel":
-    """Find a model that can answer; NoModel where it is not here, PkbError where it cannot."""
-    from engine.inventory import why_not
+    """Find a model that can answer; NoModel if it is not installed, PkbError if it cannot answer."""
+    from engine.inventory import why_unsupported
     from engine.models.lookup import EMBEDDER, find, role
 
     found = find(_named(name), None, os.environ)
     if (use := role(found.name, found.config)) is None:
-        raise PkbError(why_not(found.name, found.config), "pkb model list")
+        raise PkbError(why_unsupported(found.name, found.config), "pkb model list")
     if use == "embedder":
         setting = "minilm" if found.name == EMBEDDER else name
         raise UsageError(
@@ -135,7 +135,7 @@ def _usable(name: str) -> "InstalledModel":
 
 
 def _removable(name: str) -> Path:
-    """Return the folder of a fetched model; UsageError for what is not for pkb to remove."""
+    """Return the folder of a downloaded model; UsageError for one that pkb must not remove."""
     from engine.models.lookup import repository, split
 
     named = split(_named(name))

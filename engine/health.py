@@ -1,4 +1,4 @@
-"""Whether this machine is fit for pkb: each check finds one thing, says so, and what to type next. Changes nothing."""
+"""Checks whether this machine can run pkb: each check has a finding and a next step. Changes no data."""
 
 import os
 import platform
@@ -19,13 +19,13 @@ State = Literal["ok", "note", "bad"]
 
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "fuse.sshfs", "fuse.rclone", "9p", "ceph"}
 _SYNCED = ("dropbox", "onedrive", "google drive", "googledrive", "icloud", "mobile documents", "nextcloud", "syncthing")
-_ROOM, _TIGHT = 2 << 30, 200 << 20  # bytes of disk
-_MEMORY = 4 << 30
+_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
+_ENOUGH_MEMORY = 4 << 30  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: what was looked at, how it stands, what was found, and what to type if it should be better."""
+    """The result of one check, with the command to type if there is a problem."""
 
     name: str
     state: State
@@ -34,22 +34,22 @@ class Check:
 
 
 def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
-    """Look at this machine and this home, the quick things first; language models compute with so many threads."""
+    """Yield all checks of this machine and home, fast ones first; `threads` are those of language models."""
     yield _python()
     yield _sqlite()
     yield _home(home)
     yield _disk_kind(home)
-    yield _room(home)
+    yield _disk_space(home)
     yield _memory()
     yield _packages()
     yield _embedder(settings.embed.model, environ)
-    yield _arithmetic(home, threads)
-    yield _cache(home, settings.kv)
-    yield _writer(settings.model, environ)
+    yield _compute(home, threads)
+    yield _cache_space(home, settings.kv)
+    yield _model(settings.model, environ)
     if settings.kv.reuse == "blocks":
         yield _blocks(settings.model, environ)
     elif settings.model.name not in ("", "quote"):
-        yield _kept(settings, environ)
+        yield _kv_form(settings, environ)
 
 
 def _python() -> Check:
@@ -78,7 +78,7 @@ def _home(home: Home) -> Check:
 
 
 def _disk_kind(home: Home) -> Check:
-    """Refuse disks on which SQLite's write-ahead log is not safe: network mounts and synced folders."""
+    """Reject disks on which SQLite's write-ahead log is not safe: network mounts and synced folders."""
     place = _existing(home.data)
     kind = file_system(place)
     if kind in NETWORK:
@@ -100,24 +100,24 @@ def _disk_kind(home: Home) -> Check:
 
 
 def file_system(place: Path) -> str:
-    """Return the kind of file system that a path lies on, "unknown" where the system does not say."""
+    """Return the type of the file system that a path is on, "unknown" if the system does not tell."""
     import psutil
 
     mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
     return max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
 
 
-def _room(home: Home) -> Check:
+def _disk_space(home: Home) -> Check:
     free = shutil.disk_usage(_existing(home.data)).free
-    state: State = "ok" if free >= _ROOM else "note" if free >= _TIGHT else "bad"
-    return Check("room", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
+    state: State = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
+    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
 
 
 def _memory() -> Check:
     import psutil
 
     total = psutil.virtual_memory().total
-    return Check("memory", "ok" if total >= _MEMORY else "note", f"{total / (1 << 30):.0f} GiB")
+    return Check("memory", "ok" if total >= _ENOUGH_MEMORY else "note", f"{total / (1 << 30):.0f} GiB")
 
 
 def _packages() -> Check:
@@ -141,55 +141,55 @@ def _embedder(name: str, environ: Mapping[str, str]) -> Check:
         return Check("embedder", "bad", error.message, error.next_step)
 
 
-def _arithmetic(home: Home, threads: int) -> Check:
-    """Measure MLX; on a Linux CPU a reference BLAS is fifty times slower than a fast one."""
+def _compute(home: Home, threads: int) -> Check:
+    """Measure the speed of MLX; on a Linux CPU the reference BLAS is fifty times slower than OpenBLAS."""
     from engine.models import runtime
 
     try:
         runtime.private_tmp(home.cache)
         found = runtime.arithmetic(home.cache, threads)
     except OSError as error:
-        said = f"{home.cache} cannot be written: {(error.strerror or '').lower()}"
-        return Check("arithmetic", "bad", said, "set PKB_CACHE to a writable folder")
+        problem = f"{home.cache} cannot be written: {(error.strerror or '').lower()}"
+        return Check("compute", "bad", problem, "set PKB_CACHE to a writable folder")
     speed = runtime.gflops()
     slow = found["device"] == "cpu" and speed < 20
     with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
-    said = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {speed:.0f} GFLOP/s in fp32"
-    return Check("arithmetic", "note" if slow else "ok", said, "apt install libopenblas0-pthread" if slow else None)
+    result = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {speed:.0f} GFLOP/s in fp32"
+    return Check("compute", "note" if slow else "ok", result, "apt install libopenblas0-pthread" if slow else None)
 
 
-def _cache(home: Home, settings: KvSettings) -> Check:
-    """See whether anything is left for tensors of the room that the cache may take."""
+def _cache_space(home: Home, settings: KvSettings) -> Check:
+    """Check whether the cache folder's budget leaves space for the KV cache."""
     others = home.other_cache_bytes()
-    said = f"{others / 1e6:.1f} MB besides the KV cache, of {settings.bytes / 1e6:.1f} MB allowed (kv.bytes)"
+    found = f"{others / 1e6:.1f} MB besides the KV cache, of {settings.bytes / 1e6:.1f} MB allowed (kv.bytes)"
     if others < settings.bytes:
-        return Check("cache", "ok", said)
+        return Check("cache", "ok", found)
     step = f"pkb config set kv.bytes {KvSettings().bytes}"
-    return Check("cache", "note", f"{said}: no KV cache can be stored", step)
+    return Check("cache", "note", f"{found}: no KV cache can be stored", step)
 
 
-def _writer(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    """Look for the language model that the settings name, and whether memory holds it."""
+def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    """Check that the selected language model is installed and fits in memory."""
     from engine.models.lookup import find
-    from engine.models.memory import need, total
+    from engine.models.memory import needed_by, total
     from engine.models.runtime import device
 
     if settings.name in ("", "quote"):
-        return Check("writer", "note", "no language model: answers are quoted", "pkb model pull")
+        return Check("model", "note", "no language model: answers are quoted", "pkb model pull")
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
-        return Check("writer", "bad", error.message, error.next_step)
-    wanted, most = need(found.folder, device()), total() * settings.memory_share
+        return Check("model", "bad", error.message, error.next_step)
+    needed, limit = needed_by(found.folder, device()), total() * settings.memory_share
     kind = "fp32" if device() == "cpu" else "as stored"
-    said = f"{found.name} in {kind}, {wanted / 1e9:.1f} GB of memory, {most / 1e9:.1f} GB allowed"
-    return Check("writer", "ok", said) if wanted <= most else Check("writer", "bad", said, "pkb model list")
+    result = f"{found.name} in {kind}, {needed / 1e9:.1f} GB of memory, {limit / 1e9:.1f} GB allowed"
+    return Check("model", "ok", result) if needed <= limit else Check("model", "bad", result, "pkb model list")
 
 
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    """Try whether the language model's keys can be moved, which reading in blocks needs."""
+    """Check whether the language model's cached keys can be moved, which block mode needs."""
     from engine.models.lookup import find
-    from engine.models.rope import why_not
+    from engine.models.rope import why_fixed
 
     if settings.name in ("", "quote"):
         return Check("blocks", "note", "no language model: nothing to reuse", "pkb model pull")
@@ -197,33 +197,33 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
         return Check("blocks", "bad", error.message, error.next_step)
-    why = why_not(found.folder)
-    said = f"{found.name} cannot reuse blocks: {why}" if why else f"{found.name} can reuse blocks"
-    return Check("blocks", "bad" if why else "ok", said, "pkb config set kv.reuse prefix" if why else None)
+    if why := why_fixed(found.folder):
+        return Check("blocks", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")
+    return Check("blocks", "ok", f"{found.name} can reuse blocks")
 
 
-def _kept(settings: Settings, environ: Mapping[str, str]) -> Check:
-    """Ask the language model's layers how what it reads is kept."""
+def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
+    """Check how the language model's KV cache can be stored."""
     from engine.models.load import form
     from engine.models.lookup import find
 
     if settings.kv.reuse == "off":
-        return Check("kept", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
+        return Check("kv", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
     try:
         found = find(settings.model.name, settings.model.revision or None, environ)
     except NoModel as error:
-        return Check("kept", "bad", error.message, error.next_step)
-    how = form(found.folder, settings.kv.bits)
-    said = f"{found.name}: {how.description}"
-    return Check("kept", "ok", said) if how.name else Check("kept", "note", said, "pkb model list")
+        return Check("kv", "bad", error.message, error.next_step)
+    stored = form(found.folder, settings.kv.bits)
+    result = f"{found.name}: {stored.description}"
+    return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")
 
 
 def _existing(path: Path) -> Path:
-    """Return the path, or the nearest folder above it that is there."""
-    return next(p for p in (path, *path.parents) if _is_there(p))
+    """Return the path, or its nearest parent that exists."""
+    return next(p for p in (path, *path.parents) if _exists(p))
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # in a folder that may not be entered

@@ -112,7 +112,7 @@ class IdlePlanner:
             return JobCost(bytes=size)
         model = cast("Mlx", self.reader.model)
         meter = model.meter
-        return JobCost(read=meter.read, written=meter.written, flops=flops(model.size, meter), bytes=size)
+        return JobCost(read=meter.prefilled, written=meter.generated, flops=flops(model.size, meter), bytes=size)
 
     def load(self) -> "PromptReader":
         """Return the model, loaded."""

@@ -1,4 +1,4 @@
-"""Texts in batches of similar length, and their vectors back in order. Knows token ids; no tokenizer and no model."""
+"""Groups texts into batches of similar length, and puts their vectors back in order. Knows no tokenizer, no model."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from store.hits import Vectors
 
-WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly kept
+WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly preserved
 
 Tokens = list[list[int]]
 
@@ -24,19 +24,19 @@ def batches(
 def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Yield the indices, shortest first, in groups of at most `budget` tokens or one text."""
     group: list[int] = []
-    held = 0
+    total = 0
     for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if group and held + lengths[i] > budget:
+        if group and total + lengths[i] > budget:
             yield group
-            group, held = [], 0
+            group, total = [], 0
         group.append(i)
-        held += lengths[i]
+        total += lengths[i]
     if group:
         yield group
 
 
 def in_order(count: int, width: int, found: Iterable[tuple[list[int], Vectors]]) -> Vectors:
-    """Put the rows of all batches where their texts stand: (count, width)."""
+    """Return the rows of all batches in the order of their texts: (count, width)."""
     rows = np.empty((count, width), np.float32)
     for indices, vectors in found:
         rows[indices] = vectors

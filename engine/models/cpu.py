@@ -1,4 +1,4 @@
-"""Attention on a CPU with numpy's softmax: MLX computes exponentials one at a time there, most of attention's time.
+"""Attention on a CPU with numpy's softmax: MLX computes exponentials one by one there, most of attention's time.
 
 Replaces the attention function of mlx-lm's models, and falls back to it for what it does not support. MLX is imported
 inside functions, because BLAS must be loaded before it.
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 _NAME = "scaled_dot_product_attention"
-_BLOCK = 1 << 18  # scores at a time: they stay in a core's L2 cache for four passes
+_BLOCK = 1 << 18  # scores per pass: they fit in a core's L2 cache
 
 
 def patch_attention(model: Any) -> None:
-    """Replace the attention function of a loaded model by `attend`, in every module of its layers."""
+    """Replace a loaded model's attention function by `attend` in all modules of its layers."""
     for name in {type(part).__module__ for part in model.modules()}:
         if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], _NAME):
             setattr(sys.modules[name], _NAME, attend)
@@ -47,7 +47,7 @@ def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask:
 
 
 def _is_common(mask: Any) -> bool:
-    """Return whether a mask is none, causal, or shared by all heads and prompts."""
+    """Return whether a mask is absent, causal, or shared by all heads and prompts."""
     return mask is None or isinstance(mask, str) or all(size == 1 for size in mask.shape[:-2])
 
 

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.lookup import CONFIG, INDEX, SPEAKING, TOKENS, WEIGHTS, InstalledModel, hub_cache, repository
+from engine.models.lookup import CONFIG, INDEX, SUPPORT_FILES, TOKENS, WEIGHTS, InstalledModel, hub_cache, repository
 from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a model as the hub announces it; the digest is SHA-256, or for a small file git's SHA-1."""
+    """One file of a model as listed by the hub; the digest is SHA-256, or git's SHA-1 for a small file."""
 
     name: str
     size: int
     digest: str
 
-    def is_in(self, stream: io.BytesIO | io.BufferedReader) -> bool:
-        """Return whether a stream holds this file and nothing else."""
+    def matches(self, stream: io.BytesIO | io.BufferedReader) -> bool:
+        """Return whether the content of a stream has this file's digest."""
         if len(self.digest) == 64:
             return file_digest(stream, "sha256").hexdigest() == self.digest
         return file_digest(stream, lambda: sha1(f"blob {self.size}\0".encode())).hexdigest() == self.digest
@@ -44,22 +44,22 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class DownloadPlan:
-    """What a model consists of at one commit, and its config.json, which says whether the rest is worth fetching."""
+    """The files of a model at one commit, and its config.json, which tells whether pkb can use the model."""
 
     name: str
-    revision: str  # as asked for; empty for the branch main
+    revision: str  # as given; empty for the branch main
     commit: str
     files: tuple[File, ...]
     config_text: bytes
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files."""
+        """Return the size of all files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def weights(self) -> int:
-        """Return the size of the weights."""
+        """Return the size of the weights in bytes."""
         return sum(file.size for file in self.files if fnmatch(file.name, WEIGHTS))
 
     @property
@@ -69,13 +69,13 @@ class DownloadPlan:
         return found
 
 
-def wanted(name: str) -> bool:
-    """Return whether a model needs a file here: nothing that could be run, and nothing of a subfolder."""
-    return name in (*SPEAKING, INDEX) or fnmatch(name, WEIGHTS)
+def is_needed(name: str) -> bool:
+    """Return whether pkb downloads a file of a repository: no code, and nothing in a subfolder."""
+    return name in (*SUPPORT_FILES, INDEX) or fnmatch(name, WEIGHTS)
 
 
 def require_complete(name: str, files: set[str]) -> None:
-    """Raise PkbError where a repository lacks what a model needs here."""
+    """Raise PkbError if a repository lacks weights, config or tokenizer."""
     if not any(fnmatch(file, WEIGHTS) for file in files):
         raise PkbError(f"{name} has no safetensors weights, and pkb loads no other format")
     for needed in (CONFIG, TOKENS):
@@ -84,9 +84,9 @@ def require_complete(name: str, files: set[str]) -> None:
 
 
 def verified_config(name: str, file: File, text: bytes) -> bytes:
-    """Return a config.json that is what was announced; PkbError where it is not, or is no config."""
-    if not file.is_in(io.BytesIO(text)):
-        raise wrong(CONFIG, name)
+    """Return the text of a config.json; PkbError if its digest is wrong or it is not a config."""
+    if not file.matches(io.BytesIO(text)):
+        raise checksum_error(CONFIG, name)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -96,13 +96,13 @@ def verified_config(name: str, file: File, text: bytes) -> bytes:
     return text
 
 
-def wrong(file: str, name: str) -> PkbError:
-    """Return the error of a file that is not the one that was announced."""
+def checksum_error(file: str, name: str) -> PkbError:
+    """Return the error for a file that does not match the hub's checksum."""
     return PkbError(f"{file} does not match the hub's checksum and was removed", f"pkb model pull {name}")
 
 
 class PartialDownload(io.FileIO):
-    """A file that one process appends to; it tells how long it is by now, `before` included."""
+    """A locked file that a download is appended to; `tick` is called with its size plus `before`, in bytes."""
 
     def __init__(self, path: Path, before: int, tick: Callable[[int], None]) -> None:
         super().__init__(path, "ab")
@@ -114,12 +114,13 @@ class PartialDownload(io.FileIO):
             raise Locked("another pkb is downloading this model", "try again when it is done") from None
 
     def write(self, data: Any, /) -> int:
-        """Write all of it: a disk that fills up takes a part first, and refuses the next."""
-        whole = rest = memoryview(data)
+        """Write all of the data: on a disk that is nearly full, one call writes only a part."""
+        rest = memoryview(data)
+        size = len(rest)
         while rest:
             rest = rest[super().write(rest) :]
         self._tick(self._before + self.tell())
-        return len(whole)
+        return size
 
 
 class HubCache:
@@ -128,30 +129,30 @@ class HubCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def held(self, plan: DownloadPlan, file: File) -> int:
-        """Count the bytes of a file that are here, whole or in part."""
-        copy = self.copy(plan, file) or self.partial(file)
-        return min(copy.stat().st_size, file.size) if copy.is_file() else 0
+    def downloaded(self, plan: DownloadPlan, file: File) -> int:
+        """Return how many bytes of a file are downloaded, complete or partial."""
+        path = self.complete(plan, file) or self.partial(file)
+        return min(path.stat().st_size, file.size) if path.is_file() else 0
 
-    def copy(self, plan: DownloadPlan, file: File) -> Path | None:
-        """Return the path of a complete file, None if none; on a disk without links only the snapshot has it."""
-        places = (self._snapshot(plan) / file.name, self._blob(file))
-        return next((path for path in places if path.is_file()), None)
+    def complete(self, plan: DownloadPlan, file: File) -> Path | None:
+        """Return the path of a complete file, None if there is none; without symlinks, only the snapshot has it."""
+        paths = (self._snapshot(plan) / file.name, self._blob(file))
+        return next((path for path in paths if path.is_file()), None)
 
     def partial(self, file: File) -> Path:
-        """Return where a file grows, in a folder that is there."""
+        """Return the path of a partial download."""
         return self._blob(file).with_name(f"{file.digest}.incomplete")
 
-    def make(self) -> None:
-        """Make the folder in which files grow."""
+    def create(self) -> None:
+        """Create the folder of downloads."""
         (self._folder / "blobs").mkdir(parents=True, exist_ok=True)
 
-    def keep(self, file: File) -> None:
-        """Take a file that has grown for whole."""
+    def commit(self, file: File) -> None:
+        """Mark a partial download as complete."""
         self.partial(file).replace(self._blob(file))
 
     def publish(self, plan: DownloadPlan) -> InstalledModel:
-        """Let a model be found whose files are all here and verified."""
+        """Make a model visible whose files are all downloaded and verified."""
         snapshot = self._snapshot(plan)
         snapshot.mkdir(parents=True, exist_ok=True)
         for file in plan.files:
@@ -163,13 +164,13 @@ class HubCache:
         return InstalledModel(plan.name, snapshot, plan.commit)
 
     def remove(self) -> int:
-        """Delete all revisions; returns the bytes that they took."""
-        taken = sum(
+        """Delete all revisions; returns the bytes freed."""
+        freed = sum(
             path.lstat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink()
         )
         shutil.rmtree(self._folder)
         shutil.rmtree(self._folder.parent / ".locks" / self._folder.name, ignore_errors=True)
-        return taken
+        return freed
 
     def _snapshot(self, plan: DownloadPlan) -> Path:
         return self._folder / "snapshots" / plan.commit
@@ -179,19 +180,19 @@ class HubCache:
 
 
 def verify(path: Path, file: File, name: str) -> None:
-    """Raise PkbError where a file is not the one that was announced, and remove it with what it is a link to."""
+    """Raise PkbError if a file has the wrong digest, and remove it together with its link target."""
     with path.open("rb") as stream:
-        right = file.is_in(stream)
-    if not right:
-        for place in {path, path.resolve()}:
-            place.unlink(missing_ok=True)
-        raise wrong(file.name, name)
+        matches = file.matches(stream)
+    if not matches:
+        for link_or_target in {path, path.resolve()}:
+            link_or_target.unlink(missing_ok=True)
+        raise checksum_error(file.name, name)
 
 
 def _link(blob: Path, pointer: Path) -> None:
     if pointer.is_file():
         return
-    pointer.unlink(missing_ok=True)  # a link to what is gone
+    pointer.unlink(missing_ok=True)  # a dangling link
     try:
         with suppress(FileExistsError):  # another program was quicker
             pointer.symlink_to(Path("..", "..", "blobs", blob.name))
@@ -200,15 +201,15 @@ def _link(blob: Path, pointer: Path) -> None:
 
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-_LIBRARY = {  # plain HTTP to one place, and nothing said on the side, there or here
+_LIBRARY = {  # plain HTTP to one host; no telemetry, no log messages
     "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_VERBOSITY": "critical",
 }  # fmt: skip
-_LARGEST = 50_000_000_000  # bytes of one file; the library fetches none above it by plain HTTP
+_MAX_HTTP = 50_000_000_000  # bytes of one file; the library downloads no larger ones over plain HTTP
 
 
 class Hub:
-    """The hub, for a process that may use the network from here on; `environ` says where it and its cache are."""
+    """A client of the hub; creating one turns off offline mode. `environ` names the hub's address and cache."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         for name in _OFFLINE:
@@ -218,13 +219,13 @@ class Hub:
         self._endpoint = environ.get("HF_ENDPOINT", "").rstrip("/") or None
 
     def plan(self, name: str, revision: str) -> DownloadPlan:
-        """Ask what a model consists of, and fetch its config.json; NoModel where the hub has none of that name."""
+        """List a model's files and download its config.json; NoModel if the hub has no such model."""
         with self._explained(name, revision):
             info = self._info(name, revision)
             commit = info.sha or ""
             if not re.fullmatch("[0-9a-f]{40}", commit):
                 raise PkbError(f"the hub reports no commit of {name} to pin")
-            files = tuple(_file(one) for one in info.siblings or () if wanted(one.rfilename))
+            files = tuple(_file(one) for one in info.siblings or () if is_needed(one.rfilename))
             require_complete(name, {file.name for file in files})
             config = next(file for file in files if file.name == CONFIG)
             text = io.BytesIO()
@@ -232,17 +233,17 @@ class Hub:
         return DownloadPlan(name, revision, commit, files, verified_config(name, config, text.getvalue()))
 
     def missing(self, plan: DownloadPlan) -> int:
-        """Count the bytes of a plan that are not here yet."""
+        """Return how many bytes of a plan are still to be downloaded."""
         cached = self._cached(plan)
-        return sum(file.size - cached.held(plan, file) for file in plan.files)
+        return sum(file.size - cached.downloaded(plan, file) for file in plan.files)
 
     def free(self) -> int:
-        """Count the bytes that are free where the cache is, or would be."""
-        there = next(folder for folder in (self._cache, *self._cache.parents) if folder.exists())
-        return shutil.disk_usage(there).free
+        """Return the free bytes on the disk of the cache."""
+        existing = next(folder for folder in (self._cache, *self._cache.parents) if folder.exists())
+        return shutil.disk_usage(existing).free
 
     def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> InstalledModel:
-        """Fetch what is missing and verify all of it, then let it be found; `tick` is told how many bytes are here."""
+        """Download missing files, verify all, and publish the model; `tick` is called with the bytes done."""
         done = 0
         with self._explained(plan.name, plan.revision):
             for file in sorted(plan.files, key=lambda file: file.size):
@@ -252,33 +253,33 @@ class Hub:
             return self._cached(plan).publish(plan)
 
     def _complete(self, plan: DownloadPlan, file: File, before: int, tick: Callable[[int], None]) -> None:
-        """Have one file whole and verified; what an earlier attempt got of it is kept, and what is wrong is removed."""
+        """Download and verify one file; resume a partial download, and remove a file with a wrong digest."""
         cached = self._cached(plan)
-        if here := cached.copy(plan, file):
-            verify(here, file, plan.name)
+        if path := cached.complete(plan, file):
+            verify(path, file, plan.name)
             return
-        cached.make()
-        with PartialDownload(cached.partial(file), before, tick) as growing:
-            if growing.tell() > file.size or file.name == CONFIG:
-                growing.seek(0)
-                growing.truncate()
+        cached.create()
+        with PartialDownload(cached.partial(file), before, tick) as partial:
+            if partial.tell() > file.size or file.name == CONFIG:
+                partial.seek(0)
+                partial.truncate()
             if file.name == CONFIG:
-                growing.write(plan.config_text)
+                partial.write(plan.config_text)
             else:
-                self._get(plan.name, plan.commit, file, growing)
+                self._get(plan.name, plan.commit, file, partial)
             verify(cached.partial(file), file, plan.name)
-            cached.keep(file)
+            cached.commit(file)
 
     def _get(self, name: str, commit: str, file: File, into: io.BytesIO | PartialDownload) -> None:
         from huggingface_hub import get_token, hf_hub_url
         from huggingface_hub.file_download import http_get
 
-        if file.size > _LARGEST:
+        if file.size > _MAX_HTTP:
             raise PkbError(
-                f"{file.name} of {name} is larger than {_LARGEST // 10**9} GB, the most the hub serves over HTTP"
+                f"{file.name} of {name} is larger than {_MAX_HTTP // 10**9} GB, the most the hub serves over HTTP"
             )
         url = hf_hub_url(name, file.name, revision=commit, endpoint=self._endpoint)
-        # Compressed on the way, a file could not be asked for from its middle on.
+        # A compressed transfer could not be resumed.
         headers = {"user-agent": f"pkb/{version('pkb')}", "accept-encoding": "identity"}
         if token := get_token():
             headers["authorization"] = f"Bearer {token}"
@@ -292,7 +293,12 @@ class Hub:
             return library.model_info(
                 name, revision=revision or None, files_metadata=True, timeout=constants.HF_HUB_ETAG_TIMEOUT
             )
-        except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):  # the page of a hotel's network, say
+        except (
+            TypeError,
+            KeyError,
+            json.JSONDecodeError,
+            UnicodeDecodeError,
+        ):  # such as the login page of a public network
             raise PkbError("the response is not from the hub", "try again on another network") from None
 
     def _cached(self, plan: DownloadPlan) -> HubCache:
@@ -300,17 +306,17 @@ class Hub:
 
     @contextmanager
     def _explained(self, name: str, revision: str) -> Iterator[None]:
-        """Turn what the library and the disk raise into one line that says what helps."""
+        """Turn errors of the library and the disk into a PkbError with a next step."""
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-        # The library has changed its HTTP client before; its own error extends that of the client.
-        client: type[Exception] = HfHubHTTPError.__bases__[0]
+        # The library has changed its HTTP client before, but its own error has always extended the client's.
+        client_error: type[Exception] = HfHubHTTPError.__bases__[0]
         again = f"pkb model pull {name}" + (f"@{revision}" if revision else "")
         try:
             yield
         except HfHubHTTPError as error:
             raise _refusal(error, name, revision, again) from None
-        except client as error:
+        except client_error as error:
             where = f"the hub at {self._endpoint}" if self._endpoint else "the hub"
             raise PkbError(f"cannot reach {where} ({error or type(error).__name__})", again) from None
         except HFValidationError:
@@ -319,20 +325,20 @@ class Hub:
             if error.errno == errno.ENOSPC:
                 message = f"no space left in {self._cache}; the partial download of {name} is kept"
                 raise PkbError(message, f"free some disk space, then: {again}") from None
-            if error.errno is None:  # the library's word for a file of another length than was announced
-                raise PkbError(f"a file of {name} is not as long as the hub announced", again) from None
+            if error.errno is None:  # raised by the library for a file of another length than listed
+                raise PkbError(f"a file of {name} does not have the length that the hub lists", again) from None
             raise
 
 
-def _file(announced: "RepoSibling") -> File:
-    digest = announced.lfs.sha256 if announced.lfs else announced.blob_id
-    if announced.size is None or not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", digest or ""):
-        raise PkbError(f"the hub reports no size and checksum of {announced.rfilename} to verify")
-    return File(announced.rfilename, announced.size, digest or "")
+def _file(listed: "RepoSibling") -> File:
+    digest = listed.lfs.sha256 if listed.lfs else listed.blob_id
+    if listed.size is None or not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", digest or ""):
+        raise PkbError(f"the hub reports no size and checksum of {listed.rfilename} to verify")
+    return File(listed.rfilename, listed.size, digest or "")
 
 
 def _refusal(error: "HfHubHTTPError", name: str, revision: str, again: str) -> PkbError:
-    """Return why the hub refused, by its own codes."""
+    """Return the error for a response that the hub refused."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     status, page = error.response.status_code, f"https://huggingface.co/{name}"

@@ -1,6 +1,6 @@
 """A model's KV cache as plain tensors: sliced by segment, packed, read from files and restored.
 
-The only module that touches mlx-lm's cache classes. Knows safetensors files; no prompts and no store. MLX is imported
+The only module that uses mlx-lm's cache classes. Knows safetensors files; no prompts and no store. MLX is imported
 inside functions, because BLAS must be loaded before it.
 """
 
@@ -32,12 +32,12 @@ def tensor(name: str, array: Any) -> Tensor:
 
     dtype, same_width = DTYPES[str(array.dtype).removeprefix("mlx.core.")]
     copy = mx.contiguous(array)
-    raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # which its stub has no buffer for
+    raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # no buffer in MLX's stubs
     return Tensor(name, dtype, tuple(array.shape), memoryview(raw) if array.size else b"")
 
 
 def files(paths: Sequence[Path]) -> list[Arrays]:
-    """Map the arrays of files, read when first evaluated and by that thread; UnreadableCache."""
+    """Open the arrays of files, which are read by the thread that first evaluates them; UnreadableCache."""
     import mlx.core as mx
 
     try:
@@ -48,9 +48,9 @@ def files(paths: Sequence[Path]) -> list[Arrays]:
 
 
 def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
-    """Return keys or values, (1, heads, tokens, width), as they are stored: as they are, or in eight bits with scales.
+    """Return keys or values, (1, heads, tokens, width), in stored form: unchanged, or in 8 bits with scales.
 
-    No two tokens or heads share a scale, so that the stored form of one does not depend on the others.
+    Each token and head has its own scales, so that its stored form does not depend on the others.
     """
     import mlx.core as mx
 
@@ -65,7 +65,7 @@ def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
 
 
 def unpack(found: Arrays, name: str) -> Any:
-    """Return the keys or values that `pack` stored, in the dtype of their scales; LookupError where there are none."""
+    """Return the keys or values that `pack` stored, in the dtype of their scales; LookupError if there are none."""
     array, scales = found[name], found.get(name + _SCALES)
     if scales is None:
         return array
@@ -82,7 +82,7 @@ def concatenated(parts: Iterable[Any]) -> Any:
 
 
 def _groups(width: int) -> tuple[int, int]:
-    """Return into how many groups the values of a token and head are divided, and the size of each."""
+    """Return the number of groups that the values of a token and head are divided into, and the size of each."""
     return (width // GROUP, GROUP) if width % GROUP == 0 else (1, width)
 
 
@@ -93,11 +93,11 @@ _KINDS: dict[str, Kind] = {
     "ChunkedKVCache": "window",
     "ArraysCache": "state",
 }
-_END = "end"  # tokens in the cache after a segment, which a window's own length does not tell
+_END = "end"  # position after a segment; a window's length does not tell it
 
 
 def kind(part: Any) -> Kind | None:
-    """Return what a layer's cache holds; None for a type that could not be restored from that alone."""
+    """Return what a layer's cache holds; None for a type that cannot be restored."""
     found = _KINDS.get(type(part).__name__) if type(part).__module__ == "mlx_lm.models.cache" else None
     return None if getattr(part, "keep", 0) else found  # a window with attention sinks
 
@@ -108,9 +108,9 @@ def window(part: Any) -> int:
 
 
 def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
-    """Bring a layer that has just read `count` tokens to the form it would be restored in; returns what to store.
+    """Bring a layer that has just prefilled `count` tokens to the form that `restore_layer` returns.
 
-    Empty where the layer keeps every token as it is: those can be cut at any time.
+    Returns the arrays to store; none for a layer that holds every token unchanged, which can be cut at any time.
     """
     import mlx.core as mx
 
@@ -120,21 +120,21 @@ def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, An
         return {f"{name}.{slot}": array for slot, array in enumerate(part.cache) if array is not None}
     if part.empty() or (found == "tokens" and not bits):
         return {}
-    seen = part.keys_and_values() if found == "tokens" else _in_order(part)
-    read = min(count, seen[0].shape[2])
-    kept = [pack(f"{name}.{kv}", array[..., -read:, :], bits) for kv, array in zip("kv", seen, strict=True)]
-    loaded = [unpack(packed, f"{name}.{kv}") for kv, packed in zip("kv", kept, strict=True)]
+    cached = part.keys_and_values() if found == "tokens" else _in_order(part)
+    new = min(count, cached[0].shape[2])
+    packed = [pack(f"{name}.{kv}", array[..., -new:, :], bits) for kv, array in zip("kv", cached, strict=True)]
+    restored = [unpack(arrays, f"{name}.{kv}") for kv, arrays in zip("kv", packed, strict=True)]
     if found == "tokens":
-        for array, last in zip((part.keys, part.values), loaded, strict=True):
-            array[..., part.offset - read : part.offset, :] = last
-        return kept[0] | kept[1]
-    before = [array[..., :-read, :] for array in seen]
-    _set_state(part, [concatenated(both) for both in zip(before, loaded, strict=True)], part.offset)
-    return kept[0] | kept[1] | {_END: mx.array([part.offset], mx.int32)}
+        for array, last in zip((part.keys, part.values), restored, strict=True):
+            array[..., part.offset - new : part.offset, :] = last
+        return packed[0] | packed[1]
+    before = [array[..., :-new, :] for array in cached]
+    _set_state(part, [concatenated(both) for both in zip(before, restored, strict=True)], part.offset)
+    return packed[0] | packed[1] | {_END: mx.array([part.offset], mx.int32)}
 
 
 def restore_layer(part: Any, name: str, opened: Sequence[Arrays], shared: int | None = None) -> None:
-    """Fill an empty layer from files, one a segment, of the last one only `shared` tokens; LookupError."""
+    """Fill an empty layer from files, one per segment, of the last only `shared` tokens; LookupError."""
     found = kind(part)
     if found == "state":
         slots = [opened[-1].get(f"{name}.{slot}") for slot in range(len(part.cache))]
@@ -152,15 +152,15 @@ def restore_layer(part: Any, name: str, opened: Sequence[Arrays], shared: int | 
 
 def _in_order(part: Any) -> list[Any]:
     """Return the keys and values inside a layer's window, oldest first."""
-    at = getattr(part, "_idx", None)
-    seen = list(part.keys_and_values())
-    if at is not None and at < seen[0].shape[2]:  # a ring buffer: the next token overwrites the oldest
-        seen = [concatenated([array[..., at:, :], array[..., :at, :]]) for array in seen]
-    return [array[..., -window(part) :, :] for array in seen]
+    oldest = getattr(part, "_idx", None)
+    arrays = list(part.keys_and_values())
+    if oldest is not None and oldest < arrays[0].shape[2]:  # a ring buffer
+        arrays = [concatenated([array[..., oldest:, :], array[..., :oldest, :]]) for array in arrays]
+    return [array[..., -window(part) :, :] for array in arrays]
 
 
 def _tail(arrays: Sequence[Any], count: int) -> list[Any]:
-    """Return the last `count` tokens of a sequence of arrays; a file that holds none of them is not read."""
+    """Return the last `count` tokens of a sequence of arrays, without reading files that hold none of them."""
     found: list[Any] = []
     for array in reversed(arrays):
         if count > 0:
@@ -170,7 +170,7 @@ def _tail(arrays: Sequence[Any], count: int) -> list[Any]:
 
 
 def _set_state(part: Any, both: Sequence[Any], end: int) -> None:
-    """Set a layer's keys and values, of which the last token stands before position `end`."""
+    """Set a layer's keys and values; `end` is the position after the last token."""
     keys, values = both
     match type(part).__name__:
         case "KVCache":
@@ -181,19 +181,19 @@ def _set_state(part: Any, both: Sequence[Any], end: int) -> None:
             part.state = (keys, values, end, part.chunk_size, end - keys.shape[2])
 
 
-# Each safetensors dtype in MLX, and the integers of its width: the buffer protocol does not know bfloat16.
+# Each safetensors dtype in MLX, and the integers of its width, because the buffer protocol lacks bfloat16.
 _MLX_DTYPES = {"F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16")}
 _BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _METADATA = "__metadata__"
-_LENGTH = 8  # bytes of the header's length, little-endian, before the header
+_LENGTH = 8  # bytes of the header's length, little-endian
 _MAX_HEADER = 4 << 20  # bytes
-_GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; room for a question
-_MAX_BUFFERS = 1024  # buffers a readv call takes (IOV_MAX)
+_GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; space for a question
+_MAX_BUFFERS = 1024  # of one readv call (IOV_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What the tensors of one name have in common: safetensors dtype, heads, and values of a token and head."""
+    """The layout of the tensors of one name: safetensors dtype, heads, and values of a token and head."""
 
     dtype: str
     heads: int
@@ -207,7 +207,7 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """An open file, positioned at its first tensor; tensors are (1, heads, tokens, width), contiguous, in order."""
+    """An open file, positioned at its first tensor; tensors are (1, heads, tokens, width), contiguous and in order."""
 
     descriptor: int
     tokens: int
@@ -215,16 +215,15 @@ class _File:
 
 
 def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None) -> tuple[Arrays, int]:
-    """Read the tensors of files end to end, of the last one only `shared` tokens; returns arrays and token count.
+    """Read and join the tensors of files, of the last only `shared` tokens; returns arrays and token count.
 
-    The arrays have room for more tokens behind those, and take over the memory of `reuse`. UnreadableCache where a file
-    does not fit.
+    The arrays have space for more tokens, and take over the memory of `reuse`. UnreadableCache if a file does not fit.
     """
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            files = [_open(path, held) for path in paths]
+            files = [_open(path, stack) for path in paths]
             if any(file.kinds != files[0].kinds for file in files):
-                raise ValueError("other tensors")
+                raise ValueError("the files hold different tensors")
             counts = [file.tokens for file in files]
             if shared is not None:
                 counts[-1] = min(shared, counts[-1])
@@ -234,42 +233,44 @@ def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None 
 
 
 def allocate(like: Arrays, tokens: int) -> Arrays:
-    """Allocate arrays like these, with room for so many tokens and a question."""
+    """Allocate arrays of the same layout, with space for a number of tokens and a question."""
     import mlx.core as mx
 
-    room = _round_up(tokens + _HEADROOM)
-    found = {name: mx.zeros((*array.shape[:2], room, array.shape[3]), array.dtype) for name, array in like.items()}
-    mx.eval(list(found.values()))
-    return found
+    capacity = _round_up(tokens + _HEADROOM)
+    shapes = {name: (*array.shape[:2], capacity, array.shape[3]) for name, array in like.items()}
+    arrays = {name: mx.zeros(shape, like[name].dtype) for name, shape in shapes.items()}
+    mx.eval(list(arrays.values()))
+    return arrays
 
 
 def _read_joined(files: Sequence[_File], counts: Sequence[int], reuse: Arrays) -> Arrays:
     import mlx.core as mx
 
     kinds = files[0].kinds
-    raw, room = _buffers(kinds, sum(counts) + _HEADROOM, reuse)
+    raw, capacity = _buffers(kinds, sum(counts) + _HEADROOM, reuse)
     into = {name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in raw.items()}
     for file, at, count in zip(files, accumulate(counts, initial=0), counts, strict=False):
-        pieces = list(_pieces(file, into, room, at, count))
+        pieces = list(_pieces(file, into, capacity, at, count))
         for first in range(0, len(pieces), _MAX_BUFFERS):
             _fill(file.descriptor, pieces[first : first + _MAX_BUFFERS])
     return {name: array.view(getattr(mx, _MLX_DTYPES[kinds[name].dtype][0])) for name, array in raw.items()}
 
 
 def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays) -> tuple[dict[str, Any], int]:
-    """Return integer arrays for at least so many tokens, reused or new, and the tokens they have room for."""
+    """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens."""
     import mlx.core as mx
 
-    rooms = {array.shape[2] for array in reuse.values()}
-    room = rooms.pop() if len(rooms) == 1 else 0
-    fits = room >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
-    room = room if fits else _round_up(tokens)
+    capacities = {array.shape[2] for array in reuse.values()}
+    capacity = capacities.pop() if len(capacities) == 1 else 0
+    fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
+    capacity = capacity if fits else _round_up(tokens)
     raw: dict[str, Any] = {}
-    for name, one in kinds.items():
-        words = getattr(mx, _MLX_DTYPES[one.dtype][1])
-        raw[name] = reuse[name].view(words) if fits else mx.zeros((1, one.heads, room, one.width), words)
+    for name, layout in kinds.items():
+        integers = getattr(mx, _MLX_DTYPES[layout.dtype][1])
+        shape = (1, layout.heads, capacity, layout.width)
+        raw[name] = reuse[name].view(integers) if fits else mx.zeros(shape, integers)
     mx.eval(list(raw.values()))
-    return raw, room
+    return raw, capacity
 
 
 def _round_up(tokens: int) -> int:
@@ -277,32 +278,32 @@ def _round_up(tokens: int) -> int:
 
 
 def _layout_of(array: Any) -> _Layout | None:
-    words = {name: dtype for dtype, (name, _) in _MLX_DTYPES.items()}
+    dtypes = {name: dtype for dtype, (name, _) in _MLX_DTYPES.items()}
     one, heads, _, width = array.shape
-    dtype = words.get(str(array.dtype).removeprefix("mlx.core."))
+    dtype = dtypes.get(str(array.dtype).removeprefix("mlx.core."))
     return _Layout(dtype, heads, width) if dtype and one == 1 else None
 
 
-def _pieces(file: _File, into: Mapping[str, memoryview], room: int, at: int, count: int) -> Iterator[memoryview]:
+def _pieces(file: _File, into: Mapping[str, memoryview], capacity: int, at: int, count: int) -> Iterator[memoryview]:
     """Yield the destination of each run of a file's bytes; tokens beyond `count` go to scratch buffers."""
     for name, kind in file.kinds.items():
-        place, size, left = into[name], count * kind.step, (file.tokens - count) * kind.step
-        for begin in range(at * kind.step, (kind.heads * room + at) * kind.step, max(1, room * kind.step)):
-            yield place[begin : begin + size]
-            if left:
-                yield memoryview(bytearray(left))
+        buffer, size, skipped = into[name], count * kind.step, (file.tokens - count) * kind.step
+        for begin in range(at * kind.step, (kind.heads * capacity + at) * kind.step, max(1, capacity * kind.step)):
+            yield buffer[begin : begin + size]
+            if skipped:
+                yield memoryview(bytearray(skipped))
 
 
 def _fill(descriptor: int, pieces: Sequence[memoryview]) -> None:
-    """Fill buffers with the next bytes of a file; ValueError where it is shorter."""
+    """Fill buffers with the next bytes of a file; ValueError if it is too short."""
     if os.readv(descriptor, pieces) != sum(map(len, pieces)):
-        raise ValueError("the file is shorter than it says")
+        raise ValueError("the file is shorter than its header says")
 
 
-def _open(path: Path, held: ExitStack) -> _File:
+def _open(path: Path, stack: ExitStack) -> _File:
     """Open a file and parse its header; a malformed one raises any of the errors that `read` catches."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    held.callback(os.close, descriptor)
+    stack.callback(os.close, descriptor)
     length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
     entries = json.loads(os.read(descriptor, min(length, _MAX_HEADER)))
     entries.pop(_METADATA, None)
@@ -312,38 +313,38 @@ def _open(path: Path, held: ExitStack) -> _File:
         kind = _Layout(entry["dtype"], heads, width)
         begin, end = end, end + heads * count * kind.step
         if (one, count, [begin, end]) != (1, tokens, entry["data_offsets"]):
-            raise ValueError("not tensors of the same tokens one behind the other")
+            raise ValueError("the tensors are not contiguous or not of the same tokens")
         kinds[name] = kind
     return _File(descriptor, tokens, kinds)
 
 
-Cache = list[Any]  # one of mlx-lm's caches a layer
-Captured = Mapping[str, Any]  # arrays to store of a segment that its cache will overwrite, or holds in another form
-_MAX_POOLED = 256 << 20  # bytes that a process holds between two questions
+Cache = list[Any]  # one of mlx-lm's caches per layer
+Captured = Mapping[str, Any]  # arrays of a segment to store that its cache overwrites, or holds in another form
+_MAX_POOLED = 256 << 20  # bytes that a process holds between questions
 
 
 @dataclass(slots=True)
 class BufferPool:
-    """Buffers for the next cache, of a released one or preallocated; mutable, for one thread."""
+    """Buffers for the next cache, released or preallocated; mutable, for one thread."""
 
     arrays: Arrays = field(default_factory=dict)
 
     def pop(self) -> Arrays:
-        """Return the buffers, and forget them: they are the caller's now."""
-        taken, self.arrays = self.arrays, {}
-        return taken
+        """Hand the buffers over to the caller."""
+        arrays, self.arrays = self.arrays, {}
+        return arrays
 
 
 @dataclass(frozen=True, slots=True)
 class CacheForm:
-    """How a model's KV cache is stored: the `name` of the form, empty where it cannot be, and a description."""
+    """How a model's KV cache is stored: `name` is empty if it cannot be, and `description` is for users."""
 
     name: str
     description: str
 
     @property
     def shares_prefix(self) -> bool:
-        """Return whether a prefix of a stored segment can be reused: every layer caches each token as it is."""
+        """Return whether a prefix of a stored segment can be reused: every layer caches every token unchanged."""
         return self.name == "tokens"
 
 
@@ -356,7 +357,7 @@ def begin(model: Any) -> Cache:
 
 
 def compute(cache: Cache) -> None:
-    """Evaluate the arrays of a cache, and no logits."""
+    """Evaluate the arrays of a cache, but no logits."""
     import mlx.core as mx
 
     mx.eval([layer.state for layer in cache])
@@ -382,10 +383,10 @@ def is_sliceable(cache: Cache) -> bool:
 
 
 def form(cache: Cache, bits: int = 0) -> CacheForm:
-    """Return how a cache is stored, by the types of its layers; it may be empty."""
+    """Return how a cache, which may be empty, is stored."""
     kinds = [(kind(part), part) for _, part in _parts(cache)]
-    if strange := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
-        return CacheForm("", f"KV cache not stored: {' and '.join(strange)} cannot be restored")
+    if unsupported := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
+        return CacheForm("", f"KV cache not stored: {' and '.join(unsupported)} cannot be restored")
     found = Counter(kind for kind, _ in kinds)
     widths = {window(part) for kind, part in kinds if kind == "window"}
     parts = [
@@ -394,13 +395,14 @@ def form(cache: Cache, bits: int = 0) -> CacheForm:
         f"the recurrent state of {found['state']} of {len(kinds)} layers after each",
         f"in {bits} bits",
     ]
-    used = [words for words, there in zip(parts, (True, found["window"], found["state"], bits), strict=True) if there]
+    applies = (True, found["window"], found["state"], bits)
+    used = [text for text, is_used in zip(parts, applies, strict=True) if is_used]
     name = "-".join(kind for kind in ("window", "state") if found[kind]) or "tokens"
     return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(used))
 
 
 def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
-    """Bring a cache that has just read a segment of `count` tokens to exactly what `restore` would return.
+    """Bring a cache that has just prefilled a segment of `count` tokens to exactly what `restore` returns.
 
     Returns the arrays to store that cannot be cut from the cache later.
     """
@@ -416,7 +418,7 @@ def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
 
 
 def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
-    """Copy the tensors to store of a segment: keys and values, (1, heads, tokens, width), and the captured ones."""
+    """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
     found = dict(captured or {})
     for name, part in _parts(cache):
         if kind(part) == "tokens" and not part.empty() and f"{name}.k" not in found:
@@ -426,10 +428,10 @@ def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -
 
 
 def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool: BufferPool | None = None) -> Cache:
-    """Fill an empty cache from files, one a segment, of the last one only `shared` tokens; returns it.
+    """Fill an empty cache from files, one per segment, of the last only `shared` tokens; returns it.
 
-    UnreadableCache where a file is gone or does not fit. Arrays are read in the calling thread. With a pool, files are
-    read straight into the cache's buffers, which works for tensors stored as they are.
+    UnreadableCache if a file is missing or does not fit. Arrays are read in the calling thread. With a pool, files are
+    read directly into the cache's buffers, which works for unquantized tensors.
     """
     try:
         if pool is not None and is_sliceable(cache):
@@ -444,7 +446,7 @@ def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool
 
 
 def release(cache: Cache, pool: BufferPool) -> None:
-    """Empty a cache that is no longer used; the buffers of a sliceable one go to the pool."""
+    """Empty an unused cache; the buffers of a sliceable one go to the pool."""
     import mlx.core as mx
 
     arrays = _arrays(cache)
@@ -455,14 +457,14 @@ def release(cache: Cache, pool: BufferPool) -> None:
 
 
 def preallocate(cache: Cache, tokens: int, pool: BufferPool) -> None:
-    """Put buffers for so many tokens into the pool, shaped like those of a cache, if that is sliceable."""
+    """Put buffers for a number of tokens into the pool, shaped like those of a cache, if it is sliceable."""
     arrays = _arrays(cache)
     if arrays and _size(arrays) * tokens <= _MAX_POOLED * arrays["0.k"].shape[2]:
         pool.arrays = allocate(arrays, tokens)
 
 
 def _arrays(cache: Cache) -> Arrays:
-    """Return the arrays of a sliceable cache by name; none of another, or of an empty one."""
+    """Return the arrays of a sliceable cache by name; none for another or an empty cache."""
     if not cache or not is_sliceable(cache) or any(layer.empty() for layer in cache):
         return {}
     both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
@@ -474,7 +476,7 @@ def _size(arrays: Arrays) -> int:
 
 
 def _set_arrays(cache: Cache, found: Arrays, count: int) -> Cache:
-    """Set the arrays of an empty, sliceable cache, of which the first `count` tokens are in use."""
+    """Set the arrays of an empty, sliceable cache; their first `count` tokens are in use."""
     for number, layer in enumerate(cache):
         layer.state = (found[f"{number}.k"], found[f"{number}.v"], count)
     return cache

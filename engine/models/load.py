@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from engine.models import kv_cache, memory, runtime
 from engine.models.kv_cache import CacheForm
-from engine.models.lookup import TOKENS, architecture, lacks, read_config, role, split
+from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
 from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
@@ -26,13 +26,13 @@ from engine.models.types import Frame
 from store.errors import NoModel, PkbError
 
 SYSTEM, USER, ANSWER = "SystemTextOfPkb", "UserTextOfPkb", "AnswerTextOfPkb"
-TODAY = datetime(2024, 7, 26)  # to a template that asks: a prompt must not change with the day
-FILE, KEY, DEFAULT = "chat_template.jinja", "chat_template", "default"
-TRAINING = re.compile(r"(\{%-?\s*)(end)?generation(?=\s*-?%\})")
-WRONG = (TemplateError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+TODAY = datetime(2024, 7, 26)  # for templates that print a date: a prompt must not change daily
+TEMPLATE_FILE, TEMPLATE_KEY, TEMPLATE_NAME = "chat_template.jinja", "chat_template", "default"
+GENERATION = re.compile(r"(\{%-?\s*)(end)?generation(?=\s*-?%\})")
+TEMPLATE_ERRORS = (TemplateError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
-APART = ({"role": "system", "content": SYSTEM}, {"role": "user", "content": USER})
-JOINED = ({"role": "user", "content": SYSTEM + USER},)
+SEPARATE = ({"role": "system", "content": SYSTEM}, {"role": "user", "content": USER})
+MERGED = ({"role": "user", "content": SYSTEM + USER},)
 ANSWERED = ({"role": "assistant", "content": ANSWER},)
 
 
@@ -40,7 +40,7 @@ ANSWERED = ({"role": "assistant", "content": ANSWER},)
 class Framing:
     """A chat template's text before, between and after the system and user messages.
 
-    `ended` is what follows an answer, empty where the template does not render one.
+    `ended` is the text after an answer, empty if the template cannot render one.
     """
 
     opening: str
@@ -50,38 +50,38 @@ class Framing:
 
 
 def find_template(folder: Path, config: Mapping[str, Any]) -> str | None:
-    """Return a model's chat template, from its own file or from tokenizer_config.json; None where it has none."""
-    if (folder / FILE).is_file():
-        return (folder / FILE).read_text("utf-8", errors="replace")
-    found = config.get(KEY)
+    """Return a model's chat template, from its own file or from tokenizer_config.json; None if it has none."""
+    if (folder / TEMPLATE_FILE).is_file():
+        return (folder / TEMPLATE_FILE).read_text("utf-8", errors="replace")
+    found = config.get(TEMPLATE_KEY)
     if isinstance(found, list):
         named = [one for one in found if isinstance(one, dict)]
-        found = next((one.get("template") for one in named if one.get("name") == DEFAULT), None)
+        found = next((one.get("template") for one in named if one.get("name") == TEMPLATE_NAME), None)
     return found if isinstance(found, str) else None
 
 
 def frame(source: str, names: Mapping[str, str], model: str) -> Framing:
-    """Split a template around its messages, given its special tokens; PkbError where it cannot hold a prompt.
+    """Split a template around its messages, given its special tokens; PkbError if it cannot render them.
 
-    Where it has no system role, the system message begins the user's.
+    If it has no system role, the system text is put at the beginning of the user message.
     """
     problem: Exception | None = None
-    for messages in (APART, JOINED):
+    for messages in (SEPARATE, MERGED):
         try:
-            template = _environment().from_string(_plain(source))
-            parts = _cut(_render(template, names, messages, asking=True))
+            template = _environment().from_string(_without_generation(source))
+            parts = _cut(_render(template, names, messages, prompt=True))
             return Framing(*parts, _ended(template, names, messages))
-        except WRONG as error:
+        except TEMPLATE_ERRORS as error:
             problem = problem or error
-    said = " ".join(str(problem).split())[:200]
-    raise PkbError(f"the chat template of {model} cannot be used: {said}", "pkb model list")
+    reason = " ".join(str(problem).split())[:200]
+    raise PkbError(f"the chat template of {model} cannot be used: {reason}", "pkb model list")
 
 
-def _render(template: Template, names: Mapping[str, str], messages: tuple[dict[str, str], ...], *, asking: bool) -> str:
+def _render(template: Template, names: Mapping[str, str], messages: tuple[dict[str, str], ...], *, prompt: bool) -> str:
     return template.render(
         names,
         messages=[dict(message) for message in messages],
-        add_generation_prompt=asking,
+        add_generation_prompt=prompt,
         enable_thinking=False,
         tools=None,
         date_string=f"{TODAY:%d %b %Y}",
@@ -100,8 +100,8 @@ def _cut(text: str) -> tuple[str, str, str]:
 
 def _ended(template: Template, names: Mapping[str, str], messages: tuple[dict[str, str], ...]) -> str:
     try:
-        _, found, rest = _render(template, names, messages + ANSWERED, asking=False).rpartition(ANSWER)
-    except WRONG:  # it need not render answers, only the prompt of one
+        _, found, rest = _render(template, names, messages + ANSWERED, prompt=False).rpartition(ANSWER)
+    except TEMPLATE_ERRORS:  # only the prompt must render
         return ""
     return rest if found else ""
 
@@ -122,18 +122,27 @@ def _environment() -> ImmutableSandboxedEnvironment:
     return environment
 
 
-def _plain(source: str) -> str:
-    """Replace the `generation` blocks, which mark answers for training, by ordinary ones."""
-    return TRAINING.sub(lambda found: found[1] + ("endif" if found[2] else "if true"), source)
+def _without_generation(source: str) -> str:
+    """Replace `generation` blocks, which mark answers for training, by plain ones."""
+    return GENERATION.sub(lambda found: found[1] + ("endif" if found[2] else "if true"), source)
 
 
-LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
-SHORTEST = 2048  # context of a model whose config names none
-NAMED = ("bos_token", "eos_token", "unk_token", "pad_token")
-BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, RuntimeError)
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
+DEFAULT_CONTEXT = 2048  # tokens, for a config that names none
+SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
+LOAD_ERRORS = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    RuntimeError,
+)
 
 
-def read(
+def load_parts(
     folder: Path,
     weights: Callable[[Path, Device], Any],
     *,
@@ -142,46 +151,50 @@ def read(
     threads: int | None,
     memory_share: float,
 ) -> tuple[Tokenizer, Any]:
-    """Set memory limit and BLAS, then load tokenizer and weights; PkbError where they are damaged or too large."""
+    """Set memory limit and BLAS, then load tokenizer and weights; PkbError if they are damaged or too large."""
     device = runtime.device()
-    memory.demand(folder, name, device, memory_share)
+    memory.require_fit(folder, name, device, memory_share)
     runtime.private_tmp(cache)
     runtime.load_blas(cache, threads)
     memory.limit(memory_share)
     try:
         return open_tokenizer(folder / TOKENS), weights(folder, device)
-    except BROKEN as error:
-        said = " ".join(str(error).split())[:200]
-        raise PkbError(f"the model {name} cannot be loaded: {said}", f"pkb model pull {name}") from error
+    except LOAD_ERRORS as error:
+        reason = " ".join(str(error).split())[:200]
+        raise PkbError(f"the model {name} cannot be loaded: {reason}", f"pkb model pull {name}") from error
 
 
 def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: int | None = None) -> Mlx:
-    """Load the model in a folder; NoModel where it is missing, PkbError where it cannot be used or is too large.
+    """Load the model in a folder; NoModel if it is missing, PkbError if it is unsupported or too large.
 
-    `cache` holds machine code that MLX compiles; `threads` are those of BLAS, by default the environment's.
+    `cache` holds machine code that MLX compiles; `threads` is the number of BLAS threads, by default the environment's.
     """
-    if not folder.is_dir() or (lack := lacks(folder)):
-        said = f"the model {name} is incomplete: {lack}" if folder.is_dir() else f"model {name} is not installed"
-        raise NoModel(said, f"pkb model pull {name}" if split(name) else "pkb model list")
-    config, spoken = read_config(folder), _small(folder / "special_tokens_map.json")
-    spoken |= _small(folder / "tokenizer_config.json")
+    if not folder.is_dir() or (missing := missing_files(folder)):
+        problem = f"the model {name} is incomplete: {missing}" if folder.is_dir() else f"model {name} is not installed"
+        raise NoModel(problem, f"pkb model pull {name}" if split(name) else "pkb model list")
+    config, tokenizer_config = read_config(folder), _read_json(folder / "special_tokens_map.json")
+    tokenizer_config |= _read_json(folder / "tokenizer_config.json")
     if role(name, config) != "writer":
         raise PkbError(
             f"{name} cannot be run: mlx-lm does not support architecture {architecture(config) or 'unknown'}",
             "pkb model list",
         )
-    names = {key: text for key in NAMED if (text := _spelled(spoken.get(key)))}
-    template = find_template(folder, spoken)
+    names = {key: text for key in SPECIAL_TOKENS if (text := _token_text(tokenizer_config.get(key)))}
+    template = find_template(folder, tokenizer_config)
     framing = None if template is None else frame(template, names, name)  # before the weights, which are slow to load
-    tokenizer, model = read(folder, load_weights, name=name, cache=cache, threads=threads, memory_share=memory_share)
+    tokenizer, model = load_parts(
+        folder, load_weights, name=name, cache=cache, threads=threads, memory_share=memory_share
+    )
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())
     ended = vocabulary.first_control(framing.ended) if framing else None
-    ends = chain.from_iterable(map(_ends, (config, _inner(config), _small(folder / "generation_config.json"))))
+    ends = chain.from_iterable(
+        map(_stop_ids, (config, _text_config(config), _read_json(folder / "generation_config.json")))
+    )
     return Mlx(
         name=name,
         context=_context(config),
-        frame=_frame(vocabulary, framing, spoken.get("add_bos_token"), ids.get("bos_token")),
+        frame=_frame(vocabulary, framing, tokenizer_config.get("add_bos_token"), ids.get("bos_token")),
         sub_step=SUB_STEP[runtime.device()],
         stops=frozenset(id for id in (ended, ids.get("eos_token"), *ends) if id is not None),
         one_line=framing is None,
@@ -194,7 +207,7 @@ def form(folder: Path, bits: int) -> CacheForm:
     """Return how the KV cache of the model in a folder would be stored, without reading its weights."""
     try:
         return kv_cache.form(kv_cache.begin(open_lazily(folder)), bits)
-    except BROKEN:
+    except LOAD_ERRORS:
         return CacheForm("", "cannot be loaded")
 
 
@@ -208,28 +221,30 @@ def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bo
 
 
 def _context(config: Mapping[str, Any]) -> int:
-    places = (_inner(config), config)
-    return next((place[key] for place in places for key in LENGTHS if isinstance(place.get(key), int)), SHORTEST)
+    places = (_text_config(config), config)
+    return next(
+        (place[key] for place in places for key in CONTEXT_KEYS if isinstance(place.get(key), int)), DEFAULT_CONTEXT
+    )
 
 
-def _inner(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the language model's part of a multimodal config."""
     found = config.get("text_config")
     return found if isinstance(found, dict) else {}
 
 
-def _ends(config: Mapping[str, Any]) -> list[int]:
+def _stop_ids(config: Mapping[str, Any]) -> list[int]:
     found = config.get("eos_token_id")
     return [id for id in (found if isinstance(found, list) else [found]) if isinstance(id, int)]
 
 
-def _spelled(token: Any) -> str:
+def _token_text(token: Any) -> str:
     found = token.get("content") if isinstance(token, dict) else token
     return found if isinstance(found, str) else ""
 
 
-def _small(path: Path) -> dict[str, Any]:
-    """Read an optional JSON file; PkbError where it is damaged."""
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read an optional JSON file, empty if absent; PkbError if it is damaged."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The memory that a language model needs and may use on this machine. Reads no weights.
+"""The memory that a language model needs, and may use, on this machine. Reads no weights.
 
-On a CPU weights are converted to fp32, the only dtype that is fast there: 4-bit weights take eight times their file.
+On a CPU, weights are converted to fp32, the only dtype that is fast there: 4-bit weights grow eightfold.
 """
 
 import gc
@@ -11,9 +11,9 @@ from engine.models.lookup import WEIGHTS, bits, read_config
 from engine.models.runtime import Device
 from store.errors import PkbError
 
-BESIDE = 300_000_000  # bytes for all but the weights: libraries, tokenizer, one prompt's keys and values
-BUFFERS = 256 << 20  # bytes of freed arrays that MLX keeps for the next ones
-WIDE, HALF = 32, 16  # bits
+OVERHEAD = 300_000_000  # bytes besides the weights: libraries, tokenizer, KV cache of one prompt
+BUFFERS = 256 << 20  # bytes of freed arrays that MLX reuses
+SINGLE, HALF = 32, 16  # bits of a weight
 
 
 def total() -> int:
@@ -25,22 +25,22 @@ def total() -> int:
 
 def needed(weights: int, stored: int | None, device: Device) -> int:
     """Return the bytes of loaded weights, from their bytes on disk and bits per weight (None: half precision)."""
-    held = weights * WIDE // (stored or HALF) if device == "cpu" else weights
-    return held + BESIDE
+    loaded = weights * SINGLE // (stored or HALF) if device == "cpu" else weights
+    return loaded + OVERHEAD
 
 
-def need(folder: Path, device: Device) -> int:
-    """Return the bytes that the model in a folder takes in use; NoModel where its config cannot be read."""
+def needed_by(folder: Path, device: Device) -> int:
+    """Return the bytes that the model in a folder needs when loaded; NoModel if its config cannot be read."""
     config = read_config(folder)
     return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(config), device)
 
 
-def demand(folder: Path, name: str, device: Device, share: float) -> None:
-    """Raise PkbError where a model needs more than its share of this machine's memory."""
-    wanted, most = need(folder, device), int(total() * share)
-    if wanted > most:
+def require_fit(folder: Path, name: str, device: Device, share: float) -> None:
+    """Raise PkbError if a model needs more than a share of this machine's memory."""
+    required, allowed = needed_by(folder, device), int(total() * share)
+    if required > allowed:
         raise PkbError(
-            f"{name} needs {wanted / 1e9:.1f} GB of memory; model.memory_share allows {most / 1e9:.1f} GB",
+            f"{name} needs {required / 1e9:.1f} GB of memory; model.memory_share allows {allowed / 1e9:.1f} GB",
             "pkb model list",
         )
 

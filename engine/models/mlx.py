@@ -1,6 +1,6 @@
-"""A language model on MLX, of any architecture of mlx-lm: prefill of segments, greedy decoding, speculative drafts.
+"""A language model on MLX, of any architecture of mlx-lm: prefill by segment, greedy decoding, speculative drafts.
 
-Knows no prompts, and of a model's folder only the weights. MLX is imported inside functions, because BLAS must be
+Knows no prompts, and only the weights in a model's folder. MLX is imported inside functions, because BLAS must be
 loaded before it.
 """
 
@@ -27,46 +27,46 @@ Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (
 
 
 def decode_ids(
-    first: Any, step: Step, undo: Callable[[int], None], room: int, drafts: Drafter | None
+    first: Any, step: Step, undo: Callable[[int], None], most: int, drafts: Drafter | None
 ) -> Generator[int, None, None]:
-    """Yield at most `room` ids, beginning with `first`, (1,); `undo` removes that many rows of a step from the cache.
+    """Yield at most `most` ids, beginning with `first`, (1,); `undo` removes that many rows of a step from the cache.
 
-    Without a draft, the next step starts before the token of the last one is read. Drafts depend on their texts and the
-    answer alone, never on the cache: so do the steps, and with them the rounding of the logits.
+    Without a draft, the next step starts before the token of the last one is read. Drafts depend only on their texts
+    and the answer, never on the cache; so do the steps, and thus the rounding of the logits.
     """
     import mlx.core as mx
 
-    waited, is_known, left = first, False, room
+    pending, is_known, left = first, False, most
     try:
         while left > 0:
             left -= 1
             if left and drafts and (is_known or drafts.next()):
-                id = int(waited.item())
+                id = int(pending.item())
                 drafts.add(id)
                 yield id
                 guess = drafts.next()[: left - 1]
                 best = step(mx.array([id, *guess]))
                 right = drafts.judge(guess, best.tolist()) if guess else 0
                 undo(len(guess) - right)
-                for one in guess[:right]:
-                    drafts.add(one)
+                for id in guess[:right]:
+                    drafts.add(id)
                     drafts.right += 1
-                    yield one
-                waited, is_known, left = best[right : right + 1], bool(guess), left - right
+                    yield id
+                pending, is_known, left = best[right : right + 1], bool(guess), left - right
             else:
-                shown = waited
+                current = pending
                 if left:
-                    waited, is_known = step(shown), False
-                id = int(shown.item())
+                    pending, is_known = step(current), False
+                id = int(current.item())
                 if drafts:
                     drafts.add(id)
                 yield id
     finally:
-        mx.eval(waited)
+        mx.eval(pending)
 
 
-# Tokens of a prefill step, counted from a segment's start: a token's keys and values must not depend on how much of its
-# segment was cached, and MLX multiplies another number of rows by another kernel.
+# Tokens of a prefill step, counted from a segment's start: MLX chooses its kernels by the number of rows, and a token's
+# keys and values must not depend on how much of its segment was cached.
 SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
 
 
@@ -76,10 +76,10 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mlx:
-    """A loaded model. With `one_line` an answer ends with its first line, because the model knows no stop token.
+    """A loaded model. With `one_line`, an answer ends with its first line, because the model has no stop token.
 
-    With `bits` it decodes from its cache as it would be restored from so many bits, whether it was or not.
-    `yield_point` is called before each step of prefill and decoding; it may run another prompt, or raise.
+    With `bits`, it always decodes from a cache quantized to that many bits, restored or not. `yield_point` is called
+    before each step of prefill and decoding; it may run another prompt, or raise.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Mlx:
 
     @property
     def dtype(self) -> str:
-        """Name the dtype that it computes in."""
+        """Return the dtype that it computes in."""
         from mlx.core import floating, issubdtype
         from mlx.utils import tree_flatten
 
@@ -113,9 +113,9 @@ class Mlx:
         return kv_cache.begin(self.model)
 
     def prefill(self, cache: Cache, ids: Sequence[int]) -> Captured:
-        """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two.
+        """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two of them.
 
-        Returns the arrays to store of it that cannot be cut from the cache later.
+        Returns the arrays to store that cannot be cut from the cache later.
         """
         import mlx.core as mx
 
@@ -130,7 +130,7 @@ class Mlx:
     ) -> Generator[str, None, None]:
         """Prefill the last segment and yield the text of each generated token, which may be empty, up to a stop.
 
-        `drafts` are used where rejected tokens can be removed from the cache.
+        `drafts` are used if rejected tokens can be removed from the cache.
         """
         if drafts and kv_cache.is_sliceable(cache):
             drafts.end = self._end
@@ -141,15 +141,15 @@ class Mlx:
 
     @property
     def size(self) -> Size:
-        """Return the sizes that its FLOPs are computed from; without attention where the config lacks its width."""
+        """Return the sizes that its FLOPs are computed from; without attention if the config lacks its width."""
         from mlx_lm.utils import get_total_parameters
 
         args = self.model.args
         width, heads = getattr(args, "hidden_size", 0), getattr(args, "num_attention_heads", 1)
         table = getattr(args, "vocab_size", 0) * width
-        tables = 1 if getattr(args, "tie_word_embeddings", True) else 2  # an embedding lookup multiplies nothing
-        attended = heads * (getattr(args, "head_dim", None) or width // heads)
-        return Size(get_total_parameters(self.model) - tables * table, table, len(self.model.layers), attended)
+        tables = 1 if getattr(args, "tie_word_embeddings", True) else 2  # an embedding look-up multiplies nothing
+        attention = heads * (getattr(args, "head_dim", None) or width // heads)
+        return Size(get_total_parameters(self.model) - tables * table, table, len(self.model.layers), attention)
 
     @property
     def form(self) -> CacheForm:
@@ -157,11 +157,11 @@ class Mlx:
         return kv_cache.form(self.begin(), self.bits)
 
     def cut(self, cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
-        """Copy the tensors to store of a segment: keys and values, (1, heads, tokens, width), and the captured ones."""
+        """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
         return kv_cache.cut(cache, start, stop, captured)
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
-        """Return a cache restored from files, one a segment, of the last one only `shared` tokens; UnreadableCache.
+        """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache.
 
         Arrays are read in the calling thread.
         """
@@ -170,11 +170,11 @@ class Mlx:
         return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None)
 
     def release(self, cache: Cache) -> None:
-        """Empty a cache that is no longer used; the next one may reuse its buffers."""
+        """Empty an unused cache; the next one may reuse its buffers."""
         kv_cache.release(cache, self.buffers)
 
     def preallocate(self, cache: Cache, tokens: int) -> None:
-        """Allocate buffers for a cache of so many tokens before a question waits for them."""
+        """Allocate buffers for a cache of a number of tokens in advance."""
         if not self.bits and device() != "cuda":
             kv_cache.preallocate(cache, tokens, self.buffers)
 
@@ -187,9 +187,9 @@ class Mlx:
     def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
         spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
         first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
-        room = min(most, self.context - kv_cache.length(cache))
-        with closing(decode_ids(first, step, partial(self._undo, cache), room, drafts)) as written:
-            for id in written:
+        most = min(most, self.context - kv_cache.length(cache))
+        with closing(decode_ids(first, step, partial(self._undo, cache), most, drafts)) as generated:
+            for id in generated:
                 if id in self.stops:
                     return
                 yield spelling.add(id)
@@ -202,31 +202,31 @@ class Mlx:
         return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
 
     def _step(self, cache: Cache, ids: Any) -> Any:
-        return self._likeliest(cache, self._rows(cache, ids, written=True))
+        return self._likeliest(cache, self._rows(cache, ids, decoding=True))
 
     def _undo(self, cache: Cache, count: int) -> None:
-        self.meter.take_back(count)
+        self.meter.reject(count)
         kv_cache.trim(cache, count)
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
-        """Start evaluating the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""
+        """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""
         import mlx.core as mx
 
-        begin: Any = mx.async_eval  # which its stub has no types for
+        async_eval: Any = mx.async_eval  # has no types in MLX's stubs
         ids = mx.argmax(logits[0], axis=-1)
-        begin(ids)
+        async_eval(ids)
         return ids
 
     def _last(self, cache: Cache, ids: Sequence[int]) -> Any:
         import mlx.core as mx
 
         assert ids, "the last segment of a prompt is empty"
-        begun = (0, *borders(len(ids), self.sub_step))[-2]
-        self.prefill(cache, ids[:begun])
-        return self._rows(cache, mx.array(list(ids[begun:])))
+        last = (0, *borders(len(ids), self.sub_step))[-2]
+        self.prefill(cache, ids[:last])
+        return self._rows(cache, mx.array(list(ids[last:])))
 
-    def _rows(self, cache: Cache, ids: Any, *, written: bool = False) -> Any:
-        self.meter.count(len(ids), kv_cache.length(cache), written=written)
+    def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False) -> Any:
+        self.meter.count(len(ids), kv_cache.length(cache), decoding=decoding)
         self.yield_point()
         return self.model(ids[None], cache=cache)
 
@@ -248,17 +248,17 @@ def open_lazily(folder: Path) -> Any:
 def qwen3_layers(folder: Path, device: Device) -> Any:
     """Load a Qwen3 without its head: token ids to hidden states, (texts, tokens, width) after the final norm.
 
-    An embedder's weights may have no head, and bare names of layers, whatever its config says.
+    An embedder's weights may lack a head, and the prefix of layer names, whatever its config says.
     """
     from mlx_lm.models.qwen3 import Model, ModelArgs
     from mlx_lm.utils import load_model
 
-    def named(arrays: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {name: array for name, array in arrays.items() if not name.startswith("lm_head.")}
-        return {f"model.{name.removeprefix('model.')}": array for name, array in kept.items()}
+    def sanitize(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        layers = {name: array for name, array in arrays.items() if not name.startswith("lm_head.")}
+        return {f"model.{name.removeprefix('model.')}": array for name, array in layers.items()}
 
-    headless = type("Headless", (Model,), {"sanitize": staticmethod(named)})
-    tied = {"tie_word_embeddings": True}  # then it makes no head
+    headless = type("Headless", (Model,), {"sanitize": staticmethod(sanitize)})
+    tied = {"tie_word_embeddings": True}  # then mlx-lm creates no head
     model, _ = load_model(folder, lazy=True, model_config=tied, get_model_classes=lambda config: (headless, ModelArgs))
     return _evaluated(model, device).model
 
@@ -268,11 +268,11 @@ def _evaluated(model: Any, device: Device) -> Any:
     from mlx.utils import tree_flatten
     from mlx_lm.utils import dequantize_model
 
-    if device == "cpu":  # no other width is fast there
+    if device == "cpu":  # only fp32 is fast there
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
         cpu.patch_attention(model)
     for array in dict(tree_flatten(model.parameters())).values():
-        mx.eval(array)  # one by one, so that only one is held in two widths
+        mx.eval(array)  # one by one, so that at most one is in memory in two widths
     return model

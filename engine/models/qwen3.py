@@ -1,6 +1,6 @@
-"""Qwen3-Embedding as an Embedder, over mlx-lm: makes tokens, batches, and takes each text's last hidden state.
+"""The embedder Qwen3-Embedding on mlx-lm: tokens, batches, and the last hidden state of each text. Knows no documents.
 
-It knows nothing of mail. Nothing is loaded and MLX is not imported before the first text.
+The model is loaded, and MLX imported, with the first text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from engine.models.tokens import Tokens as Vocabulary
 
 
-KIND = "qwen3"
-BACK = "pkb config set embed.model minilm"
+ARCHITECTURE = "qwen3"
+FALLBACK = "pkb config set embed.model minilm"
 TASK = "Given a question about somebody's own mail and meetings, retrieve the passages that answer it"
-END = "<|endoftext|>"  # whose hidden state is the vector
-LONGEST = 512  # tokens of one text that are read, its end among them
-POOLING = "last-unit-512-v1"  # changes when the same text would get another vector
+END_TOKEN = "<|endoftext|>"  # its hidden state is the embedding
+MAX_TOKENS = 512  # of one text, including its end; the rest is ignored
+POOLING = "last-unit-512-v1"  # raised when the same text would get another vector
 BATCH: Mapping[runtime.Device, int] = {"cpu": 512, "metal": 8192, "cuda": 16384}  # tokens
 
 
 def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
-    """Find an embedder by its name or folder; NoModel where it is not here, whole, UsageError where it is another."""
+    """Find an embedder by name or folder; NoModel if it is missing or incomplete, UsageError if it is no Qwen3."""
     try:
         found = find(name, None, environ)
     except NoModel as error:
-        raise NoModel(error.message, error.next_step if "pull" in (error.next_step or "") else BACK) from None
-    if (kind := architecture(found.config)) != KIND:
-        raise UsageError(f"{name} cannot embed: its architecture is {kind or 'unknown'}, not {KIND}", BACK)
+        raise NoModel(error.message, error.next_step if "pull" in (error.next_step or "") else FALLBACK) from None
+    if (kind := architecture(found.config)) != ARCHITECTURE:
+        raise UsageError(f"{name} cannot embed: its architecture is {kind or 'unknown'}, not {ARCHITECTURE}", FALLBACK)
     return found
 
 
 class Qwen3:
-    """The embedder; `cache` is the home's and `notes` a folder that remembers the digest of the weights."""
+    """The embedder; `cache` is the home's cache folder, and `notes` a folder that caches the digest of the weights."""
 
     def __init__(self, local: InstalledModel, *, cache: Path, notes: Path, threads: int, memory_share: float) -> None:
         self._local, self._cache, self._notes = local, cache, notes
@@ -51,7 +51,7 @@ class Qwen3:
     @cached_property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        return f"{KIND}:{fingerprint(self._local, self._notes)}:{POOLING}"
+        return f"{ARCHITECTURE}:{fingerprint(self._local, self._notes)}:{POOLING}"
 
     @cached_property
     def width(self) -> int:
@@ -59,11 +59,11 @@ class Qwen3:
         return int(self._local.config["hidden_size"])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit row per text, in order; what is past 511 tokens of a text is not read."""
+        """Return one unit row per text, in order; tokens of a text after the 511th are ignored."""
         return in_order(len(texts), self.width, self.embed_batches(texts))
 
     def embed_question(self, text: str) -> Vectors:
-        """Return the unit row of a question, which is read behind an instruction: (width,)."""
+        """Return the unit row of a question, which the model reads after an instruction: (width,)."""
         row: Vectors = self.embed([f"Instruct: {TASK}\nQuery:{text}"])[0]
         return row
 
@@ -74,12 +74,12 @@ class Qwen3:
 
     @cached_property
     def _loaded(self) -> "_Loaded":
-        from engine.models.load import read
+        from engine.models.load import load_parts
         from engine.models.mlx import qwen3_layers
         from engine.models.tokens import Tokens as Vocabulary
 
         local = self._local
-        tokenizer, layers = read(
+        tokenizer, layers = load_parts(
             local.folder,
             qwen3_layers,
             name=local.name,
@@ -87,16 +87,16 @@ class Qwen3:
             threads=self._threads,
             memory_share=self._share,
         )
-        vocabulary, end = Vocabulary(tokenizer), tokenizer.token_to_id(END)
+        vocabulary, end = Vocabulary(tokenizer), tokenizer.token_to_id(END_TOKEN)
         closing = vocabulary.closing() or ((end,) if end is not None else ())
         if not closing:
-            raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END}", BACK)
+            raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END_TOKEN}", FALLBACK)
         return _Loaded(vocabulary, vocabulary.opening(), closing, layers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The model in memory, and what stands around each text, as token ids."""
+    """The loaded model, and the token ids before and after each text."""
 
     vocabulary: "Vocabulary"
     opening: tuple[int, ...]
@@ -104,17 +104,17 @@ class _Loaded:
     layers: Any
 
     def tokens(self, texts: Sequence[str]) -> Tokens:
-        room = LONGEST - len(self.opening) - len(self.closing)
-        return [[*self.opening, *self.vocabulary.text(text)[:room], *self.closing] for text in texts]
+        limit = MAX_TOKENS - len(self.opening) - len(self.closing)
+        return [[*self.opening, *self.vocabulary.text(text)[:limit], *self.closing] for text in texts]
 
     def rows(self, batch: Tokens) -> Vectors:
-        """Return unit rows of some texts; attention is causal, so that what pads a text on the right is not seen."""
+        """Return the unit rows of texts; attention is causal, so padding on the right has no effect."""
         import mlx.core as mx
 
         ids = np.zeros((len(batch), max(map(len, batch))), np.int32)
-        for row, each in zip(ids, batch, strict=True):
-            row[: len(each)] = each
-        last = mx.array([len(each) - 1 for each in batch])
+        for row, tokens in zip(ids, batch, strict=True):
+            row[: len(tokens)] = tokens
+        last = mx.array([len(tokens) - 1 for tokens in batch])
         states = self.layers(mx.array(ids))[mx.arange(len(batch)), last].astype(mx.float32)
         rows: Vectors = np.array(states / mx.linalg.norm(states, axis=1, keepdims=True))
         return rows

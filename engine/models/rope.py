@@ -1,7 +1,7 @@
-"""Moves cached keys to other positions by rotating them further with the layer's own rope, in fp32. Knows no prompts.
+"""Moves cached keys to other positions by rotating them with the layer's own rope, in fp32. Knows no prompts.
 
-A plain rope rotates each pair of a key's values by position times a fixed angle, so that rotations add up. Whether a
-model has one, and no other positional encoding, is tested on the model, not read from its name.
+A plain rope rotates each pair of a key's values by position times a fixed angle, so rotations add up. Whether a model
+has one, and no other positional encoding, is tested on the model itself, not inferred from its name.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 _NAMES = ("rope", "rotary_emb")  # of the rope in an attention, as mlx-lm's models call it
 _OFFSETS = (1, 7, 130, 1900)  # positions at which ropes are tested
-_OFF = 2e-3  # the most that two ways to the same position may differ: fp32 angles round at large ones
+_TOLERANCE = 2e-3  # between two ways to the same position: fp32 angles are rounded at large ones
 
 
 Rope = Callable[..., Any]  # rotates keys by their positions, counted from an `offset`
 
 
 class Fixed(Exception):
-    """A model whose keys cannot be moved, and why, as the end of a sentence."""
+    """A model's keys cannot be moved; the message, the end of a sentence, says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ropes:
-    """The rope of each layer, and the layers with equal ropes, whose keys are rotated together, which is faster."""
+    """The rope of each layer; layers with equal ropes are grouped, because rotating their keys together is faster."""
 
     layers: tuple[Rope, ...]
     equal: tuple[tuple[int, ...], ...]
@@ -50,7 +50,7 @@ class Ropes:
 
 
 def rotated(rope: Rope, keys: Any, by: int) -> Any:
-    """Rotate keys by some positions; each is passed as a text of one token, because a rope counts tokens."""
+    """Rotate keys by a number of positions; each is passed as a one-token text, because a rope counts tokens."""
     import mlx.core as mx
 
     wide = keys.transpose(2, 1, 0, 3).astype(mx.float32)
@@ -58,16 +58,16 @@ def rotated(rope: Rope, keys: Any, by: int) -> Any:
 
 
 def movable(model: "Mlx") -> Ropes:
-    """Find the ropes of a model; PkbError where its prompts cannot be read in blocks."""
+    """Return the ropes of a model; PkbError if it does not support block mode."""
     try:
         return ropes(model.model, model.begin(), model.context)
     except Fixed as why:
         raise PkbError(f"{model.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix") from None
 
 
-def why_not(folder: Path) -> str:
-    """Return why the model in a folder cannot read prompts in blocks, as the end of a sentence; empty if it can."""
-    from engine.models.load import BROKEN
+def why_fixed(folder: Path) -> str:
+    """Return why the model in a folder does not support block mode, as the end of a sentence; empty if it does."""
+    from engine.models.load import LOAD_ERRORS
     from engine.models.mlx import open_lazily
 
     try:
@@ -75,15 +75,15 @@ def why_not(folder: Path) -> str:
         ropes(model, begin(model), _OFFSETS[-1])
     except Fixed as why:
         return str(why)
-    except BROKEN:
+    except LOAD_ERRORS:
         return "cannot be loaded"
     return ""
 
 
 def ropes(model: Any, cache: Sequence[Any], context: int) -> Ropes:
-    """Return the ropes of a model with a sliceable cache, given an empty one; Fixed where keys cannot be moved.
+    """Return the ropes of a model, given an empty cache of it; Fixed if its keys cannot be moved.
 
-    Reads the weights of the first layer alone.
+    Reads only the weights of the first layer.
     """
     if not is_sliceable(list(cache)):
         raise Fixed("it does not keep the keys and values of every token")
@@ -103,7 +103,7 @@ def ropes(model: Any, cache: Sequence[Any], context: int) -> Ropes:
 def _rope(layer: Any) -> Rope:
     named = [module for name, module in layer.named_modules() if name.rpartition(".")[2].endswith(_NAMES)]
     if len(named) != 1 or not callable(named[0]):
-        raise Fixed("it has more than one rope" if named else "it does not tell positions by a rope of each layer")
+        raise Fixed("it has more than one rope" if named else "its layers have no rope")
     rope: Rope = named[0]
     return rope
 
@@ -114,11 +114,11 @@ def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
 
     keys = mx.random.normal((1, 1, 1, width), key=mx.random.key(0))
     if not _alike(rope(keys, offset=0), keys):
-        raise Fixed("its rope scales what it turns")
+        raise Fixed("its rope scales keys")
     at_once = [rope(keys, offset=by + 3) for by in offsets]
     for by, other in zip(offsets, at_once, strict=True):
         if not _alike(rotated(rope, rope(keys, offset=3), by), other):
-            raise Fixed("its rope turns by other angles at other places")
+            raise Fixed("its rope's angles depend on the position")
     return b"".join(bytes(memoryview(other)) for other in at_once)
 
 
@@ -129,12 +129,12 @@ def _try_keys(layer: Any, rope: Rope) -> None:
     keys, values = layer.keys_and_values()
     moved = mx.concatenate([rotated(rope, keys[..., :1, :], by) for by in range(3)], axis=2)
     if not _alike(moved, keys) or not _alike(mx.broadcast_to(values[..., :1, :], values.shape), values):
-        raise Fixed("its keys are more than rotated by their place")
+        raise Fixed("its keys depend on the position by more than a rotation")
 
 
 def _alike(one: Any, other: Any) -> bool:
     import mlx.core as mx
 
-    off = _OFF + 2 * float(mx.finfo(other.dtype).eps)  # one more rounding to the width of the keys
+    tolerance = _TOLERANCE + 2 * float(mx.finfo(other.dtype).eps)  # one more rounding to the width of the keys
     apart = mx.abs(one.astype(mx.float32) - other.astype(mx.float32)).max()
-    return bool((apart <= off * mx.maximum(mx.abs(other).max(), 1e-6)).item())
+    return bool((apart <= tolerance * mx.maximum(mx.abs(other).max(), 1e-6)).item())

@@ -1,6 +1,6 @@
-"""Device, BLAS, threads and compile cache that MLX computes with. Knows no model.
+"""The device, BLAS library, threads and compile cache of MLX. Knows no model.
 
-The order is threads, private_tmp, load_blas, and only then `import mlx.core`, which links to the BLAS loaded by then.
+Call set_threads, private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
 """
 
 import os
@@ -20,39 +20,39 @@ from store.database import Ledger
 if TYPE_CHECKING:
     from ctypes import CDLL
 
-PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
-PREFIX = "scipy_"  # before every symbol of the wheel's library
-WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
+PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # the matrix products that MLX calls
+PREFIX = "scipy_"  # of every symbol in the wheel's library
+WHEEL = "scipy_openblas32"  # import name; MLX passes 32-bit integers
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """A loaded BLAS library. `name` includes version and kernel: like `threads`, both affect rounding."""
+    """A loaded BLAS library; `name` includes its version and kernel, which affect rounding, as `threads` does."""
 
     name: str
     threads: int
 
 
 def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Blas | None:
-    """Open the named library, the wheel's or the system's, whichever is there first; None where none is.
+    """Open the first of the named library, the wheel's and the system's that exists; None if there is none.
 
-    `threads` are set in this library alone, whatever another copy of it in the process was told.
+    `threads` applies to this library only, not to another copy of it in the process.
     """
-    import ctypes  # later than this module: an exact hit needs none
+    import ctypes  # not needed for an exact hit
 
-    for place in _places(named, cache):
+    for path in _candidates(named, cache):
         try:
-            library = ctypes.CDLL(place, mode=ctypes.RTLD_GLOBAL)
+            library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError:
             continue
         if all(hasattr(library, product) for product in PRODUCTS):
-            return _describe(library, place, threads)
+            return _describe(library, path, threads)
     return None
 
 
 def renamed_copy(cache: Path) -> Path | None:
-    """Return a copy of the wheel's library whose three products bear their usual names; made once, by patchelf."""
+    """Return a copy of the wheel's library with unprefixed products, made once by patchelf; None if that fails."""
     spec = find_spec(WHEEL)
     roots = spec.submodule_search_locations if spec else None
     source = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
@@ -66,7 +66,7 @@ def renamed_copy(cache: Path) -> Path | None:
     return copy
 
 
-def _places(named: Path | None, cache: Path) -> Iterator[str]:
+def _candidates(named: Path | None, cache: Path) -> Iterator[str]:
     if named:
         yield str(named)
     if copy := renamed_copy(cache):
@@ -76,19 +76,19 @@ def _places(named: Path | None, cache: Path) -> Iterator[str]:
 
 def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names, fresh = (copy.with_suffix(f".{kind}.{os.getpid()}") for kind in ("names", "fresh"))
+    names, partial = (copy.with_suffix(f".{kind}.{os.getpid()}") for kind in ("names", "partial"))
     names.write_text("".join(f"{PREFIX}{product} {product}\n" for product in PRODUCTS), encoding="ascii")
-    command = [patchelf, "--rename-dynamic-symbols", str(names), "--output", str(fresh), str(source)]
+    command = [patchelf, "--rename-dynamic-symbols", str(names), "--output", str(partial), str(source)]
     done = subprocess.run(command, check=False, capture_output=True).returncode == 0
     names.unlink()
     if done:
         for old in copy.parent.glob("*.so"):
             old.unlink(missing_ok=True)
-        fresh.replace(copy)
+        partial.replace(copy)
     return done
 
 
-def _describe(library: "CDLL", place: str, threads: int | None) -> Blas:
+def _describe(library: "CDLL", path: str, threads: int | None) -> Blas:
     from ctypes import c_char_p
 
     for prefix in (PREFIX, ""):
@@ -98,26 +98,25 @@ def _describe(library: "CDLL", place: str, threads: int | None) -> Blas:
             config = library[f"{prefix}openblas_get_config"]
             config.restype = c_char_p
             return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
-    return Blas(Path(place).name, 1)
+    return Blas(Path(path).name, 1)
 
 
 Device = Literal["metal", "cuda", "cpu"]
 
-BLAS = "PKB_BLAS"  # names a library in the environment
-CHOSEN = "PKB_THREADS"  # how many threads a home that is new shall compute with
+BLAS_VARIABLE, THREADS_VARIABLE = "PKB_BLAS", "PKB_THREADS"
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # a driver of Linux, and of Linux inside Windows
+GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
 SIDE = 512  # of the square matrices that gflops multiplies
 
 
-def threads(count: int) -> None:
-    """Fix the number of BLAS threads, before numpy or MLX is first imported; what the environment says stands."""
+def set_threads(count: int) -> None:
+    """Set the number of BLAS threads unless the environment does; call before numpy or MLX is imported."""
     for name in THREADS:
         os.environ.setdefault(name, str(count))
 
 
 def private_tmp(cache: Path) -> Path:
-    """Point temporary files, and so the machine code that MLX compiles and loads, to a private folder of the cache."""
+    """Put temporary files, including the machine code that MLX compiles and loads, into a private folder."""
     folder = cache / "tmp"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -127,7 +126,7 @@ def private_tmp(cache: Path) -> Path:
 
 @once
 def device() -> Device:
-    """Return what MLX computes on, without importing it."""
+    """Return the device that MLX computes on, without importing it."""
     if sys.platform == "darwin":
         return "metal" if platform.machine() == "arm64" else "cpu"
     spec = find_spec("mlx")
@@ -137,26 +136,26 @@ def device() -> Device:
 
 
 def load_blas(cache: Path, count: int | None = None) -> str | None:
-    """Open a fast BLAS for MLX and name it; None where none is there, where MLX was imported before, or needs none.
+    """Load a fast BLAS for MLX and return its name; None if there is none, or MLX is imported already or needs none.
 
-    It computes with `count` threads, else with as many as the environment says.
+    `count` is the number of threads, by default the environment's.
     """
     found = _blas(cache, count)
     return found.name if found else None
 
 
 def threads_of(ledger: Ledger | None) -> int:
-    """Return the threads that language models of a home compute with: fixed, for they change the last digits.
+    """Return the number of threads for a home's language models: fixed, because it affects rounding.
 
-    A home that has none yet gets as many as the environment says, else half of what the machine runs at a time: threads
-    of BLAS wait for each other, and where one of them finds its core taken, all do (on two busy cores, ten times).
+    A new home gets PKB_THREADS, by default half of the cores: BLAS threads wait for each other, so one busy core slows
+    all of them down (ten times, on two busy cores).
     """
-    kept = ledger.get("threads") if ledger else None
-    return int(kept or os.environ.get(CHOSEN) or 0) or max(1, (os.cpu_count() or 1) // 2)
+    stored = ledger.get("threads") if ledger else None
+    return int(stored or os.environ.get(THREADS_VARIABLE) or 0) or max(1, (os.cpu_count() or 1) // 2)
 
 
 def fix_threads(ledger: Ledger) -> int:
-    """Return the threads of a home and keep them for good."""
+    """Return the number of threads of a home, and store it for good."""
     count = threads_of(ledger)
     ledger.set("threads", str(count))
     return count
@@ -166,12 +165,12 @@ def fix_threads(ledger: Ledger) -> int:
 def _blas(cache: Path, count: int | None) -> "Blas | None":
     if device() != "cpu" or sys.platform != "linux" or "mlx.core" in sys.modules:
         return None
-    named = os.environ.get(BLAS)
+    named = os.environ.get(BLAS_VARIABLE)
     return open_blas(Path(named) if named else None, cache, count)
 
 
 def arithmetic(cache: Path, count: int | None = None) -> dict[str, str]:
-    """Name all that changes the last digits of a result: only under an equal answer are tensors bit-identical."""
+    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal."""
     from importlib.metadata import version
 
     blas = _blas(cache, count)
@@ -186,7 +185,7 @@ def arithmetic(cache: Path, count: int | None = None) -> dict[str, str]:
 
 
 def gflops() -> float:
-    """Measure MLX's matrix product in fp32: best of three, 10^9 operations a second."""
+    """Measure MLX's matrix product in fp32, best of three, in GFLOP/s."""
     from time import perf_counter
 
     import mlx.core as mx
@@ -195,7 +194,7 @@ def gflops() -> float:
     mx.eval(square @ square)
     seconds = []
     for _ in range(3):
-        begun = perf_counter()
+        start = perf_counter()
         mx.eval(square @ square)
-        seconds.append(perf_counter() - begun)
+        seconds.append(perf_counter() - start)
     return float(2 * SIDE**3 / min(seconds) / 1e9)

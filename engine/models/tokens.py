@@ -1,6 +1,6 @@
-"""Text to token ids and back, incrementally: text never becomes a control token, and characters are never split.
+"""Converts text to token ids and back, incrementally: text never becomes a control token, and no character is split.
 
-Knows the tokenizer's file; no prompts.
+Knows the tokenizer file; no prompts.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -15,7 +15,7 @@ LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond t
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
-    """Read tokenizer.json; ValueError where it is damaged."""
+    """Read tokenizer.json; ValueError if it is damaged."""
     tokenizer = Tokenizer.from_buffer(path.read_bytes())
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -23,7 +23,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
 
 class Tokens:
-    """A model's tokenizer; `controls` are ids that text must not encode to, beside those that it reserves itself."""
+    """A model's tokenizer; text must not encode to `controls`, nor to the ids that the tokenizer itself reserves."""
 
     def __init__(self, tokenizer: Tokenizer, controls: Iterable[int] = ()) -> None:
         tokenizer.encode_special_tokens = True  # "<|im_end|>" in a mail is mail
@@ -47,7 +47,7 @@ class Tokens:
         return [id for a, b in pairwise((0, *middles, len(text))) for id in self.text(text[a:b])]
 
     def control(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a chat template's text, control tokens and all."""
+        """Return the ids of a chat template's text, control tokens included."""
         self._tokenizer.encode_special_tokens = False
         try:
             return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -55,7 +55,7 @@ class Tokens:
             self._tokenizer.encode_special_tokens = True
 
     def opening(self) -> tuple[int, ...]:
-        """Return the ids that the tokenizer itself puts before any text."""
+        """Return the ids that the tokenizer puts before any text."""
         found = self._tokenizer.encode("a", add_special_tokens=True)
         return tuple(found.ids[: found.special_tokens_mask.index(0)])
 
@@ -76,43 +76,43 @@ class Tokens:
 
 
 class Spelling:
-    """Decodes ids incrementally; an incomplete character is held back, and left out at the end. Mutable."""
+    """Decodes ids incrementally; holds back an incomplete character, and drops it at the end. Mutable."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
-        self._ids: list[int] = []  # the last few: a leading blank depends on the token before
-        self._whole = 0  # of these ids, how many made complete characters
-        self._shown = 0  # characters of their text that were returned
+        self._ids: list[int] = []  # the last ones: a leading blank depends on the previous token
+        self._complete = 0  # number of these ids that made complete characters
+        self._shown = 0  # characters of their text already returned
 
     def add(self, id: int) -> str:
         """Return the text that one more token completes, which may be empty."""
         self._ids.append(id)
         text = self._tokens.decode(self._ids)
-        waiting = text.endswith(TORN) and len(self._ids) - self._whole < LONGEST_CHARACTER
-        text = text.rstrip(TORN) if waiting else text
+        is_incomplete = text.endswith(TORN) and len(self._ids) - self._complete < LONGEST_CHARACTER
+        text = text.rstrip(TORN) if is_incomplete else text
         shown, self._shown = self._shown, max(self._shown, len(text))
-        if not waiting:
+        if not is_incomplete:
             self._drop_done()
         return text[shown:]
 
     def _drop_done(self) -> None:
         """Drop the ids that no longer affect how later ones are decoded."""
-        last = self._ids[self._whole :]
+        last = self._ids[self._complete :]
         if text := self._tokens.decode(last):
             self._ids, self._shown = last, len(text)
-        self._whole = len(self._ids)
+        self._complete = len(self._ids)
 
 
 def first_line(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
-    """Yield text up to the end of the first line that is not blank, a piece for each piece."""
-    said = False
+    """Yield text up to the end of the first line that is not blank, one piece per piece."""
+    has_text = False
     with closing(pieces):
         for piece in pieces:
-            if not said:
+            if not has_text:
                 blank = len(piece) - len(piece.lstrip())
                 piece = piece[piece.rfind("\n", 0, blank) + 1 :]
             line, end, _ = piece.partition("\n")
-            said = said or bool(line.strip())
+            has_text = has_text or bool(line.strip())
             yield line
-            if end and said:
+            if end and has_text:
                 return

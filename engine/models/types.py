@@ -9,18 +9,18 @@ from typing import Any, Protocol
 from store.hits import Vectors
 from store.kv_files import Tensor
 
-_TAILS = (2, 1)  # tokens to match, the longer first
-_SEAM = -1  # no token: the end of a text
+_TAILS = (2, 1)  # tokens to match, longest first
+_SEPARATOR = -1  # between texts; not a token
 
 
 class Drafter:
-    """Speculative drafts: proposes the next tokens of an answer from texts it may repeat; mutable.
+    """Speculative drafts: proposes the next tokens of an answer, copied from source texts; mutable.
 
     `right` counts the accepted tokens. The model sets `end`, the tokens that end an answer, if it verifies drafts.
     """
 
     def __init__(self, texts: Callable[[], Iterable[Sequence[int]]], most: int) -> None:
-        """Propose up to `most` tokens at a time; `texts` are called for by `learn`, the likeliest last."""
+        """Propose up to `most` tokens at a time; `learn` calls `texts`, which returns the likeliest last."""
         self.right = 0
         self.end: tuple[int, ...] | None = None
         self._texts, self._most, self._width = texts, most, max(1, most // 2)
@@ -28,9 +28,9 @@ class Drafter:
         self._after = dict[tuple[int, ...], int]()  # the index after the last occurrence of these tokens
 
     def learn(self) -> None:
-        """Index the texts, the last of which ends as answers do, in front of the tokens generated so far."""
-        known = [id for text in self._texts() for id in (_SEAM, *text)]
-        self._ids = [*known, *(self.end or ()), _SEAM, *self._ids]
+        """Index the texts, the last one followed by the end tokens of an answer, before the tokens generated so far."""
+        known = [id for text in self._texts() for id in (_SEPARATOR, *text)]
+        self._ids = [*known, *(self.end or ()), _SEPARATOR, *self._ids]
         self._after |= {(id,): at for at, id in enumerate(self._ids[:-1], 1)}
         self._after |= {pair: at for at, pair in enumerate(pairwise(self._ids[:-1]), 2)}
 
@@ -40,9 +40,9 @@ class Drafter:
         self._ids.append(id)
 
     def next(self) -> list[int]:
-        """Return the proposed next tokens, which may be none."""
+        """Return the proposed next tokens, possibly none."""
         at = next((self._after[key] for key in self._keys() if key in self._after), len(self._ids))
-        return list(takewhile(lambda id: id != _SEAM, self._ids[at : at + self._width]))
+        return list(takewhile(lambda id: id != _SEPARATOR, self._ids[at : at + self._width]))
 
     def judge(self, guess: Sequence[int], found: Sequence[int]) -> int:
         """Return how many proposed tokens the model accepts; the next proposal grows or shrinks with that."""
@@ -59,9 +59,9 @@ class Drafter:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a model's FLOPs are computed from: parameters of its layers and of its head, layers, width of attention.
+    """The sizes that FLOPs are computed from: parameters of layers and head, number of layers, width of attention.
 
-    The width is that of all query heads together.
+    `width` is that of all query heads together.
     """
 
     parameters: int
@@ -72,39 +72,39 @@ class Size:
 
 @dataclass(slots=True)
 class Meter:
-    """Tokens prefilled, generated, and rejected drafts so far, and the pairs that attention compared; mutable.
+    """Counts of tokens prefilled and generated, of rejected drafts, and of pairs that attention compared; mutable.
 
-    `pairs` counts, for each token, all tokens in front of it and those of its own step.
+    `pairs` counts, for each token, all tokens before its step and all of its step.
     """
 
-    read: int = 0
-    written: int = 0
-    wrong: int = 0
+    prefilled: int = 0
+    generated: int = 0
+    rejected: int = 0
     pairs: int = 0
 
-    def count(self, tokens: int, before: int, *, written: bool) -> None:
-        """Count the tokens of one step after `before` others, of prefill or of decoding."""
-        if written:
-            self.written += tokens
+    def count(self, tokens: int, before: int, *, decoding: bool) -> None:
+        """Count the tokens of one step, after `before` others."""
+        if decoding:
+            self.generated += tokens
         else:
-            self.read += tokens
+            self.prefilled += tokens
         self.pairs += tokens * (before + tokens)
 
-    def take_back(self, tokens: int) -> None:
-        """Count so many of the generated tokens as rejected drafts."""
-        self.written -= tokens
-        self.wrong += tokens
+    def reject(self, tokens: int) -> None:
+        """Recount a number of generated tokens as rejected drafts."""
+        self.generated -= tokens
+        self.rejected += tokens
 
 
 def flops(size: Size, meter: Meter) -> float:
-    """Return the floating-point operations of what was counted.
+    """Return the floating-point operations of the counted steps.
 
     2 for each parameter and token (a product and a sum), and 4 for each layer, unit of width and pair of tokens: 2 for
     queries with keys and 2 for weights with values (Hoffmann et al. 2022, appendix F, without softmax and norms). The
-    head counts for generated and drafted tokens alone: prefill computes no logits.
+    head counts for decoded tokens only: prefill computes no logits.
     """
-    written = meter.written + meter.wrong
-    products = size.parameters * (meter.read + written) + size.head_parameters * written
+    decoded = meter.generated + meter.rejected
+    products = size.parameters * (meter.prefilled + decoded) + size.head_parameters * decoded
     return 2.0 * products + 4.0 * size.layers * size.width * meter.pairs
 
 
@@ -126,17 +126,17 @@ class Embedder(Protocol):
         ...
 
     def embed_question(self, text: str) -> Vectors:
-        """Return the unit row that a question is searched with, which may differ from the same text's: (width,)."""
+        """Return the unit row of a search query, which may differ from that of the same text: (width,)."""
         ...
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        """Yield (indices into texts, their rows) in batches of similar length, so that a caller can save as it goes."""
+        """Yield (indices into texts, their rows) in batches of similar length, which a caller can save one by one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a model's chat template puts around a prompt, as token ids; all empty where it has no template.
+    """The tokens that a model's chat template puts around a prompt; all empty without a template.
 
     `opening` begins the system segment, `turning` ends it and opens the user's turn, `closing` ends the last segment.
     """
@@ -147,7 +147,7 @@ class Frame:
 
 
 class UnreadableCache(Exception):
-    """Stored tensors that cannot be restored: gone, damaged, or another model's."""
+    """Stored tensors cannot be restored: missing, damaged, or another model's."""
 
 
 class LanguageModel(Protocol):
@@ -155,12 +155,12 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name that people know it by."""
+        """Return the model's name for users."""
         ...
 
     @property
     def context(self) -> int:
-        """Return how many tokens of prompt and answer it can hold."""
+        """Return the context length in tokens, prompt and answer together."""
         ...
 
     @property
@@ -169,7 +169,7 @@ class LanguageModel(Protocol):
         ...
 
     def tokens(self, text: str) -> list[int]:
-        """Return the ids of a text; what looks like a special token in it is text like any other."""
+        """Return the token ids of a text; special tokens in it are plain text."""
         ...
 
     def begin(self) -> Any:
@@ -179,7 +179,7 @@ class LanguageModel(Protocol):
     def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
         """Prefill one whole segment, in sub-steps counted from its start.
 
-        Returns the arrays to store of it that cannot be cut from the cache later; None where there are none.
+        Returns the arrays to store that cannot be cut from the cache later; None if there are none.
         """
         ...
 
@@ -195,17 +195,17 @@ class KvSliceable(Protocol):
     """A language model whose KV cache can be stored and restored by segment."""
 
     def cut(self, cache: Any, start: int, stop: int, captured: Any = None) -> list[Tensor]:
-        """Copy the tensors to store of a segment: what the cache holds of its tokens, and what `prefill` returned."""
+        """Copy the tensors of a segment to store: its slice of the cache, and the arrays that `prefill` returned."""
         ...
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
-        """Return a cache restored from files, one a segment, of the last one only `shared` tokens; UnreadableCache."""
+        """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         ...
 
     def preallocate(self, cache: Any, tokens: int) -> None:
-        """Allocate buffers for a cache of so many tokens before a question waits for them."""
+        """Allocate buffers for a cache of a number of tokens in advance."""
         ...
 
     def release(self, cache: Any) -> None:
-        """Empty a cache that is no longer used; the next one may reuse its buffers."""
+        """Empty an unused cache; the next one may reuse its buffers."""
         ...

@@ -85,7 +85,7 @@ def engine(model: Mlx) -> Engine:
 def again(engine: Engine, reused: Sequence[int]) -> float:
     """Return the FLOPs that reused tokens, by segment from the front, still take where projections alone are saved."""
     tokens = sum(reused)
-    whole = flops(engine.size, Meter(read=tokens, pairs=sum(_pairs(reused, engine.sub_step))))
+    whole = flops(engine.size, Meter(prefilled=tokens, pairs=sum(_pairs(reused, engine.sub_step))))
     return whole - engine.widths.projected * tokens
 
 

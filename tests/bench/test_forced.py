@@ -40,7 +40,7 @@ def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
     ids = plain.tokens(GOLD)
     assert "".join(pieces) == GOLD
     assert len(pieces) == len(ids)
-    assert (meter.read, meter.written) == (
+    assert (meter.prefilled, meter.generated) == (
         len(BEFORE) + len(QUESTION),
         len(ids) + 1,
     )  # a stop is read before it is known
@@ -90,7 +90,7 @@ def test_guesses_that_a_script_bears_out_take_no_steps_of_their_own(plain: Mlx) 
 def test_a_script_is_cut_where_an_answer_would_be(plain: Mlx) -> None:
     pieces, meter, _ = told(plain, GOLD, most=3)
     assert len(pieces) == 3
-    assert meter.written == 2  # nobody asks what follows the last one
+    assert meter.generated == 2  # nobody asks what follows the last one
 
 
 def test_without_a_script_the_model_speaks_for_itself(plain: Mlx) -> None:
@@ -133,4 +133,4 @@ def test_weights_that_are_in_memory_serve_others_and_each_counts_its_own_work(pl
     one.prefill(one.begin(), BEFORE)
     assert len(loads) == 1
     assert one.model is two.model
-    assert (one.meter.read, two.meter.read) == (len(BEFORE), 0)
+    assert (one.meter.prefilled, two.meter.prefilled) == (len(BEFORE), 0)

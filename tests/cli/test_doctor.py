@@ -31,7 +31,7 @@ def test_a_ledger_that_is_none_is_a_finding(pkb: Pkb) -> None:
     (pkb.folder / "home" / "ledger.db").write_text("not a ledger at all, only a file of that name\n" * 200)
     found = checks(pkb)
     assert (found["ledger"]["state"], found["home"]["state"]) == ("bad", "ok")
-    assert "arithmetic" in found
+    assert "compute" in found
 
 
 def test_a_home_that_may_not_be_written_is_a_finding(pkb: Pkb, closed: list[Path]) -> None:
@@ -42,7 +42,7 @@ def test_a_home_that_may_not_be_written_is_a_finding(pkb: Pkb, closed: list[Path
     ran = as_anybody(pkb.folder, "doctor")
     assert (ran.returncode, ran.stderr) == (1, "")
     bad = [line.split()[1] for line in ran.stdout.splitlines() if line.startswith("BAD ")]
-    assert bad == ["ledger", "home", "arithmetic"]
+    assert bad == ["ledger", "home", "compute"]
     assert "try: pkb doctor" not in ran.stdout
 
 

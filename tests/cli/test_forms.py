@@ -19,7 +19,7 @@ def asked(pkb: Pkb, *words: str) -> dict[str, Any]:
 
 def kept(pkb: Pkb) -> dict[str, Any]:
     checks: list[dict[str, Any]] = pkb("doctor", "--json").row["checks"]
-    (found,) = (check for check in checks if check["name"] == "kept")
+    (found,) = (check for check in checks if check["name"] == "kv")
     return found
 
 
@@ -34,7 +34,7 @@ def test_answers_from_eight_bits_are_their_own_and_the_same_whatever_is_kept(pkb
     assert without["tokens"]["reused"] == 0
     assert loaded["answer"] == cold["answer"] == without["answer"]
     assert kept(pkb) == {
-        "name": "kept", "state": "ok", "next": None,
+        "name": "kv", "state": "ok", "next": None,
         "found": f"{NANO}: KV cache stored per message, in 8 bits",
     }  # fmt: skip
 

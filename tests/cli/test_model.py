@@ -232,7 +232,7 @@ def test_what_an_embedder_takes_is_its_file_and_not_twice_that(fresh: Pkb, here:
     weights = len("model.safetensors")
     twice = weights if device() == "cpu" else 0  # half precision becomes single on a CPU
     embedder = str(find(EMBEDDER, None, os.environ).folder)
-    assert (rows[str(here)], rows[embedder]) == (memory.BESIDE + weights + twice, memory.BESIDE + weights)
+    assert (rows[str(here)], rows[embedder]) == (memory.OVERHEAD + weights + twice, memory.OVERHEAD + weights)
 
 
 def test_another_embedder_is_fetched_and_chosen_apart(fresh: Pkb, hub: Hub) -> None:
@@ -269,7 +269,7 @@ def test_the_embedder_that_was_fetched_is_found_where_none_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "meta_path", [Hides, *sys.meta_path])
-    monkeypatch.delenv(minilm.FOLDER, raising=False)
+    monkeypatch.delenv(minilm.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     with pytest.raises(NoModel) as caught:
         minilm.find_weights()

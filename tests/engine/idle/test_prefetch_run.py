@@ -191,7 +191,7 @@ def test_counted_operations_are_those_of_the_products_that_a_model_computes(mode
         for ids in (tuple(range(20, 31)), A):
             metered.prefill(cache, ids)
         list(metered.decode(cache, [9], 2))
-    assert metered.meter == Meter(read=14, written=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14 + 15)
+    assert metered.meter == Meter(prefilled=14, generated=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14 + 15)
     layers = replace(metered.size, head_parameters=0)  # nobody asks what follows what is only read
     assert flops(layers, metered.meter) == pytest.approx(counted[0], rel=0.005)  # but for the norms
     assert flops(metered.size, metered.meter) - flops(layers, metered.meter) == 2 * 1024 * 128

@@ -31,12 +31,12 @@ MOVABLE: dict[str, Config] = {
     "llama3": KINDS["llama"] | {"rope_scaling": LLAMA3 | {"original_max_position_embeddings": 64}},
 }  # fmt: skip
 FIXED: dict[str, tuple[Config, str]] = {
-    "yarn": (KINDS["llama"] | {"rope_scaling": YARN}, "its rope scales what it turns"),
+    "yarn": (KINDS["llama"] | {"rope_scaling": YARN}, "its rope scales keys"),
     "longrope": (SMALL | {"model_type": "phi3", "original_max_position_embeddings": 128, "rope_scaling": {
         "type": "longrope", "original_max_position_embeddings": 128, "short_factor": [1.0] * 8,
-        "long_factor": [2.0] * 8}}, "its rope scales what it turns"),
+        "long_factor": [2.0] * 8}}, "its rope scales keys"),
     "learned": ({"model_type": "gpt2", "n_ctx": 512, "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 512,
-                 "layer_norm_epsilon": 1e-5}, "it does not tell positions by a rope of each layer"),
+                 "layer_norm_epsilon": 1e-5}, "its layers have no rope"),
     "windowed": (SMALL | {"model_type": "gemma3_text", "sliding_window": 64, "sliding_window_pattern": 2},
                  "it does not keep the keys and values of every token"),
     "recurrent": ({"model_type": "mamba", "hidden_size": 64, "intermediate_size": 128, "state_size": 16,

@@ -11,7 +11,7 @@ from engine.llm.blocks import take
 from engine.llm.prefill import PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.rope import movable, rotated, why_not
+from engine.models.rope import movable, rotated, why_fixed
 from engine.types import Trace
 from store.errors import PkbError
 from tests.demo import NANO
@@ -77,7 +77,7 @@ def test_blocks_are_what_a_plain_model_computes_that_sees_them_as_defined(
 def test_a_model_whose_keys_cannot_be_moved_is_refused_with_the_reason(name: str, tmp_path: Path, cache: Path) -> None:
     config, why = FIXED[name]
     folder = make(tmp_path / "model", config)
-    assert why_not(folder) == why
+    assert why_fixed(folder) == why
     found = load(folder, name=name, cache=cache, memory_share=0.9)
     with pytest.raises(PkbError, match=f"{name} cannot reuse blocks: {why}") as refused:
         movable(found)
@@ -87,4 +87,4 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_with_the_reason(name: str
 def test_a_model_that_cannot_be_loaded_is_said_to(tmp_path: Path, cache: Path) -> None:
     folder = make(tmp_path / "model", MOVABLE["llama"])
     (folder / "config.json").write_text("{}", "utf-8")
-    assert why_not(folder) == "cannot be loaded"
+    assert why_fixed(folder) == "cannot be loaded"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, processors
 
-from engine.models.qwen3 import END
+from engine.models.qwen3 import END_TOKEN
 from tests.engine.models.shapes import KINDS, bpe, make
 
 Matrix = NDArray[np.float64]
@@ -23,10 +23,10 @@ def make_qwen3(folder: Path, *, ended: bool = True, seed: int = 7) -> Path:
     from safetensors.numpy import load_file, save_file
 
     tokenizer = bpe()
-    tokenizer.add_special_tokens([END])
+    tokenizer.add_special_tokens([END_TOKEN])
     if ended:
-        marks = [(END, end_of(tokenizer))]
-        tokenizer.post_processor = processors.TemplateProcessing(single=f"$A {END}", special_tokens=marks)
+        marks = [(END_TOKEN, end_of(tokenizer))]
+        tokenizer.post_processor = processors.TemplateProcessing(single=f"$A {END_TOKEN}", special_tokens=marks)
     make(folder, SHAPE | {"vocab_size": tokenizer.get_vocab_size()}, seed=seed)
     tokenizer.save(str(folder / "tokenizer.json"))
     random, bare = np.random.default_rng(seed), {}
@@ -40,7 +40,7 @@ def make_qwen3(folder: Path, *, ended: bool = True, seed: int = 7) -> Path:
 
 def end_of(tokenizer: Tokenizer) -> int:
     """Return the id of the end."""
-    found = tokenizer.token_to_id(END)
+    found = tokenizer.token_to_id(END_TOKEN)
     assert found is not None
     return found
 

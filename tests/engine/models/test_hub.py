@@ -234,7 +234,7 @@ def test_a_file_that_was_damaged_on_the_disk_is_noticed_and_removed(hub: Hub, na
 @pytest.mark.parametrize("announced", [len(WEIGHTS) - 1, len(WEIGHTS) + 1])
 def test_a_file_of_another_length_is_refused(hub: Hub, server: hubserver.Hub, announced: int) -> None:
     server.repositories[NAME].announced = {"model.safetensors": announced}
-    assert fails(hub).message == "a file of org/name is not as long as the hub announced"
+    assert fails(hub).message == "a file of org/name does not have the length that the hub lists"
 
 
 def test_a_gated_model_says_how_to_get_it(hub: Hub, server: hubserver.Hub) -> None:

@@ -20,7 +20,7 @@ from engine.models.lookup import (
     fingerprint,
     hub_cache,
     installed,
-    lacks,
+    missing_files,
     role,
     split,
 )
@@ -127,7 +127,7 @@ def test_what_is_not_here_is_named_with_what_helps(environ: dict[str, str], name
 )
 def test_a_model_in_parts_is_not_whole(environ: dict[str, str], gone: str, lack: str) -> None:
     folder = cached(environ, "org/name", OLD, shards=3)
-    assert lacks(folder) == ""
+    assert missing_files(folder) == ""
     (folder / gone).unlink()
     with pytest.raises(NoModel) as error:
         find("org/name", "", environ)
@@ -138,9 +138,9 @@ def test_a_model_in_parts_is_not_whole(environ: dict[str, str], gone: str, lack:
 def test_shards_without_their_index_say_themselves_how_many_they_are(tmp_path: Path) -> None:
     folder = model(tmp_path / "m", shards=3)
     (folder / "model.safetensors.index.json").unlink()
-    assert lacks(folder) == ""
+    assert missing_files(folder) == ""
     (folder / "model-00003-of-00003.safetensors").unlink()
-    assert lacks(folder) == "missing 1 of 3 weight files"
+    assert missing_files(folder) == "missing 1 of 3 weight files"
 
 
 def test_a_link_to_a_blob_that_is_gone_is_a_missing_file(environ: dict[str, str]) -> None:
@@ -156,7 +156,7 @@ def test_a_link_to_a_blob_that_is_gone_is_a_missing_file(environ: dict[str, str]
 def test_a_file_that_is_no_object_makes_no_model_whole(environ: dict[str, str], name: str, text: str) -> None:
     folder = cached(environ, "org/name", OLD, shards=2)
     (folder / name).write_text(text, "latin-1")
-    assert lacks(folder) == f"{name} cannot be read"
+    assert missing_files(folder) == f"{name} cannot be read"
     assert installed(environ) == []
 
 
@@ -173,7 +173,7 @@ def test_what_an_index_names_must_be_there(tmp_path: Path, text: str, lack: str)
     folder = model(tmp_path / "m", shards=2)
     (folder / "model.safetensors.index.json").write_text(text)
     (folder / "model-00001-of-00002.safetensors").unlink()
-    assert lacks(folder) == lack
+    assert missing_files(folder) == lack
 
 
 def test_a_reference_that_names_no_commit_is_not_followed(environ: dict[str, str], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.batches import pack
-from engine.models.minilm import BATCH, LONGEST, MiniLM, find_weights
+from engine.models.minilm import BATCH, MAX_TOKENS, MiniLM, find_weights
 from engine.models.types import Embedder
 from store.errors import NoModel
 from tests.effort import examples
@@ -73,7 +73,7 @@ def test_no_text_gives_no_rows(minilm: MiniLM) -> None:
 
 
 def test_what_is_past_the_longest_text_is_not_read(minilm: MiniLM) -> None:
-    start = "word " * LONGEST
+    start = "word " * MAX_TOKENS
     one, other = minilm.embed([start + "apples", start + "a quarrel about the rent"])
     assert np.array_equal(one, other)
 
@@ -91,7 +91,7 @@ def test_every_text_is_in_exactly_one_batch(texts: list[str]) -> None:
     assert sorted(indices) == list(range(len(texts)))
 
 
-@given(st.lists(st.integers(2, LONGEST), max_size=200))
+@given(st.lists(st.integers(2, MAX_TOKENS), max_size=200))
 def test_batches_hold_every_text_once_and_keep_their_budget(lengths: list[int]) -> None:
     groups = list(pack(lengths, BATCH))
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from engine.models import qwen3
 from engine.models.lookup import find
-from engine.models.qwen3 import END, LONGEST, TASK, Qwen3, find_model
+from engine.models.qwen3 import END_TOKEN, MAX_TOKENS, TASK, Qwen3, find_model
 from engine.models.tokens import Tokens
 from engine.models.types import Embedder
 from store.errors import NoModel, PkbError, UsageError
@@ -94,31 +94,31 @@ def test_a_question_is_read_behind_its_instruction(model: Qwen3, folder: Path) -
 
 
 def test_a_long_text_is_cut_before_its_end(model: Qwen3, folder: Path) -> None:
-    start = "a b c d " * LONGEST
+    start = "a b c d " * MAX_TOKENS
     one, other = model.embed([f"{start}apples", f"{start}a quarrel about the rent"])
     ids = ids_of(folder, start)
     assert np.array_equal(one, other)
-    assert np.abs(one - naive(folder, [*ids[: LONGEST - 1], ids[-1]])).max() < 1e-5
+    assert np.abs(one - naive(folder, [*ids[: MAX_TOKENS - 1], ids[-1]])).max() < 1e-5
 
 
-@pytest.mark.parametrize("name", [END, *CONTROLS, *WORDS])
+@pytest.mark.parametrize("name", [END_TOKEN, *CONTROLS, *WORDS])
 def test_the_name_of_a_special_token_in_a_text_is_letters(model: Qwen3, folder: Path, name: str) -> None:
     text = f"he wrote {name} twice"
     assert np.abs(model.embed([text])[0] - naive(folder, ids_of(folder, text))).max() > 1e-3
     (ids,) = model._loaded.tokens([text])
     end = ids.pop()
     added = Tokenizer.from_file(str(folder / "tokenizer.json")).get_added_tokens_decoder()
-    assert (added.keys() & ids, added[end].content) == (set(), END)
+    assert (added.keys() & ids, added[end].content) == (set(), END_TOKEN)
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
 @settings(max_examples=20, deadline=None)
 def test_exactly_one_end_stands_behind_any_text(texts: list[str]) -> None:
     tokenizer = bpe()
-    tokenizer.add_special_tokens([END])
+    tokenizer.add_special_tokens([END_TOKEN])
     end = end_of(tokenizer)
     loaded = qwen3._Loaded(Tokens(tokenizer), (), (end,), None)
-    found = loaded.tokens([*texts, f"{END}{END}"])
+    found = loaded.tokens([*texts, f"{END_TOKEN}{END_TOKEN}"])
     assert [(ids.count(end), ids[-1]) for ids in found] == [(1, end)] * (len(texts) + 1)
 
 

@@ -75,7 +75,7 @@ print(json.dumps(float(np.abs(found - a.astype(float) @ b.astype(float)).max()))
 
 
 def test_the_arithmetic_names_the_number_of_threads(fast: Path) -> None:
-    code = "runtime.threads(2); print(json.dumps(runtime.arithmetic(cache)))"
+    code = "runtime.set_threads(2); print(json.dumps(runtime.arithmetic(cache)))"
     one, two = (run(code, fast, **dict.fromkeys(runtime.THREADS, count)) for count in ("1", "2"))
     assert one | {"threads": "2"} == two | {"threads": "2"}
     assert one["threads"] == "1"
@@ -122,7 +122,7 @@ def test_threads_leave_what_the_environment_says(monkeypatch: pytest.MonkeyPatch
     for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    runtime.threads(3)
+    runtime.set_threads(3)
     assert [os.environ[name] for name in runtime.THREADS] == ["7", "3", "3"]
 
 
