@@ -39,7 +39,7 @@ def ask(
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use nor write any cache.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write any cache.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached answers; cache the new one.")] = False,
     stale_ok: Annotated[
         bool, typer.Option("--stale-ok", help="Accept a cached answer even if new mail may change it.")

@@ -44,7 +44,7 @@ def chat(
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither use nor write any cache.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write any cache.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show each rewritten question, and each step with its time.")
     ] = False,

@@ -26,7 +26,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@CO
 @model.command("pull")
 def pull(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="ORG/NAME or ORG/NAME@COMMIT; none for what fits this machine.")
+        str | None, typer.Argument(metavar="NAME", help="ORG/NAME or ORG/NAME@COMMIT; none for one that fits.")
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,

@@ -24,7 +24,7 @@ _POLL_S = 0.05
 
 
 def serve(
-    status: Annotated[bool, typer.Option("--status", help="Show whether it runs, and its memory.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show whether it is running, and its memory use.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop it.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run in the foreground until interrupted.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print its status as JSON.")] = False,
