@@ -42,7 +42,7 @@ _SILENT = FUNCTION_WORDS | frozenset(words("else really sure more ok okay thanks
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question that stands alone and its answer; `focus` is what was asked for, in few words, empty if not known."""
+    """A complete question and its answer; `focus` is the short answer (a name, day or place), empty if unknown."""
 
     asked: str
     answer: str | None = None
@@ -50,15 +50,15 @@ class Turn:
 
     @property
     def people(self) -> list[str]:
-        """Return who may be meant, the likeliest first: the name that was the answer, then those in the question."""
-        asked = understand(self.asked, _ANY_DAY)
-        free = [one for one in asked.names if not re.search(rf"\b(?:in|at|from|to) {re.escape(one)}", self.asked)]
-        said = [self.focus] if asked.asked == "person" and self.focus[:1].isupper() else []
-        return [re.sub(r"['’]s$", "", name) for name in said + free]
+        """Return the people that a pronoun may mean, likeliest first: the answer, then names in the question."""
+        question = understand(self.asked, _ANY_DAY)
+        free = [one for one in question.names if not re.search(rf"\b(?:in|at|from|to) {re.escape(one)}", self.asked)]
+        answered = [self.focus] if question.asked == "person" and self.focus[:1].isupper() else []
+        return [re.sub(r"['’]s$", "", name) for name in answered + free]
 
     @property
     def topic(self) -> str:
-        """Return the phrase that says what the question is about; empty where there is none."""
+        """Return the phrase that names the topic of the question; empty if there is none."""
         line, parts = bare(self.asked), take_apart(self.asked)
         found = _PHRASE.search(line)
         noun = re.fullmatch(r"(?:how many|which) ([\w ]+)", (parts and parts["asking"]) or "", re.IGNORECASE)
@@ -87,11 +87,11 @@ def take_apart(text: str) -> re.Match[str] | None:
 
 
 def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "reference", "unclear"] | None:
-    """Return what a question leaves out; None where it stands alone. A `first` one has nothing before it."""
+    """Return what a question leaves out; None if it is complete. `first`: no question precedes it."""
     line = core(text)
     if len(line) > _LONG or len(line.split()) > _LONGEST or not line + bare(text):
         return None
-    if _ABOUT.fullmatch(line) or _is_part(line, joined=line != bare(text), asked="?" in text and not first):
+    if _ABOUT.fullmatch(line) or _is_part(line, joined=line != bare(text), is_question="?" in text and not first):
         return "subject"
     if re.fullmatch(_WORD, line, re.IGNORECASE):
         return "question"
@@ -100,9 +100,9 @@ def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "
     return "unclear" if not set(words(line)) - _SILENT or (_ONE.search(line) and len(line.split()) <= _SHORT) else None
 
 
-def _is_part(line: str, *, joined: bool, asked: bool) -> bool:
+def _is_part(line: str, *, joined: bool, is_question: bool) -> bool:
     """Whether a question is only a place, a day or a name: "in Rome?", "and the tickets?"."""
-    if not (joined or asked) or len(line.split()) > _BRIEF or re.search(rf"^{_WORD}\b|\b{_HELPER}\b", line, re.I):
+    if not (joined or is_question) or len(line.split()) > _BRIEF or re.search(rf"^{_WORD}\b|\b{_HELPER}\b", line, re.I):
         return False
     return joined or bool(re.match(rf"{_PREPOSITION} ", line, re.I)) or all(word[0].isupper() for word in line.split())
 
@@ -115,16 +115,16 @@ def references(line: str) -> list[re.Match[str]]:
 
 
 def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
-    """Return a follow-up as a question of its own, the last turn last; None where nothing sensible can be made."""
-    lack, made = lacks(text), core(text)
-    if not turns or lack == "unclear" or any(len(turn.asked) > _LONG for turn in turns[-_BACK:]):
+    """Return a follow-up as a complete question, given the turns, latest last; None if no rule applies."""
+    missing, made = lacks(text), core(text)
+    if not turns or missing == "unclear" or any(len(turn.asked) > _LONG for turn in turns[-_BACK:]):
         return None
-    if lack == "question":
+    if missing == "question":
         made = _asked_another_way(made, turns[-1])
-    elif lack == "subject":
+    elif missing == "subject":
         about = _ABOUT.fullmatch(made)
         made = _asked_of(about["what"] if about else made, turns[-1])
-    elif lack == "reference":
+    elif missing == "reference":
         made = _resolved(made, turns)
     return f"{made[:1].upper()}{made[1:]}?" if made else None
 
@@ -143,14 +143,14 @@ def _asked_another_way(asking: str, last: Turn) -> str:
 
 def _asked_of(what: str, last: Turn) -> str:
     """Ask the last question of something else: another day, person, place or thing."""
-    asked, name = bare(last.asked), r"[A-Z0-9]\S*(?: [A-Z0-9]\S*)*"
+    question, name = bare(last.asked), r"[A-Z0-9]\S*(?: [A-Z0-9]\S*)*"
     if led := re.match(rf"{_PREPOSITION} ", what, re.IGNORECASE):
-        old = re.search(rf"\b{led[0]}{name}", asked) if what[led.end() :][0].isupper() else None
-        return f"{asked[: old.start()]}{what}{asked[old.end() :]}" if old else f"{asked} {what}"
-    phrases = [found[0] for found in _PHRASE.finditer(asked)]
+        old = re.search(rf"\b{led[0]}{name}", question) if what[led.end() :][0].isupper() else None
+        return f"{question[: old.start()]}{what}{question[old.end() :]}" if old else f"{question} {what}"
+    phrases = [found[0] for found in _PHRASE.finditer(question)]
     phrase = phrases[-1] if len(phrases) > 1 else last.topic
-    names = understand(asked, _ANY_DAY).names[:1] if what[:1].isupper() else ()
-    return next((asked.replace(old, what, 1) for old in (*names, phrase) if old and old in asked), "")
+    names = understand(question, _ANY_DAY).names[:1] if what[:1].isupper() else ()
+    return next((question.replace(old, what, 1) for old in (*names, phrase) if old and old in question), "")
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
@@ -203,20 +203,20 @@ def turn_of(reply: Answer) -> Turn:
 
 
 def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Condensed:
-    """Make a question stand alone, given the turns before it, the last one last; `write` has a model do it."""
+    """Complete a question from the turns before it, latest last; `write` completes it by a model."""
     if lacks(text, first=not turns) is None:
         line = core(text)
         if line in ("", bare(text)):
             return Condensed(text.strip())
         return Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
-    if write and turns and (said := trusted(write(text, turns), text, turns)):
-        return Condensed(said, "model")
+    if write and turns and (completed := trusted(write(text, turns), text, turns)):
+        return Condensed(completed, "model")
     return Condensed(by_rules(text, turns), "rules")
 
 
-def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
-    """Return question that a model made of another; None where it names what nobody named, or lacks something yet."""
-    line = _line(said)
+def trusted(written: str, text: str, turns: Sequence[Turn]) -> str | None:
+    """Return the question that a model completed; None if it adds unknown names or is still incomplete."""
+    line = _line(written)
     before = " ".join(part for turn in turns for part in (turn.asked, turn.answer or ""))
     known, own = _content(f"{before} {text}"), _content(core(text))
     named = {word for name in _NAMED.findall(f" {bare(line)}") for word in words(name)}
@@ -229,15 +229,15 @@ def trusted(said: str, text: str, turns: Sequence[Turn]) -> str | None:
 
 
 def with_model(load: "Callable[[], PromptReader]") -> Write:
-    """Return what completes a question by the model; nothing is cached, and the result is empty if it does not fit."""
+    """Return a function that completes a question by the model, uncached; it returns "" if the prompt does not fit."""
 
     def write(text: str, turns: Sequence[Turn]) -> str:
         model = load().model
         system, _, rest = prompt("condense").partition("\n")
         before = (*model.frame.opening, *model.tokens(f"{system}\n"), *model.frame.turning)
         for count in range(min(_TURNS, len(turns)), 0, -1):
-            asked = rest.format(turns="\n".join(_told(turn) for turn in turns[-count:]), question=bare(text))
-            last = (*model.tokens(asked), *model.frame.closing)
+            request = rest.format(turns="\n".join(_told(turn) for turn in turns[-count:]), question=bare(text))
+            last = (*model.tokens(request), *model.frame.closing)
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()
                 model.prefill(cache, before)
@@ -252,9 +252,9 @@ def _told(turn: Turn) -> str:
     return f"Question: {' '.join(turn.asked.split())}\nAnswer: {answer}"
 
 
-def _line(said: str) -> str:
-    """Return the first line that says something, as a question."""
-    lines = (bare(_LABEL.sub("", line).rstrip("\"”*'` ")) for line in said.splitlines())
+def _line(written: str) -> str:
+    """Return the first line with text, as a question."""
+    lines = (bare(_LABEL.sub("", line).rstrip("\"”*'` ")) for line in written.splitlines())
     line = next((line for line in lines if line), "")
     return f"{line[:1].upper()}{line[1:]}?" if len(line.split()) > 1 else ""
 

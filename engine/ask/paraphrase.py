@@ -120,19 +120,19 @@ def question_features(question: Question) -> QuestionFeatures:
     tokens = _tokens(POLITE.sub("", question.text))
     plain = ["" if _acronym(token, question.text) else token.casefold() for token in tokens]
     named = {word.casefold() for name in question.names for word in _tokens(name)}
-    kept = [(base(token.casefold()), token) for token, word in zip(tokens, plain, strict=True) if _tells(word)]
+    content = [(base(token.casefold()), token) for token, word in zip(tokens, plain, strict=True) if _tells(word)]
     return QuestionFeatures(
-        content=tuple(form for form, _ in kept),
-        written=tuple(token for _, token in kept),
+        content=tuple(form for form, _ in content),
+        written=tuple(token for _, token in content),
         owned=frozenset(_followed(plain, ("of",))),
         joined=frozenset(_followed(plain, ("and", "or"))),
         asking=next((_ASKING[word] for word in plain if word in _ASKING), ""),
         english=not _ENGLISH.isdisjoint(plain),
         names=frozenset(
-            form for form, token in kept if token.casefold() in named or (token.isupper() and token.isalpha())
+            form for form, token in content if token.casefold() in named or (token.isupper() and token.isalpha())
         ),
-        numbers=tuple(sorted(form for form, _ in kept if form[0].isdigit() and form not in _PLACES)),
-        places=tuple(sorted(form for form, token in kept if token.casefold() in _PLACES or form in _PLACES)),
+        numbers=tuple(sorted(form for form, _ in content if form[0].isdigit() and form not in _PLACES)),
+        places=tuple(sorted(form for form, token in content if token.casefold() in _PLACES or form in _PLACES)),
         times=frozenset(_among(plain, _TIMES)),
         voices=frozenset(_among(plain, _VOICES)),
         persons=frozenset(_among(plain, _PERSONS)),
@@ -245,41 +245,41 @@ PARTS = tuple(_WHY)
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedWords:
-    """The words of two questions that found no partner in the other, as base forms."""
+    """The words of a new and a cached question without a partner in the other, as base forms."""
 
-    asked: tuple[str, ...]
-    kept: tuple[str, ...]
+    new: tuple[str, ...]
+    cached: tuple[str, ...]
 
 
-def why_different(asked: Question, kept: Question, off: frozenset[str] = frozenset()) -> str | None:
-    """Return the reason why two questions may not share an answer; None where they may, if the evidence agrees.
+def why_different(new: Question, cached: Question, off: frozenset[str] = frozenset()) -> str | None:
+    """Return why two questions may not share an answer; None if they may, provided that the evidence agrees.
 
-    `off` names parts that are left out, for measurement.
+    `off` names parts to leave out, for measurements.
     """
-    one, two = question_features(asked), question_features(kept)
+    one, two = question_features(new), question_features(cached)
     pairs = _aligned(one.content, two.content)
     left = _left(one.content, two.content, pairs)
     doubts = {
         "language": not (one.english and two.english) and one.content != two.content,
-        "kind": asked.asked != kept.asked or (asked.asked == "other" and one.asking != two.asking),
-        "names": not one.names.isdisjoint(left.asked) or not two.names.isdisjoint(left.kept),
+        "kind": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
+        "names": not one.names.isdisjoint(left.new) or not two.names.isdisjoint(left.cached),
         "numbers": one.numbers != two.numbers,
-        "dates": asked.dates != kept.dates,
+        "dates": new.dates != cached.dates,
         "negation": one.negations != two.negations,
         "person": _other_person(one.persons, two.persons),
-        "time": one.times != two.times or asked.current != kept.current,
+        "time": one.times != two.times or new.current != cached.current,
         "voice": _other_voice(one, two, pairs),
         "way": bool(one.ways - two.ways and two.ways - one.ways),
         "place": one.places != two.places,
-        "words": not _tolerable(left, one, two, broad=asked.asked == "other"),
+        "words": not _tolerable(left, one, two, broad=new.asked == "other"),
         "order": _crossed(pairs, one, two),
     }
     return next((_WHY[part] for part in PARTS if doubts[part] and part not in off), None)
 
 
-def unmatched_words(asked: Question, kept: Question) -> UnmatchedWords:
+def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:
     """Return the words of each question that have no partner in the other."""
-    one, two = question_features(asked).content, question_features(kept).content
+    one, two = question_features(new).content, question_features(cached).content
     return _left(one, two, _aligned(one, two))
 
 
@@ -304,7 +304,7 @@ def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int
 
 def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures, *, broad: bool) -> bool:
     """One word more in one of the two may be borne by the evidence, unless all of a matter is asked for."""
-    count = len(left.asked) + len(left.kept)
+    count = len(left.new) + len(left.cached)
     return count == 0 or (count == 1 and not (broad and _BROAD.intersection((*one.content, *two.content))))
 
 

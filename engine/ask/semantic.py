@@ -54,23 +54,23 @@ def entails(
     most: int,
     order: Order = in_document_order,
 ) -> bool:
-    """Whether the model says yes to an answer; False where it would have to read more than the question first."""
+    """Whether the model confirms an answer; False if the prompt before the question is not in the KV cache."""
     with trace.step("check") as step, ExitStack() as held:
         reading = load()
         before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
-        if not _is_kept(reading, before):
+        if not _is_prefix_cached(reading, before):
             step.note = "KV cache missing"
             return False
         cache = read(reading, before, Trace(), held).cache
-        asked = prompt("check").format(question=" ".join(question.text.split()), answer=" ".join(answer.split()))
-        ids = (*reading.model.tokens(asked), *reading.model.frame.closing)
-        said = "".join(reading.model.decode(cache, ids, _WORD)).strip()
-        step.note = "yes" if _is_yes(said) else "no"
-        return _is_yes(said)
+        check = prompt("check").format(question=" ".join(question.text.split()), answer=" ".join(answer.split()))
+        ids = (*reading.model.tokens(check), *reading.model.frame.closing)
+        verdict = "".join(reading.model.decode(cache, ids, _WORD)).strip()
+        step.note = "yes" if _is_yes(verdict) else "no"
+        return _is_yes(verdict)
 
 
-def _is_kept(reading: PromptReader, before: Sequence[Ids]) -> bool:
-    """Return whether all that stands in front of the question need not be computed."""
+def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
+    """Return whether the whole prompt before the question is in the KV cache."""
     if reading.kept is None:
         return False
     queries, root = reading.kept.store.queries, reading.kept.root
@@ -78,29 +78,29 @@ def _is_kept(reading: PromptReader, before: Sequence[Ids]) -> bool:
     return all(queries.uses(path_keys(root, path)[-1]) is not None for path in paths)
 
 
-def _is_yes(said: str) -> bool:
-    return re.match(r"yes\b", said, re.IGNORECASE) is not None  # "yesterday" is no yes
+def _is_yes(verdict: str) -> bool:
+    return re.match(r"yes\b", verdict, re.IGNORECASE) is not None  # "yesterday" is no yes
 
 
 def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
-    """Take back the last answer and give the question; None where nothing is kept of it.
+    """Drop the last answer from the cache and return its question; None if it is not cached.
 
-    The question gets an answer of its own when it is asked again. One that was made for it is never lent; one that was
-    lent to it is lent to no question that is as far from its own.
+    Asked again, the question is answered from scratch. An answer made for it is never served for another question; one
+    of another question is no longer served for questions of the same or a lower similarity.
     """
     last = History(ledger).last()
-    kept = AnswerBank(ledger).find(last.key) if last and last.key else None
-    if last is None or last.key is None or kept is None:
+    cached = AnswerBank(ledger).find(last.key) if last and last.key else None
+    if last is None or last.key is None or cached is None:
         return None
     with ledger.transaction():
-        answer = answer_of(kept).text if kept.state == "answered" else _return(ledger, last.key, now)
+        answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)
     return last
 
 
-def _return(ledger: Ledger, key: bytes, now: datetime) -> str | None:
-    """Hold a lent answer against the entry that lent it, and give it."""
+def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
+    """Count a served paraphrase answer as wrong, and return its text; None if the last hit was none."""
     pending = Verifications(ledger).find(key)
     if pending is None:
         return None
@@ -134,13 +134,13 @@ class SemanticRules:
 
 
 class SemanticLookup:
-    """Looks for an answer to lend."""
+    """Looks up an answer of a paraphrase."""
 
     def __init__(self, backend: Backend, ledger: Ledger, rules: SemanticRules) -> None:
         self._backend, self._rules, self._wrong = backend, rules, RejectedAnswers(ledger)
 
     def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
-        """Return the nearest question whose answer holds for this one too."""
+        """Return the nearest question whose answer also answers this one."""
         questions = self._backend.question_vectors()
         if questions is None or asked.vector is None:
             return None
@@ -211,29 +211,29 @@ class SemanticLookup:
 
 
 def defer_verification(
-    ledger: Ledger, room: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
+    ledger: Ledger, budget: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
 ) -> None:
-    """Count the use of the answer that was lent, and note that this question is owed its own."""
+    """Count the use of the matched answer, and mark this question as pending verification."""
     bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer).text or ""
     with ask.trace.step("count"):
-        _follow(bank, room, near)
+        _relocate_sources(bank, budget, near)
         bank.record_use(near.key, ask.generation, at, near.answer.evidence)
         bank.put(
             ask.key.digest,
             pending_entry(ask, asked),
-            room.bytes,
+            budget.bytes,
             vector_of(asked),
-            floor_of(asked, room),
+            floor_of(asked, budget),
             asked.embedder,
         )
         Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
 
 
-def _follow(bank: AnswerBank, room: BankBudget, near: "Near") -> None:
-    """Keep the lender's sources where they stand now: it is stamped as found right."""
-    kept = bank.find(near.key)
-    if kept and kept.evidence == near.answer.evidence and kept.reply != near.answer.reply:
-        bank.put(near.key, near.answer, room.bytes)
+def _relocate_sources(bank: AnswerBank, budget: BankBudget, near: "Near") -> None:
+    """Store the new places of the matched answer's sources, because its generation is about to be raised."""
+    cached = bank.find(near.key)
+    if cached and cached.evidence == near.answer.evidence and cached.reply != near.answer.reply:
+        bank.put(near.key, near.answer, budget.bytes)
 
 
 CONFIDENCE_Z = 1.645  # one-sided 95 %
@@ -291,21 +291,21 @@ def why_not_entailed(
     if off.issuperset(("answer", "loose")):
         return None  # quoting takes longer than all else here
     settings = QuoteSettings(least=least)
-    said = quote(asked, reads, settings)
-    wanted = quote(kept, reads, settings).answer if answer is None else answer
-    if "answer" not in off and (said.answer is None or said.answer != wanted):
+    quoted = quote(asked, reads, settings)
+    expected = quote(kept, reads, settings).answer if answer is None else answer
+    if "answer" not in off and (quoted.answer is None or quoted.answer != expected):
         return "another answer"
-    if "loose" not in off and said.source is not None and not _entailed(asked, kept, reads[said.source]):
+    if "loose" not in off and quoted.source is not None and not _entailed(asked, kept, reads[quoted.source]):
         return "a word that the evidence does not support"
     return None
 
 
-def _entailed(asked: Question, kept: Question, source: Passage) -> bool:
-    """Return whether a word that only one question has stands in the source of the answer, or is one of many."""
-    left, there = unmatched_words(asked, kept), set(words(f"{source.header} {source.text}"))
+def _entailed(new: Question, cached: Question, source: Passage) -> bool:
+    """Return whether the source of the answer holds most words that only one of the two questions has."""
+    left, supported = unmatched_words(new, cached), set(words(f"{source.header} {source.text}"))
     return all(
-        len(_missing(question, more, there)) <= LITTLE * len(question_features(question).content)
-        for question, more in ((asked, left.asked), (kept, left.kept))
+        len(_missing(question, unmatched, supported)) <= LITTLE * len(question_features(question).content)
+        for question, unmatched in ((new, left.new), (cached, left.cached))
     )
 
 

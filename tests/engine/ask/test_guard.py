@@ -86,7 +86,7 @@ def test_one_word_more_is_left_to_the_evidence() -> None:
     one, two = question("How long did Ann stay in Rome?"), question("How long did Ann stay in Rome without sleep?")
     found = unmatched_words(one, question("How long did Ann stay in Rome asleep?"))
     assert why_different(one, two) == "one of the two is negated"
-    assert (found.asked, found.kept) == ((), ("asleep",))
+    assert (found.new, found.cached) == ((), ("asleep",))
     assert why_different(one, question("How long did Ann stay in Rome asleep?")) is None
 
 
