@@ -96,7 +96,7 @@ def _aliases(package: Path) -> Mapping[str, str]:
 
 
 def digest(path: Path, notes: Path | None = None) -> str:
-    """Return a file's BLAKE2b digest, cached in the folder `notes` by path, size, mtime and inode."""
+    """Return a file's BLAKE2b digest, remembered in the folder `notes` while its path, size, mtime and inode stay."""
     if notes is None:
         return _digest(path)
     stat = path.stat()
@@ -105,12 +105,12 @@ def digest(path: Path, notes: Path | None = None) -> str:
     try:
         return note.read_text(encoding="ascii")
     except FileNotFoundError:
-        computed = _digest(path)
+        found = _digest(path)
     notes.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = note.with_suffix(f".{os.getpid()}")
-    partial.write_text(computed, encoding="ascii")
-    partial.replace(note)
-    return computed
+    fresh = note.with_suffix(f".{os.getpid()}")
+    fresh.write_text(found, encoding="ascii")
+    fresh.replace(note)
+    return found
 
 
 def _digest(path: Path) -> str:

@@ -20,9 +20,9 @@ from store.database import Ledger
 if TYPE_CHECKING:
     from ctypes import CDLL
 
-PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # the matrix products that MLX calls
-PREFIX = "scipy_"  # of every symbol in the wheel's library
-WHEEL = "scipy_openblas32"  # import name; MLX passes 32-bit integers
+PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
+PREFIX = "scipy_"  # before every symbol of the wheel's library
+WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
@@ -41,7 +41,7 @@ def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Bl
     """
     import ctypes  # not needed for an exact hit
 
-    for path in _candidates(named, cache):
+    for path in _places(named, cache):
         try:
             library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError:
@@ -66,7 +66,7 @@ def renamed_copy(cache: Path) -> Path | None:
     return copy
 
 
-def _candidates(named: Path | None, cache: Path) -> Iterator[str]:
+def _places(named: Path | None, cache: Path) -> Iterator[str]:
     if named:
         yield str(named)
     if copy := renamed_copy(cache):
@@ -76,15 +76,15 @@ def _candidates(named: Path | None, cache: Path) -> Iterator[str]:
 
 def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names, partial = (copy.with_suffix(f".{kind}.{os.getpid()}") for kind in ("names", "partial"))
+    names, fresh = (copy.with_suffix(f".{kind}.{os.getpid()}") for kind in ("names", "fresh"))
     names.write_text("".join(f"{PREFIX}{product} {product}\n" for product in PRODUCTS), encoding="ascii")
-    command = [patchelf, "--rename-dynamic-symbols", str(names), "--output", str(partial), str(source)]
+    command = [patchelf, "--rename-dynamic-symbols", str(names), "--output", str(fresh), str(source)]
     done = subprocess.run(command, check=False, capture_output=True).returncode == 0
     names.unlink()
     if done:
         for old in copy.parent.glob("*.so"):
             old.unlink(missing_ok=True)
-        partial.replace(copy)
+        fresh.replace(copy)
     return done
 
 
