@@ -23,8 +23,8 @@ from engine.text.question import Question, understand
 from store.hits import Hit, Vectors
 from store.types import Scope
 from tests.bench.retrieval import kept
-from tests.engine.ask.bank import Item, MemoryBank, embedded
-from tests.engine.ask.bank import hits as hits_of
+from tests.engine.retrieval.memory_bank import Item, MemoryBank, embedded
+from tests.engine.retrieval.memory_bank import hits as hits_of
 
 K, TAU, NEAR, MOST_NIGHTS = 5, 0.85, 0.95, 40
 NOW = datetime(2024, 5, 15, tzinfo=UTC)

@@ -31,7 +31,7 @@ from engine.types import Passage
 from store.hits import Hit
 from store.types import Scope
 from tests.bench.metrics import exact, f1, rouge_l, terms
-from tests.engine.ask.bank import Item, MemoryBank, hits
+from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 NOW = datetime(2024, 5, 15, tzinfo=UTC)

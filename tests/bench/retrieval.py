@@ -28,7 +28,7 @@ from engine.text.question import understand
 from engine.types import Passage
 from store.hits import Vectors
 from store.types import Chunk, Scope
-from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
+from tests.engine.retrieval.memory_bank import Item, MemoryBank, embedded, hits
 
 Listed = tuple[str, int, int]  # path, first and last line
 KS = (1, 2, 5, 10)

@@ -12,10 +12,10 @@ from store.kv_index import path_keys
 from store.kv_tree import Key, root_of
 from store.types import Chunk
 from tests.bench.orders import along_what_is_kept, by_relevance
-from tests.engine.ask.parrot import Parrot
+from tests.engine.llm.scripted_model import ScriptedModel
 
-ROOT = root_of({"model": "parrot"})
-MODEL = Parrot([])
+ROOT = root_of({"model": "scripted"})
+MODEL = ScriptedModel([])
 
 
 def shown(number: int, rank: int = 0) -> PromptChunk:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.cli.test_trouble import as_anybody
+from tests.cli.test_failures import as_anybody
 
 
 def checks(pkb: Pkb) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from engine.ask.paraphrase import why_different
 from engine.text.question import understand
 from store.answers import AnswerBank, Verifications
 from tests.cli.conftest import Pkb
-from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, miss, note, put, shared
+from tests.cli.paraphrase_home import ANSWER, LIKE, QUESTION, TWIN, ask, bank, ledger, miss, note, put, shared
 from tests.cli.test_freshness import write
 from tests.demo import NANO, NOW
 

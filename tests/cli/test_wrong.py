@@ -4,7 +4,7 @@ from typing import Any
 
 from store.answers import Verifications
 from tests.cli.conftest import Pkb
-from tests.cli.lending import ANSWER, LIKE, QUESTION, ask, bank, ledger, miss, shared
+from tests.cli.paraphrase_home import ANSWER, LIKE, QUESTION, ask, bank, ledger, miss, shared
 from tests.cli.test_freshness import write
 
 __all__ = ["bank", "shared"]  # fixtures

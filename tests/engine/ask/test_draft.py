@@ -10,8 +10,8 @@ from engine.models.types import Drafter
 from engine.text.question import understand
 from engine.types import Evidence, Passage
 from store.types import Chunk
-from tests.engine.ask.parrot import Parrot
 from tests.engine.ask.passages import passage
+from tests.engine.llm.scripted_model import ScriptedModel
 
 WHAT = "What is Ben's email address?"
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
@@ -31,7 +31,7 @@ EVIDENCE = Evidence(
 
 def guessed(question: str, said: str) -> str:
     """Return what is guessed, in words, behind the words that were said."""
-    model = Parrot([])
+    model = ScriptedModel([])
     asked = understand(question, NOW)
     segments = fit(model, asked.text, NOW, EVIDENCE, 50)
     guesses = Drafter(lambda: draft_answers(model, asked, EVIDENCE, segments), 8)

@@ -7,7 +7,7 @@ import pytest
 from engine.idle.summarize import writer
 from engine.idle.types import OutOfTime
 from engine.models.types import Frame
-from tests.engine.ask.parrot import Parrot
+from tests.engine.llm.scripted_model import ScriptedModel
 
 
 def after(count: int) -> Callable[[], bool]:
@@ -22,24 +22,24 @@ def after(count: int) -> Callable[[], bool]:
 
 
 def test_segments_are_prefilled_one_by_one_within_the_chat_template() -> None:
-    parrot = Parrot(["When is ", "tea?"], frame=Frame((-1,), (-2,), (-3,)))
-    assert writer(parrot, 9, lambda: False)(["sum up\n", "one\n", "two\n", "Questions:"]) == "When is tea?"
-    assert parrot.text() == ["(-1) sum up (-2)", "one", "two", "Questions: (-3)"]
+    model = ScriptedModel(["When is ", "tea?"], frame=Frame((-1,), (-2,), (-3,)))
+    assert writer(model, 9, lambda: False)(["sum up\n", "one\n", "two\n", "Questions:"]) == "When is tea?"
+    assert model.text() == ["(-1) sum up (-2)", "one", "two", "Questions: (-3)"]
 
 
 def test_no_more_tokens_are_written_than_allowed() -> None:
-    assert writer(Parrot(["a", "b", "c"]), 2, lambda: False)(["sum up\n", "Questions:"]) == "ab"
+    assert writer(ScriptedModel(["a", "b", "c"]), 2, lambda: False)(["sum up\n", "Questions:"]) == "ab"
 
 
 def test_middle_segments_that_do_not_fit_are_left_out() -> None:
-    parrot = Parrot(["a"], context=9)
-    writer(parrot, 4, lambda: False)(["sum up\n", "one two\n", "three four\n", "Questions:"])
-    assert parrot.text() == ["sum up", "one two", "Questions:"]
+    model = ScriptedModel(["a"], context=9)
+    writer(model, 4, lambda: False)(["sum up\n", "one two\n", "three four\n", "Questions:"])
+    assert model.text() == ["sum up", "one two", "Questions:"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_writing_ends_as_soon_as_the_run_is_over(count: int) -> None:
-    parrot = Parrot(["a", "b"])
+    model = ScriptedModel(["a", "b"])
     with pytest.raises(OutOfTime):
-        writer(parrot, 9, after(count))(["sum up\n", "one\n", "Questions:"])
-    assert len(parrot.heard) == min(count, 3)
+        writer(model, 9, after(count))(["sum up\n", "one\n", "Questions:"])
+    assert len(model.heard) == min(count, 3)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.cli.lending import ANSWER, LIKE, QUESTION, TWIN, ask, bank, miss, note, put, shared
+from tests.cli.paraphrase_home import ANSWER, LIKE, QUESTION, TWIN, ask, bank, miss, note, put, shared
 from tests.demo import NANO
 
 __all__ = ["bank", "shared"]  # fixtures

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from engine.llm.prompt import fit
 from engine.types import Evidence
 from store.types import Chunk
-from tests.engine.ask.parrot import Parrot
 from tests.engine.ask.passages import passage
+from tests.engine.llm.scripted_model import ScriptedModel
 
 NOW = datetime(2024, 6, 19, tzinfo=UTC)
 
@@ -20,19 +20,19 @@ SECOND = passage((chunk("b", 0),), "b", (), NOW, 0.5, ())
 EVIDENCE = Evidence((FIRST, SECOND), ("a0", "a1", "a2", "b0"), 1.0)
 
 
-def shown(model: Parrot, evidence: Evidence = EVIDENCE) -> list[str]:
+def shown(model: ScriptedModel, evidence: Evidence = EVIDENCE) -> list[str]:
     return [text.split()[2] + text.split()[-1] for text in fit(model, "q", NOW, evidence, 10).prompt.chunks]
 
 
 def test_where_there_is_not_room_for_all_the_best_sources_are_shown() -> None:
-    everything = fit(Parrot([]), "q", NOW, EVIDENCE, 10)
-    short = Parrot([], context=everything.count)  # with ten tokens for the answer
+    everything = fit(ScriptedModel([]), "q", NOW, EVIDENCE, 10)
+    short = ScriptedModel([], context=everything.count)  # with ten tokens for the answer
     assert shown(short) == ["a0", "a1"]
-    assert shown(Parrot([])) == ["a0", "a1", "a2", "b0"]
+    assert shown(ScriptedModel([])) == ["a0", "a1", "a2", "b0"]
 
 
 def test_chunks_stand_in_the_order_that_is_asked_for_and_keep_their_sources() -> None:
     late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
-    found = fit(Parrot([]), "q", NOW, late, 10, list)
+    found = fit(ScriptedModel([]), "q", NOW, late, 10, list)
     assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]
     assert found.prompt.sources == (0, 1, 1, 1)

@@ -12,7 +12,7 @@ from store.answers import AnswerBank, PendingVerification, RefreshCandidates, St
 from store.database import open_ledger
 from store.question_index import QuestionVectors
 from tests.effort import examples
-from tests.store.bank_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
+from tests.store.answers_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
 
 KEYS = ("a", "b", "c", "d", "e")
 STATES: tuple[State, ...] = ("answered", "pending", "prefilled")

@@ -20,9 +20,9 @@ from engine.text.time_sensitive import is_time_sensitive
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk
-from tests.engine.ask.parrot import Parrot
 from tests.engine.ask.passages import passage
 from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, ingest
+from tests.engine.llm.scripted_model import ScriptedModel
 from tests.store.kv_kit import ROOT, Kept, tensors
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
@@ -34,8 +34,8 @@ MOST = 50
 
 
 @dataclass
-class KeepingParrot(Parrot):
-    """A parrot whose hearing can be kept: what it restores it has heard before."""
+class RestorableModel(ScriptedModel):
+    """A scripted model whose cache can be stored and restored."""
 
     restored: int = 0
 
@@ -61,23 +61,23 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
         yield made
 
 
-def says(model: Parrot, reading: PromptReader) -> tuple[bool, str]:
+def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool, str]:
     """Have the model asked whether the evidence bears an answer; returns what comes of it, and the note."""
     trace = Trace()
     found = entails(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
     return found, next(step.note for step in trace.steps if step.name == "check")
 
 
-def having_read(model: KeepingParrot, kept: Kept) -> PromptReader:
+def having_read(model: RestorableModel, kept: Kept) -> PromptReader:
     """Have a model answer the first question, and keep what it has read."""
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
-    generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("parrot", NOW, MOST)).keep()
+    generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("scripted", NOW, MOST)).keep()
     return reading
 
 
 @pytest.mark.parametrize("word", ["yes", " Yes", "YES.", "yes, it does", "\nYes"])
 def test_a_model_that_says_yes_bears_an_answer(kept: Kept, word: str) -> None:
-    model = KeepingParrot([" Friday"])
+    model = RestorableModel([" Friday"])
     reading = having_read(model, kept)
     model.pieces = [word]
     assert says(model, reading) == (True, "yes")
@@ -87,14 +87,14 @@ def test_a_model_that_says_yes_bears_an_answer(kept: Kept, word: str) -> None:
     "word", ["no", "", "No, yes", "not yes", "yesterday", "yess", "ye", "y", "ja", "maybe", "¿yes"]
 )
 def test_a_model_that_says_any_other_word_does_not(kept: Kept, word: str) -> None:
-    model = KeepingParrot([" Friday"])
+    model = RestorableModel([" Friday"])
     reading = having_read(model, kept)
     model.pieces = [word]
     assert says(model, reading) == (False, "no")
 
 
 def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
-    model = KeepingParrot([" Friday"])
+    model = RestorableModel([" Friday"])
     reading = having_read(model, kept)
     model.restored, model.pieces = 0, ["yes"]
     says(model, reading)
@@ -103,14 +103,14 @@ def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
 
 
 def test_a_model_that_would_have_to_read_more_is_not_asked(kept: Kept) -> None:
-    model = KeepingParrot(["yes"])
+    model = RestorableModel(["yes"])
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     assert says(model, reading) == (False, "KV cache missing")
     assert model.heard == []
 
 
 def test_a_model_that_keeps_nothing_is_not_asked() -> None:
-    model = Parrot(["yes"])
+    model = ScriptedModel(["yes"])
     assert says(model, PromptReader(model)) == (False, "KV cache missing")
     assert model.heard == []
 

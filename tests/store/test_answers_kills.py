@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.store.bank_kills import end, start, wrong
+from tests.store.answers_kills import end, start, wrong
 
 
 def test_two_processes_killed_at_random_moments_leave_a_bank_that_is_right(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ TestBankLife.settings = examples(15, stateful_step_count=14, suppress_health_che
 
 
 def test_lives_are_no_longer_here_than_they_are_said_to_be() -> None:
-    from tests.soak.test_bank_life import TestLongBankLife
+    from tests.soak.test_answers_stateful import TestLongBankLife
 
     assert TestBankLife.settings.stateful_step_count < TestLongBankLife.settings.stateful_step_count
 

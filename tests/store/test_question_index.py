@@ -11,7 +11,7 @@ from store.answers import AnswerBank, State
 from store.database import Ledger, open_ledger
 from store.question_index import Near, QuestionVectors
 from store.vectors import table_of
-from tests.store.bank_kit import BUDGET, EMBEDDER, WIDTH, direction, entry, keep, names, vectors
+from tests.store.answers_kit import BUDGET, EMBEDDER, WIDTH, direction, entry, keep, names, vectors
 
 
 @pytest.fixture

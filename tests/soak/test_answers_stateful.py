@@ -17,7 +17,7 @@ from engine.session import Session
 from engine.types import AskOptions
 from store.integrity import examine
 from tests.engine.ask.small_home import SmallHome, anew, ask, ingest
-from tests.engine.ask.test_bank_life import MANNERS, QUESTIONS, TEXTS, BankLife, Life
+from tests.engine.ask.test_answers_stateful import MANNERS, QUESTIONS, TEXTS, BankLife, Life
 
 pytestmark = pytest.mark.soak
 
@@ -53,7 +53,7 @@ def live(folder: str, seed: int) -> None:
 
 def killed(folder: Path, seed: int, seconds: float) -> str:
     """Have a process live there and kill it; returns what it was doing."""
-    code = f"from tests.soak.test_bank_life import live; live({str(folder)!r}, {seed})"
+    code = f"from tests.soak.test_answers_stateful import live; live({str(folder)!r}, {seed})"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         said: list[str] = [process.stdout.readline()]  # it has begun

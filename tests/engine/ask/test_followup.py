@@ -11,7 +11,7 @@ from engine.ask.followup import Condensed, Turn, condense, lacks, trusted, turn_
 from engine.llm.prefill import PromptReader
 from engine.models.types import Frame
 from engine.types import Answer, Writer
-from tests.engine.ask.parrot import Parrot
+from tests.engine.llm.scripted_model import ScriptedModel
 
 CONCERT = Turn("When is the summer concert?", "On Saturday 22 June.", "Saturday 22 June")
 KEY = Turn("Who has the spare key to the workshop?", "I gave it to Dele.", "Dele")
@@ -188,10 +188,10 @@ def test_whatever_a_model_says_it_adds_no_number(said: str, text: str, turns: li
 
 
 def test_a_model_is_shown_the_last_turns_that_fit_it() -> None:
-    parrot = Parrot(["Where is the fair", "?"], context=10_000, frame=Frame((-1,), (-2,), (-3,)))
+    model = ScriptedModel(["Where is the fair", "?"], context=10_000, frame=Frame((-1,), (-2,), (-3,)))
     turns = [KEY, CONCERT, CHOIR, BIKES]
-    assert with_model(lambda: PromptReader(parrot))("and\nwhere?", turns) == "Where is the fair?"
-    system, asked = parrot.text()
+    assert with_model(lambda: PromptReader(model))("and\nwhere?", turns) == "Where is the fair?"
+    system, asked = model.text()
     assert (system[:4], system[-4:]) == ("(-1)", "(-2)")
     assert asked.startswith("Question: When is the summer concert? Answer: On Saturday 22 June. Question: Where does")
     assert asked.endswith("Last question: and where The question in full: (-3)")
@@ -199,10 +199,10 @@ def test_a_model_is_shown_the_last_turns_that_fit_it() -> None:
 
 @pytest.mark.parametrize(("context", "shown"), [(400, 3), (135, 1), (20, 0)])
 def test_a_model_with_little_room_is_shown_less_or_not_asked(context: int, shown: int) -> None:
-    parrot = Parrot(["Yes"], context=context)
-    said = with_model(lambda: PromptReader(parrot))("and where?", [KEY, CONCERT, CHOIR, BIKES])
+    model = ScriptedModel(["Yes"], context=context)
+    said = with_model(lambda: PromptReader(model))("and where?", [KEY, CONCERT, CHOIR, BIKES])
     assert said == ("Yes" if shown else "")
-    assert " ".join(parrot.text()).count("Answer:") == shown
+    assert " ".join(model.text()).count("Answer:") == shown
 
 
 @pytest.mark.parametrize("piece", [".", " ", "a", "and ", "the ", "'", "May ", "x? "])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.bank_kills import end, start, wrong
+from tests.store.answers_kills import end, start, wrong
 
 pytestmark = pytest.mark.soak
 

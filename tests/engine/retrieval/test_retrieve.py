@@ -23,7 +23,7 @@ from engine.text.question import understand
 from engine.text.words import words
 from store.hits import Vectors
 from store.types import Document, DocumentPassage, Scope
-from tests.engine.ask.bank import Item, MemoryBank, hits
+from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 ANYWHERE, DEFAULT = Scope(), RetrievalLimits()

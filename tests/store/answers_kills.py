@@ -13,7 +13,7 @@ from pathlib import Path
 
 from store.answers import AnswerBank, PendingVerification, RefreshCandidates, State, Verifications
 from store.database import open_ledger
-from tests.store.bank_kit import EMBEDDER, by_hand, direction, entry, vectors
+from tests.store.answers_kit import EMBEDDER, by_hand, direction, entry, vectors
 from tests.store.kv_kit import PROJECT
 
 BUDGET, SEEDS = 20_000, 200
@@ -47,7 +47,7 @@ def main(folder: Path, seed: int) -> None:
 
 def start(folder: Path, seed: int) -> "subprocess.Popen[str]":
     """Start one process, and wait until it has begun."""
-    command = [sys.executable, "-m", "tests.store.bank_kills", str(folder), str(seed)]
+    command = [sys.executable, "-m", "tests.store.answers_kills", str(folder), str(seed)]
     process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

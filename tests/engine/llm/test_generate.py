@@ -12,8 +12,8 @@ from engine.text.question import understand
 from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
-from tests.engine.ask.parrot import Parrot
 from tests.engine.ask.passages import passage
+from tests.engine.llm.scripted_model import ScriptedModel
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION = understand("when  is rehearsal?", NOW)
@@ -29,16 +29,16 @@ BEST, SECOND = read("Ben", 12, "Rehearsal is on Friday at 6pm."), read("Ann", 3,
 EVIDENCE = Evidence((BEST, SECOND), ("Ben0", "Ann0", "Ann1"), 1.0)
 
 
-def ask(model: Parrot, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Answer, list[str], Trace]:
+def ask(model: ScriptedModel, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Answer, list[str], Trace]:
     told: list[str] = []
     trace = Trace()
-    options = GenerateOptions("parrot", NOW, most)
+    options = GenerateOptions("scripted", NOW, most)
     written = generate(lambda: PromptReader(model), QUESTION, evidence, trace, options, told.append)
     return written.reply, told, trace
 
 
 def test_chunks_are_read_in_document_order_and_the_date_stands_in_the_last_segment() -> None:
-    model = Parrot([" Friday", " [3]"])
+    model = ScriptedModel([" Friday", " [3]"])
     ask(model)
     assert model.text()[1:] == [
         "[1] From: Ann Sing well.",
@@ -49,40 +49,40 @@ def test_chunks_are_read_in_document_order_and_the_date_stands_in_the_last_segme
 
 
 def test_the_template_stands_around_the_segments() -> None:
-    model = Parrot(["Friday"], frame=Frame((-1,), (-2, -3), (-4,)))
+    model = ScriptedModel(["Friday"], frame=Frame((-1,), (-2, -3), (-4,)))
     ask(model)
     system, *_, last = model.text()
     assert (system[:4], system[-9:], last[-5:]) == ("(-1)", "(-2) (-3)", " (-4)")
 
 
 def test_the_source_that_the_model_names_first_is_listed_first() -> None:
-    reply, _, _ = ask(Parrot([" Sing", " well", " on", " Friday", " [", "1", ",", "3", "]", "\n"]))
+    reply, _, _ = ask(ScriptedModel([" Sing", " well", " on", " Friday", " [", "1", ",", "3", "]", "\n"]))
     assert [(source.path, bool(source.quote)) for source in reply.sources] == [("/Ann", True), ("/Ben", True)]
 
 
 def test_without_an_answer_sources_are_listed_by_rank() -> None:
-    reply, _, _ = ask(Parrot([" not", " found", " [", "1", "]"]))
+    reply, _, _ = ask(ScriptedModel([" not", " found", " [", "1", "]"]))
     assert [source.path for source in reply.sources] == ["/Ben", "/Ann"]
 
 
 def test_an_answer_is_told_as_it_grows_and_its_source_is_quoted() -> None:
-    reply, told, _ = ask(Parrot([" Friday", " at", " 6pm", " [", "3", "]", "\n"]))
+    reply, told, _ = ask(ScriptedModel([" Friday", " at", " 6pm", " [", "3", "]", "\n"]))
     assert told == ["Friday", " at", " 6pm"]
-    assert (reply.text, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "parrot", "full")
+    assert (reply.text, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "scripted", "full")
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
 
 
 def test_not_found_is_a_decline_of_which_nothing_is_told() -> None:
-    reply, told, _ = ask(Parrot([" not", " found", "\n"]))
+    reply, told, _ = ask(ScriptedModel([" not", " found", "\n"]))
     assert (reply.text, told, len(reply.sources)) == (None, [], 2)
 
 
 def test_what_no_source_bears_is_a_decline() -> None:
-    assert ask(Parrot(["in Ahrenswalde"]))[0].text is None
+    assert ask(ScriptedModel(["in Ahrenswalde"]))[0].text is None
 
 
 def test_tokens_and_times_are_counted() -> None:
-    model = Parrot([" Friday", " [3]"])
+    model = ScriptedModel([" Friday", " [3]"])
     reply, _, trace = ask(model)
     assert reply.tokens is not None
     assert reply.tokens == {
@@ -97,10 +97,10 @@ def test_tokens_and_times_are_counted() -> None:
 
 
 def test_where_the_context_is_short_the_best_sources_are_kept_and_it_is_said() -> None:
-    whole = Parrot(["Friday"])
+    whole = ScriptedModel(["Friday"])
     ask(whole)
     room = sum(map(len, whole.heard)) - len(whole.heard[2])  # all but the worst chunk
-    model = Parrot(["Friday"], context=room + 10)
+    model = ScriptedModel(["Friday"], context=room + 10)
     _, _, trace = ask(model, most=10)
     assert [text.split()[2] for text in model.text()[1:-1]] == ["Ann", "Ben"]
     assert trace.notices == ["1 of 3 chunks did not fit the model's context"]
@@ -108,16 +108,16 @@ def test_where_the_context_is_short_the_best_sources_are_kept_and_it_is_said() -
 
 def test_a_context_that_holds_no_chunk_is_an_error() -> None:
     with pytest.raises(PkbError, match="too few to ask with one source"):
-        ask(Parrot(["Friday"], context=40))
+        ask(ScriptedModel(["Friday"], context=40))
 
 
 def test_an_answer_that_is_cut_says_so() -> None:
-    reply, _, trace = ask(Parrot([" Friday", " at", " 6pm"]), most=2)
+    reply, _, trace = ask(ScriptedModel([" Friday", " at", " 6pm"]), most=2)
     assert (reply.text, trace.notices) == ("Friday at", ["the answer was cut at 2 tokens"])
 
 
 def test_without_evidence_the_model_is_not_even_loaded() -> None:
     nothing = Evidence((), (), 1.0)
-    options = GenerateOptions("parrot", NOW, 50)
+    options = GenerateOptions("scripted", NOW, 50)
     reply = generate(partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), options).reply
     assert (reply.text, reply.sources, reply.tokens) == (None, (), None)

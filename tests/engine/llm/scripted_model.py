@@ -7,12 +7,12 @@ from engine.models.types import Drafter, Frame
 
 
 @dataclass
-class Parrot:
+class ScriptedModel:
     """Says `pieces`; remembers the segments that it was given, the last one among them."""
 
     pieces: Sequence[str]
     context: int = 1000
-    name: str = "parrot"
+    name: str = "scripted"
     frame: Frame = field(default_factory=Frame)
     heard: list[list[int]] = field(default_factory=list)
     vocabulary: list[str] = field(default_factory=list)
