@@ -1,15 +1,38 @@
 """The Python API, used as a notebook would use it: one folder, bundled mail, no server, answers by quotes."""
 
+import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from engine.app import CacheUse, Pkb
+from engine.ingest.follow import Followed, Intervals
+from engine.ingest.pipeline import Summary
+from engine.operations import OnProgress
+from engine.watcher import WatchListener
 from store.errors import NoStore, PkbError, UsageError
 from tests.demo import DATA
 
 KEY = "Who has the spare key to the workshop?"
+
+
+class UntilRead(WatchListener):
+    """Delivers a mail to a folder when watching begins, and ends the watch when it has been read."""
+
+    def __init__(self, inbox: Path) -> None:
+        self._inbox = inbox
+
+    def followed(self, one: Followed) -> None:
+        (self._inbox / "1.eml").write_bytes(b"From: ann@example.org\n\nThe fair is in June.\n")
+
+    def read(self, path: str, summary: Summary, left: int | None, seconds: float, *, always: bool) -> None:
+        if summary.kept:
+            raise KeyboardInterrupt
+
+    def progress(self) -> AbstractContextManager[OnProgress]:
+        return nullcontext(lambda step, done, total: None)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +112,21 @@ def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
             empty.ask(KEY)
         with pytest.raises(PkbError, match="does not exist"):
             empty.ingest([tmp_path / "nowhere"])
+
+
+def test_files_written_while_watching_are_readable_by_their_user_alone(tmp_path: Path) -> None:
+    home, inbox = tmp_path / "home", tmp_path / "mail"
+    inbox.mkdir()
+    before = os.umask(0o022)
+    try:
+        with Pkb(home) as pkb, pytest.raises(KeyboardInterrupt):
+            pkb.watch([inbox], UntilRead(inbox), intervals=Intervals(quiet=0.1), embed=False)
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+    written = [path for path in home.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".lance" for path in written)  # by threads of LanceDB
+    assert [path for path in written if path.stat().st_mode & 0o077] == []
 
 
 def test_a_folder_of_its_own_holds_caches_and_settings_too(home: Path) -> None:

@@ -1,9 +1,10 @@
 """Fixtures of the cache-equivalence tests: a store of one model's KV cache, prompts, and events that hit the store."""
 
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
 from store.kv_budget import KvLimits, scores
+from store.kv_files import Tensor, verify, write
 from store.kv_store import KvStore
 from store.kv_tree import root_of
 from tests.store.kv_kit import PLENTY, WEIGHTS
@@ -51,7 +53,7 @@ class Box:
         self.store.collect()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         self.store.close()
         self.ledger.close()
 
@@ -101,12 +103,44 @@ def decoded(model: Mlx, cache: Any, last: Ids, steps: int = 64) -> tuple[Logits,
     return np.array(rows), tokens
 
 
+def decode_after_computed_and_loaded(box: Box, segments: Sequence[Ids]) -> tuple[list[int], tuple[int, ...]]:
+    """Assert that 64 decoding steps give equal logits after both prefixes; return the tokens and what was loaded."""
+    model = box.model
+    computed = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
+    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
+    logits, tokens = decoded(model, computed.cache, segments[-1])
+    others, again = decoded(model, loaded.cache, segments[-1])
+    assert np.array_equal(logits, others)
+    assert tokens == again
+    return tokens, loaded.reused
+
+
+def read_amid_events(box: Box, rng: Random, prompts: Iterable[Sequence[Ids]]) -> None:
+    """Assert that every prompt gives the logits of a cold one, while events hit the store; then close and remove it."""
+    for segments in prompts:
+        _, found = box.read(segments, kept=rng.random() < 0.8)
+        assert np.array_equal(found, cold(box.model, segments))
+        rng.choice(EVENTS)(box, rng)
+    box.close()
+    shutil.rmtree(box.folder)
+
+
+def rewrite(box: Box, change: Callable[[bytes], bytes]) -> None:
+    """Change the largest tensor of the only node, and write its file again, well-formed."""
+    (path,) = box.files()
+    header = verify(path)
+    data = path.read_bytes()[-header.payload_bytes :]
+    tensors = [Tensor(p.name, p.dtype, p.shape, data[p.begin : p.end]) for p in header.payloads]
+    largest = max(tensors, key=lambda tensor: len(tensor.buffer))
+    write(path, header, [replace(one, buffer=change(bytes(one.buffer))) if one is largest else one for one in tensors])
+
+
 def nothing(box: Box, rng: Random) -> None:
     """Leave the store as it is."""
 
 
 def evict(box: Box, rng: Random) -> None:
-    """Take a part of the space away."""
+    """Reduce the budget."""
     box.store.shrink(sum(path.stat().st_size for path in box.files()) * rng.randint(0, 9) // 10)
 
 
@@ -145,4 +179,4 @@ def swap(box: Box, rng: Random) -> None:
         one.write_bytes(other.read_bytes())
 
 
-HAPPENINGS: tuple[Callable[[Box, Random], None], ...] = (nothing, nothing, evict, reopen, flip, tear, lose, swap)
+EVENTS: tuple[Callable[[Box, Random], None], ...] = (nothing, nothing, evict, reopen, flip, tear, lose, swap)

@@ -1,8 +1,6 @@
 """Cached and uncached prefill are bit-identical: the same prompt gives the same logits, compared with `==`."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,14 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from engine.llm.prefill import KvBinding, PromptReader, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.types import Trace
-from store.kv_files import Tensor, verify, write
 from tests.demo import NANO
 from tests.effort import examples
-from tests.engine.ask.equivalence_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
+from tests.engine.ask.equivalence_box import (
+    SUB_STEP,
+    Box,
+    cold,
+    decode_after_computed_and_loaded,
+    read_amid_events,
+    rewrite,
+    some,
+)
 from tests.engine.models.shapes import KINDS, make
 
 BORDERS = (31, 32, 50, 64, 100)  # tokens that a segment shares with another one
@@ -54,12 +57,7 @@ def test_64_decoding_steps_are_bit_identical_after_a_loaded_and_a_computed_prefi
     box.open()
     read, _ = box.read(segments)
     assert read.reused == (100, 130, 64)
-    fresh = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
-    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
-    one, tokens = decoded(model, fresh.cache, segments[-1])
-    other, again = decoded(model, loaded.cache, segments[-1])
-    assert np.array_equal(one, other)
-    assert tokens == again
+    tokens, _ = decode_after_computed_and_loaded(box, segments)
     if model.name in KINDS:
         assert len(set(tokens)) > 50  # else equal tokens would say little
 
@@ -86,13 +84,10 @@ def test_whatever_happens_to_the_store_the_logits_are_bit_identical(model: Mlx, 
     box = Box(folder, model)
     pool = [some(model, rng.randrange(99), rng.choice((5, *BORDERS, 120))) for _ in range(4)]
     pool += [pool[0][: rng.choice(BORDERS)] + some(model, rng.randrange(99), 40) for _ in range(2)]
-    for _ in range(6 if model.name in KINDS else 3):
-        segments = [*rng.sample(pool, rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
-        _, found = box.read(segments, kept=rng.random() < 0.8)
-        assert np.array_equal(found, cold(model, segments))
-        rng.choice(HAPPENINGS)(box, rng)
-    box.close()
-    shutil.rmtree(folder)
+    rounds = range(6 if model.name in KINDS else 3)
+    prompts = ([*rng.sample(pool, rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
+               for _ in rounds)  # fmt: skip
+    read_amid_events(box, rng, prompts)
 
 
 def test_a_float_changed_behind_the_checksums_is_seen_by_these_tests(box: Box) -> None:
@@ -100,13 +95,7 @@ def test_a_float_changed_behind_the_checksums_is_seen_by_these_tests(box: Box) -
     model = box.model
     segments = [some(model, 1, 100), some(model, 2, 20)]
     box.read(segments)
-    (path,) = box.files()
-    header = verify(path)
-    values = bytearray(path.read_bytes()[-header.payload_bytes :])
-    at = header.payloads[0].begin + 4 * 17
-    values[at : at + 4] = np.float32(3.0).tobytes()
-    tensors = [Tensor(p.name, p.dtype, p.shape, bytes(values[p.begin : p.end])) for p in header.payloads]
-    write(path, header, tensors)
+    rewrite(box, lambda data: data[: 4 * 17] + np.float32(3.0).tobytes() + data[4 * 18 :])
     read, found = box.read(segments)
     assert read.reused == (100,)
     assert not np.array_equal(found, cold(model, segments))

@@ -3,9 +3,7 @@
 Nodes are then used as a whole or not at all, and hold what `==` needs whatever comes behind them.
 """
 
-import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -16,13 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from engine.llm.prefill import KvBinding, PromptReader, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.types import Trace
-from store.kv_files import Tensor, verify, write
 from tests.effort import examples, slow_only
-from tests.engine.ask.equivalence_box import HAPPENINGS, ROOT, SUB_STEP, Box, cold, decoded, some
+from tests.engine.ask.equivalence_box import (
+    SUB_STEP,
+    Box,
+    cold,
+    decode_after_computed_and_loaded,
+    read_amid_events,
+    rewrite,
+    some,
+)
 from tests.engine.models.shapes import KINDS, OTHERS, make
 
 LENGTHS = (1, 2, 31, 64, 100, 130)  # tokens of a segment: one takes another way through a window
@@ -54,13 +57,8 @@ def test_64_decoding_steps_are_bit_identical_after_a_loaded_and_a_computed_prefi
     box.read(segments)
     box.close()
     box.open()
-    fresh = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
-    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
-    assert loaded.reused == (100, 130, 64, 1)  # single tokens go round in a window
-    one, tokens = decoded(model, fresh.cache, segments[-1])
-    other, again = decoded(model, loaded.cache, segments[-1])
-    assert np.array_equal(one, other)
-    assert tokens == again
+    tokens, reused = decode_after_computed_and_loaded(box, segments)
+    assert reused == (100, 130, 64, 1)  # single tokens go round in a window
     assert len(set(tokens)) > 20  # else equal tokens would say little
 
 
@@ -81,13 +79,9 @@ def test_whatever_happens_to_the_store_the_logits_are_bit_identical(model: Mlx, 
     rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))  # another one when a failure is looked at again
     box = Box(folder, model)
     pool = [some(model, rng.randrange(99), rng.choice(LENGTHS)) for _ in range(3)]
-    for _ in range(5):
-        segments = [*rng.choices(pool, k=rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
-        _, found = box.read(segments, kept=rng.random() < 0.8)
-        assert np.array_equal(found, cold(model, segments))
-        rng.choice(HAPPENINGS)(box, rng)
-    box.close()
-    shutil.rmtree(folder)
+    prompts = ([*rng.choices(pool, k=rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
+               for _ in range(5))  # fmt: skip
+    read_amid_events(box, rng, prompts)
 
 
 def test_numbers_changed_behind_the_checksums_are_seen_by_these_tests(box: Box) -> None:
@@ -95,12 +89,7 @@ def test_numbers_changed_behind_the_checksums_are_seen_by_these_tests(box: Box) 
     model = box.model
     segments = [some(model, 1, 31), some(model, 2, 20)]
     box.read(segments)
-    (path,) = box.files()
-    header = verify(path)
-    values = bytearray(path.read_bytes()[-header.payload_bytes :])
-    payload = max(header.payloads, key=lambda one: one.end - one.begin)
-    values[payload.begin : payload.end] = np.flip(np.frombuffer(values[payload.begin : payload.end], "<u4")).tobytes()
-    write(path, header, [Tensor(p.name, p.dtype, p.shape, bytes(values[p.begin : p.end])) for p in header.payloads])
+    rewrite(box, lambda data: np.flip(np.frombuffer(data, "<u4")).tobytes())
     read, found = box.read(segments)
     assert read.reused == (31,)
     assert not np.array_equal(found, cold(model, segments))

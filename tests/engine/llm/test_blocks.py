@@ -19,7 +19,7 @@ from engine.models.rope import movable
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.effort import examples, slow_only
-from tests.engine.ask.equivalence_box import HAPPENINGS, ROOT, Box, Ids, decoded, some
+from tests.engine.ask.equivalence_box import EVENTS, ROOT, Box, Ids, decoded, some
 from tests.engine.llm.kit import MOVABLE, loaded, through, without
 
 QUICK = ["llama", "partial", "llama3", "qwen3 in 8 bits"]
@@ -77,7 +77,7 @@ def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_p
         segments = [system, *chosen, some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
         _, found = through(box, segments, kept=rng.random() < 0.8)
         assert np.array_equal(found, without(model, segments))
-        rng.choice(HAPPENINGS)(box, rng)
+        rng.choice(EVENTS)(box, rng)
     box.close()
     shutil.rmtree(folder)
 
