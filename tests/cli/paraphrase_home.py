@@ -1,4 +1,4 @@
-"""A home of a few mails, and questions that are alike: what tests of the semantic tier share."""
+"""Shared by tests of the semantic tier: a home of a few mails, a question, a paraphrase and a near twin."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ MAIL = {
 @pytest.fixture(scope="module")
 def shared(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the home that tests copy: a few mails with their vectors."""
-    folder = tmp_path_factory.mktemp("lent")
+    folder = tmp_path_factory.mktemp("paraphrases")
     for name, (subject, body) in MAIL.items():
         write(folder / "mail", name, subject, body)
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +42,7 @@ def shared(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bank(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
     """Return pkb in a home of its own that holds these mails."""
-    return Pkb(Path(shutil.copytree(shared, tmp_path / "lent")), monkeypatch, capsys)
+    return Pkb(Path(shutil.copytree(shared, tmp_path / "home")), monkeypatch, capsys)
 
 
 def ask(pkb: Pkb, question: str, *words: str) -> dict[str, Any]:

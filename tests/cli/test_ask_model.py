@@ -1,4 +1,4 @@
-"""`pkb ask` with a language model: the whole path in words, with the model that the repository trains."""
+"""`pkb ask` with a language model: the whole path, with the bundled tiny model."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def test_an_answer_in_words_names_its_writer_its_tokens_and_its_source(words: Pk
     assert 0 < ms["prefill"] < ms["first_token"] < ms["total"]
 
 
-def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answer(words: Pkb) -> None:
+def test_drafts_from_the_quote_save_steps_and_change_no_answer(words: Pkb) -> None:
     guessed = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
     words.experiment(drafts=0)
     plain = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
@@ -54,7 +54,7 @@ def test_what_the_quote_foretells_is_checked_in_fewer_steps_and_changes_no_answe
     assert ("draft" in steps[0], "draft" in steps[1]) == (True, False)
 
 
-def test_an_answer_with_other_guesses_is_another_answer(words: Pkb) -> None:
+def test_an_answer_without_drafts_has_another_key(words: Pkb) -> None:
     words("ask", "When is the picnic?")
     words.experiment(drafts=0)
     assert words("ask", "When is the picnic?", "--json").row["tier"] == "prefix"
@@ -75,7 +75,7 @@ class FirstLine(io.TextIOWrapper):
         return super().write(text)
 
 
-def test_what_was_read_is_kept_though_nobody_reads_more_than_the_answer(
+def test_the_kv_cache_is_stored_although_the_reader_leaves_after_the_answer(
     words: Pkb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FirstLine((tmp_path / "read").open("wb")) as pipe:
@@ -105,14 +105,14 @@ def test_the_same_question_again_is_exact_and_loads_no_model(words: Pkb) -> None
     } == set()
 
 
-def test_an_answer_by_quoting_is_another_answer(words: Pkb) -> None:
+def test_the_answer_of_the_quote_writer_has_another_key(words: Pkb) -> None:
     words("ask", "When is the picnic?")
     quoted = words("ask", "When is the picnic?", "--model", "quote", "--json").row
     assert (quoted["tier"], quoted["writer"], quoted["model"]) == ("full", "quote", None)
     assert words("ask", "When is the picnic?", "--json").row["tier"] == "exact"
 
 
-def test_what_the_model_does_not_find_is_declined_with_exit_code_4(words: Pkb) -> None:
+def test_not_found_is_declined_with_exit_code_4(words: Pkb) -> None:
     ran = words("ask", "How much is the picnic basket?", "--json")
     assert (ran.code, ran.row["answered"], ran.row["answer"], ran.row["writer"]) == (4, False, None, "model")
 
@@ -129,7 +129,7 @@ def test_a_limit_of_tokens_cuts_the_answer_and_says_so(words: Pkb) -> None:
     assert words("ask", "When is the picnic?", "--json").row["tier"] == "prefix"  # another limit, another answer
 
 
-def test_sources_that_do_not_fit_are_left_out_and_it_is_said(words: Pkb, tmp_path: Path) -> None:
+def test_sources_that_do_not_fit_are_left_out_with_a_warning(words: Pkb, tmp_path: Path) -> None:
     for number in range(9):
         text = PICNIC.replace("picnic", f"picnic {number}").replace("6pm in", f"6pm, {'come early ' * 60}in")
         (tmp_path / "mail" / f"{number}.eml").write_text(text, "utf-8")

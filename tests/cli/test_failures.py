@@ -1,4 +1,4 @@
-"""Full disks, closed folders, other processes and signals: one line, the right exit code, nothing lost."""
+"""Full disks, unreadable folders, other processes and signals: one line, the right exit code, nothing lost."""
 
 import ctypes
 import os
@@ -85,14 +85,14 @@ def test_asking_with_a_full_disk_is_one_line(fresh: Pkb, small_disk: Path) -> No
     assert FULL.fullmatch(ran.err)
 
 
-def test_a_missing_folder_of_temporary_files_is_no_damage(tmp_path: Path) -> None:
+def test_a_missing_temporary_folder_is_not_reported_as_damage(tmp_path: Path) -> None:
     environ = {**environment(tmp_path), "TMPDIR": str(tmp_path / "gone")}
     command = [sys.executable, "-m", "cli.app", "ingest", str(DATA / "mail" / "mh")]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, "damaged" in done.stderr) == (0, False)
 
 
-def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_read(tmp_path: Path, closed: list[Path]) -> None:
+def test_an_unreadable_folder_is_named_and_the_rest_is_ingested(tmp_path: Path, closed: list[Path]) -> None:
     folder = tmp_path / "mail" / "private"
     folder.mkdir(parents=True)
     for place in (folder / "1.eml", folder.parent / "2.eml"):
@@ -108,7 +108,7 @@ def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_read(tmp_path:
     assert "1 document added" in ran.stdout
 
 
-def test_a_home_that_may_not_be_written_is_one_line(pkb: Pkb, closed: list[Path]) -> None:
+def test_a_read_only_home_is_one_line(pkb: Pkb, closed: list[Path]) -> None:
     home = pkb.folder / "home"
     for path in (home, *home.rglob("*")):
         path.chmod(0o500 if path.is_dir() else 0o400)
@@ -119,7 +119,7 @@ def test_a_home_that_may_not_be_written_is_one_line(pkb: Pkb, closed: list[Path]
         assert "bug" not in ran.stderr
 
 
-def test_a_home_that_cannot_be_made_is_one_line(tmp_path: Path, closed: list[Path]) -> None:
+def test_a_home_that_cannot_be_created_is_one_line(tmp_path: Path, closed: list[Path]) -> None:
     parent = tmp_path / "closed"
     parent.mkdir(mode=0o500)
     closed.append(parent)
@@ -195,7 +195,9 @@ main()
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
-def test_a_signal_says_nothing_of_what_the_tables_had_begun(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+def test_a_signal_prints_nothing_of_unfinished_table_operations(
+    tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
     command = [sys.executable, "-c", _BETWEEN, "ingest", str(DATA / "mail" / "mh"), str(int(sent))]
     done = subprocess.run(
         command, env=environment(tmp_path), capture_output=True, check=False, preexec_fn=_interruptible

@@ -1,4 +1,4 @@
-"""`pkb ingest` again: what is new, what has gone, and what only looks as if it had."""
+"""`pkb ingest` repeated: new, changed and removed files, and removals that may be an unmounted disk."""
 
 import shutil
 from pathlib import Path
@@ -33,14 +33,14 @@ def test_nothing_is_read_twice(fresh: Pkb, mail: Path) -> None:
     assert kept(fresh) == 15
 
 
-def test_a_message_that_was_deleted_goes(fresh: Pkb, mail: Path) -> None:
+def test_a_deleted_message_is_removed(fresh: Pkb, mail: Path) -> None:
     (mail / "programme.eml").unlink()
     row = ingest(fresh)
     assert (row["files"]["gone"], row["documents"]["removed"], kept(fresh)) == (1, 1, 14)
     assert fresh("show", str(mail / "programme.eml")).code == 2
 
 
-def test_a_changed_file_takes_the_place_of_what_it_was(fresh: Pkb, mail: Path) -> None:
+def test_a_changed_file_replaces_its_former_text(fresh: Pkb, mail: Path) -> None:
     path = mail / "programme.eml"
     path.write_text("From: ida@example.org\nTo: mira@example.org\nSubject: New\n\nThe tandem is blue.\n")
     assert ingest(fresh)["files"]["changed"] == 1
@@ -48,7 +48,7 @@ def test_a_changed_file_takes_the_place_of_what_it_was(fresh: Pkb, mail: Path) -
     assert kept(fresh) == 15
 
 
-def test_a_folder_that_is_missing_is_an_error_and_nothing_goes(fresh: Pkb, mail: Path) -> None:
+def test_a_missing_folder_is_an_error_and_removes_nothing(fresh: Pkb, mail: Path) -> None:
     mail.rename(mail.parent / "unplugged")
     ran = fresh("ingest", "--json")
     summary, error = ran.rows
@@ -59,7 +59,7 @@ def test_a_folder_that_is_missing_is_an_error_and_nothing_goes(fresh: Pkb, mail:
     assert ingest(fresh)["documents"]["read"] == 0
 
 
-def test_too_many_at_once_are_kept_until_it_is_said_that_they_are_to_go(fresh: Pkb, mail: Path) -> None:
+def test_many_removals_at_once_need_prune(fresh: Pkb, mail: Path) -> None:
     fresh.experiment(gone_count=5)
     for path in sorted(mail.glob("*.eml"))[:8]:
         path.unlink()

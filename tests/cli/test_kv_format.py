@@ -1,4 +1,4 @@
-"""How what a model has read is kept, from the outside: what doctor says of it, and that answers do not depend on it."""
+"""The stored form of the KV cache: what `pkb doctor` says about it, and that answers do not depend on it."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def kept(pkb: Pkb) -> dict[str, Any]:
     return found
 
 
-def test_answers_from_eight_bits_are_their_own_and_the_same_whatever_is_kept(pkb: Pkb) -> None:
+def test_eight_bits_have_their_own_answers_cached_or_not(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     assert asked(pkb)["tier"] == "full"
     assert pkb("config", "set", "kv.bits", "8").out == "kv.bits = 8\n"
@@ -40,7 +40,7 @@ def test_answers_from_eight_bits_are_their_own_and_the_same_whatever_is_kept(pkb
 
 
 @pytest.mark.parametrize("name", ["gemma3", *slow_only("mamba")])
-def test_what_a_windowed_or_a_recurrent_model_has_read_is_used_again(name: str, pkb: Pkb, tmp_path: Path) -> None:
+def test_the_kv_cache_of_windowed_and_recurrent_models_is_reused(name: str, pkb: Pkb, tmp_path: Path) -> None:
     folder = make(tmp_path / name, OTHERS[name] | {"max_position_embeddings": 4096})
     pkb("config", "set", "model.name", str(folder))
     pkb("config", "set", "model.max_tokens", "4")
@@ -50,7 +50,7 @@ def test_what_a_windowed_or_a_recurrent_model_has_read_is_used_again(name: str, 
     assert kept(pkb)["state"] == "ok"
 
 
-def test_doctor_says_where_nothing_is_kept_and_why(pkb: Pkb, tmp_path: Path) -> None:
+def test_doctor_says_why_nothing_is_cached(pkb: Pkb, tmp_path: Path) -> None:
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "kv.reuse", "off")
     assert (kept(pkb)["state"], kept(pkb)["next"]) == ("note", "pkb config set kv.reuse prefix")

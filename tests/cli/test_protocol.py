@@ -1,4 +1,4 @@
-"""Frames and what travels in them: whole however they are cut, refused where they are none, equal on the other side."""
+"""The protocol: frames survive any split, invalid ones are refused, values arrive equal."""
 
 import json
 from datetime import datetime, timedelta, timezone

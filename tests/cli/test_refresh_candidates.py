@@ -1,4 +1,4 @@
-"""New mail that is near to a question asked before has that question looked at first."""
+"""New mail near an earlier question makes that question a refresh candidate."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def hinted(pkb: Pkb) -> list[bytes]:
         ledger.close()
 
 
-def test_new_chunks_are_held_against_the_questions_that_they_are_nearest_to(fresh: Pkb, tmp_path: Path) -> None:
+def test_new_chunks_mark_the_nearest_questions_for_refresh(fresh: Pkb, tmp_path: Path) -> None:
     folder = tmp_path / "mail"
     for number in range(6):
         write(folder, f"{number}.eml", "The museum", f"The harbour museum shows bicycle number {number} in its hall.")

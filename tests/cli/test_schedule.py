@@ -1,4 +1,4 @@
-"""`pkb idle --install`: what is written, where, for whom; twice is once, and all else stays as it was."""
+"""`pkb idle --install`: what it writes, idempotently, leaving everything else unchanged."""
 
 import configparser
 import json
@@ -81,7 +81,7 @@ def by_sh(line: str, environ: Mapping[str, str]) -> list[str]:
     return done.stdout.split("\n")
 
 
-def test_launchd_is_told_words_places_and_an_hour() -> None:
+def test_the_launchd_agent_has_command_environment_and_hour() -> None:
     agent = plistlib.loads(launchd(HERE).encode())
     assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (HERE.words, HERE.environ)
     assert agent["StartCalendarInterval"] == {"Minute": 17}
@@ -89,12 +89,12 @@ def test_launchd_is_told_words_places_and_an_hour() -> None:
 
 
 @given(WORDS)
-def test_launchd_is_told_any_path_as_it_is(command: Command) -> None:
+def test_the_launchd_agent_takes_any_path(command: Command) -> None:
     agent = plistlib.loads(launchd(command).encode())
     assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (command.words, command.environ)
 
 
-def test_systemd_is_told_words_and_places_in_its_own_quotes() -> None:
+def test_the_systemd_unit_quotes_command_and_environment() -> None:
     lines = systemd_service(HERE).splitlines()
     assert 'ExecStart="/opt/my pkb/bin/pkb" "idle" "--budget" "50m"' in lines
     assert 'Environment="PKB_HOME=/home/zoë/100%% $mine"' in lines
@@ -102,14 +102,14 @@ def test_systemd_is_told_words_and_places_in_its_own_quotes() -> None:
     assert 'ExecStart="/a$$b"' in systemd_service(Command(["/a$b"], {})).splitlines()
 
 
-def test_a_timer_makes_up_for_what_was_slept_through() -> None:
+def test_the_timer_catches_up_after_sleep() -> None:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(systemd_timer())
     assert dict(parser["Timer"]) == {"oncalendar": "*-*-* *:17:00", "persistent": "true"}
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here to ask")
-def test_systemd_itself_finds_nothing_wrong(tmp_path: Path) -> None:
+def test_systemd_analyze_accepts_the_units(tmp_path: Path) -> None:
     command = Command([sys.executable, "-c", "print('a b %h $HOME')"], HERE.environ)
     (tmp_path / "pkb-idle.service").write_text(systemd_service(command))
     (tmp_path / "pkb-idle.timer").write_text(systemd_timer())
@@ -120,7 +120,7 @@ def test_systemd_itself_finds_nothing_wrong(tmp_path: Path) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(WORDS)
-def test_cron_runs_the_very_words_with_the_very_places(command: Command) -> None:
+def test_cron_runs_the_exact_command_and_environment(command: Command) -> None:
     """Have a shell print them, as cron would have it: percent signs end a command unless they are escaped."""
     shown = Command([sys.executable, "-c", _SHOW, *command.words], command.environ)
     line = cron(shown)
@@ -137,7 +137,7 @@ _SHOW = (
 
 
 @pytest.mark.parametrize("path", ["/a\nb", "/a\x00b", "/caf\udce9"])
-def test_a_path_that_cannot_be_written_down_is_refused(path: str) -> None:
+def test_a_path_that_cron_cannot_hold_is_refused(path: str) -> None:
     with pytest.raises(PkbError, match="cannot be scheduled"):
         Command(["/bin/pkb"], {"PKB_HOME": path})
 
@@ -146,7 +146,7 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=20).fi
 
 
 @given(LINES, st.booleans())
-def test_a_table_of_cron_is_the_same_when_our_line_has_come_and_gone(lines: list[str], ended: bool) -> None:
+def test_installing_and_removing_leaves_the_crontab_as_it_was(lines: list[str], ended: bool) -> None:
     table = "\n".join([*lines, ""]) if ended else "\n".join(lines)
     line = cron(HERE)
     there = with_line(table, line)
@@ -155,7 +155,7 @@ def test_a_table_of_cron_is_the_same_when_our_line_has_come_and_gone(lines: list
     assert with_line(there, None) == (table if not table or table.endswith("\n") else f"{table}\n")
 
 
-def test_where_there_is_only_cron_it_has_one_line_however_often_it_is_installed(
+def test_installing_twice_with_cron_leaves_one_line(
     tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool(tools, "crontab", CRONTAB)
@@ -172,7 +172,7 @@ def test_where_there_is_only_cron_it_has_one_line_however_often_it_is_installed(
     assert run("status", capsys)["installed"] is False
 
 
-def test_the_line_names_whole_paths_and_nothing_but_where_the_home_is(
+def test_the_cron_line_has_absolute_paths_and_only_the_home_s_variables(
     tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool(tools, "crontab", CRONTAB)
@@ -184,9 +184,7 @@ def test_the_line_names_whole_paths_and_nothing_but_where_the_home_is(
     assert words[-3:] == ["idle", "--budget", "50m"]
 
 
-def test_a_table_that_cannot_be_read_is_not_written_over(
-    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_crontab_is_not_overwritten(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool(tools, "crontab", CRONTAB)
     (tmp_path / "table").write_text("5 4 * * * backup\n")
     monkeypatch.setenv("BROKEN", "1")
@@ -195,7 +193,7 @@ def test_a_table_that_cannot_be_read_is_not_written_over(
     assert (tmp_path / "table").read_text() == "5 4 * * * backup\n"
 
 
-def test_systemd_is_given_two_units_and_told_of_them(
+def test_systemd_gets_two_units_and_is_reloaded(
     tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool(tools, "systemctl", LOGGED)
@@ -218,7 +216,7 @@ def test_systemd_is_given_two_units_and_told_of_them(
     compare("pkb idle --status", [installed, gone])
 
 
-def test_units_that_systemd_was_never_told_of_do_not_count(
+def test_units_that_systemd_does_not_know_do_not_count(
     tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool(tools, "systemctl", LOGGED)
@@ -229,16 +227,14 @@ def test_units_that_systemd_was_never_told_of_do_not_count(
 
 
 @pytest.mark.parametrize(("system", "name"), [("linux", "systemctl"), ("darwin", "launchctl")])
-def test_what_nobody_takes_is_not_left_lying_about(system: str, name: str, tools: Path, tmp_path: Path) -> None:
+def test_a_failed_installation_leaves_no_files(system: str, name: str, tools: Path, tmp_path: Path) -> None:
     tool(tools, name, REFUSING)
     with pytest.raises(PkbError, match="no bus"):
         arrange("install", as_json=True, system=system)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.parent != tools] == []
 
 
-def test_launchd_is_given_an_agent_and_told_of_it(
-    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launchd_gets_an_agent_and_loads_it(tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tool(tools, "launchctl", LOGGED)
     agent = tmp_path / "Library" / "LaunchAgents" / "pkb.idle.plist"
     assert run("install", capsys, "darwin")["by"] == "launchd"
@@ -251,19 +247,19 @@ def test_launchd_is_given_an_agent_and_told_of_it(
     assert (run("uninstall", capsys, "darwin")["installed"], agent.exists()) == (False, False)
 
 
-def test_where_nobody_runs_things_it_says_so(tools: Path) -> None:
+def test_a_machine_without_a_scheduler_is_an_error(tools: Path) -> None:
     with pytest.raises(PkbError, match="neither systemd user timers nor cron"):
         choose(os.environ, "linux")
 
 
-def test_systemd_that_does_not_answer_gives_way_to_cron(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_systemd_session_cron_is_used(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool(tools, "systemctl", LOGGED)
     tool(tools, "crontab", CRONTAB)
     monkeypatch.setenv("CODE", "1")
     assert choose(os.environ, "linux") == "cron"
 
 
-def test_a_person_is_shown_what_was_written_and_where(
+def test_the_output_names_what_was_written_and_where(
     tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool(tools, "crontab", CRONTAB)

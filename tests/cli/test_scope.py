@@ -1,4 +1,4 @@
-"""--from, --to, --since, --until, --in and -k: they filter before the best are taken."""
+"""--from, --to, --since, --until, --in and -k: they filter before ranking."""
 
 from datetime import datetime
 from typing import Any
@@ -31,9 +31,7 @@ def test_k_is_the_number_of_passages(pkb: Pkb) -> None:
         (("--until", "2023"), "2024-01-01", "2023-12-31"),
     ],
 )
-def test_days_limit_what_is_found_before_the_best_are_taken(
-    pkb: Pkb, words: tuple[str, ...], first: str, last: str
-) -> None:
+def test_days_filter_before_ranking(pkb: Pkb, words: tuple[str, ...], first: str, last: str) -> None:
     everything, limited = found(pkb, "-k", "50"), found(pkb, "-k", "50", *words)
     inside = [day for day in days(everything) if first <= day <= last]
     assert all(first <= day <= last for day in days(limited))
@@ -42,20 +40,20 @@ def test_days_limit_what_is_found_before_the_best_are_taken(
     assert len(found(pkb, "-k", "1", *words)) == min(1, len(inside))  # not: the best of all, if it fits
 
 
-def test_a_person_limits_what_is_found(pkb: Pkb) -> None:
+def test_a_sender_filters(pkb: Pkb) -> None:
     documents = [pkb("show", row["path"], "--message-id", row["message_id"], "--json").row
                  for row in found(pkb, "-k", "3", "--from", "PEREIRA", "--in", "mail")]  # fmt: skip
     assert documents
     assert ["pereira" in document["sender"].lower() for document in documents] == [True] * len(documents)
 
 
-def test_a_recipient_limits_what_is_found(pkb: Pkb) -> None:
+def test_a_recipient_filters(pkb: Pkb) -> None:
     rows = found(pkb, "-k", "50", "--to", "example.org", "--in", "mail")
     assert rows
     assert found(pkb, "--to", "nobody.at.all@example.org") == []
 
 
-def test_a_collection_limits_what_is_found(pkb: Pkb) -> None:
+def test_a_collection_filters(pkb: Pkb) -> None:
     rows = found(pkb, "-k", "50", "--in", "transcripts")
     assert rows
     assert [row["path"] for row in rows if "/transcripts/" not in row["path"]] == []
@@ -87,7 +85,7 @@ def test_a_person_who_is_nobody_is_named(pkb: Pkb, words: tuple[str, str]) -> No
 
 @pytest.mark.parametrize("flag", ["--from", "--to", "--in"])
 @pytest.mark.parametrize("name", ["", " "])
-def test_a_limit_that_names_nothing_is_an_error_and_does_not_limit_nothing(pkb: Pkb, flag: str, name: str) -> None:
+def test_an_empty_filter_is_an_error(pkb: Pkb, flag: str, name: str) -> None:
     ran = pkb("search", "rehearsal", flag, name)
     assert (ran.code, ran.out, ran.err) == (2, "", f"pkb: {flag} is empty; try: pkb ask --help\n")
 
@@ -99,14 +97,14 @@ def test_days_the_wrong_way_round_are_an_error(pkb: Pkb, since: str, until: str)
     assert ran.err == f"pkb: --since {since} is after --until {until}; try: pkb ask --help\n"
 
 
-def test_a_collection_that_is_not_there_is_named_with_those_that_are(pkb: Pkb) -> None:
+def test_an_unknown_collection_is_named_with_the_known_ones(pkb: Pkb) -> None:
     ran = pkb("ask", "when is rehearsal?", "--in", "Mail")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "pkb: no collection Mail, only mail, transcripts; try: pkb stats\n"
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2024-13", "2024-02-30", "9999y", "0000", "2024-1-1-1", "", "-3d"])
-def test_a_day_that_cannot_be_is_an_error_that_names_its_flag(pkb: Pkb, day: str) -> None:
+def test_an_invalid_day_is_an_error_that_names_its_flag(pkb: Pkb, day: str) -> None:
     ran = pkb("ask", "when is rehearsal?", f"--since={day}")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (f"pkb: --since {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d; try: pkb ask --help\n")

@@ -1,4 +1,4 @@
-"""What speaks against a semantic hit, part by part: each can be switched off, and a model is asked for one word."""
+"""The checks before a semantic hit: each can be switched off, and a model confirms entailment in one word."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.demo import NANO
 __all__ = ["bank", "shared"]  # fixtures
 
 
-def test_without_the_semantic_tier_nothing_is_looked_for(bank: Pkb) -> None:
+def test_with_the_semantic_tier_off_nothing_is_searched(bank: Pkb) -> None:
     bank.experiment(semantic=False)
     ask(bank, QUESTION)
     row = ask(bank, LIKE)
@@ -19,7 +19,7 @@ def test_without_the_semantic_tier_nothing_is_looked_for(bank: Pkb) -> None:
 PARTS = ("guard", "evidence", "verify", "check")
 
 
-def test_with_all_that_speaks_against_it_off_a_twin_is_served(bank: Pkb) -> None:
+def test_with_all_checks_off_a_near_twin_is_served(bank: Pkb) -> None:
     put(bank, tau="0.5")
     bank.experiment(**dict.fromkeys(PARTS, False))
     ask(bank, QUESTION)
@@ -27,7 +27,7 @@ def test_with_all_that_speaks_against_it_off_a_twin_is_served(bank: Pkb) -> None
 
 
 @pytest.mark.parametrize(("part", "why"), [("guard", ""), ("evidence", "other evidence"), ("verify", "another answer")])
-def test_each_part_by_itself_refuses_a_twin(bank: Pkb, part: str, why: str) -> None:
+def test_each_check_alone_refuses_a_near_twin(bank: Pkb, part: str, why: str) -> None:
     put(bank, tau="0.5")
     bank.experiment(**dict.fromkeys(PARTS, False) | {part: True})
     ask(bank, QUESTION)
@@ -46,7 +46,7 @@ def words(bank: Pkb) -> Pkb:
 PICNIC, LIKE_PICNIC = "When is the picnic?", "When's the picnic?"
 
 
-def test_a_model_is_asked_for_one_word_where_what_it_would_read_is_kept(words: Pkb) -> None:
+def test_the_model_checks_entailment_if_the_prompt_is_cached(words: Pkb) -> None:
     ask(words, PICNIC)
     row = ask(words, LIKE_PICNIC)
     said = note(row, "check")
@@ -55,7 +55,7 @@ def test_a_model_is_asked_for_one_word_where_what_it_would_read_is_kept(words: P
     assert said == "yes" or "the model rejects it" in note(row)
 
 
-def test_a_model_is_asked_nothing_where_what_it_would_read_is_not_kept(words: Pkb) -> None:
+def test_the_model_checks_nothing_if_the_prompt_is_not_cached(words: Pkb) -> None:
     words("config", "set", "kv.reuse", "off")
     ask(words, PICNIC)
     row = ask(words, LIKE_PICNIC)
@@ -63,7 +63,7 @@ def test_a_model_is_asked_nothing_where_what_it_would_read_is_not_kept(words: Pk
     assert note(row, "check") == "KV cache missing"
 
 
-def test_without_the_check_a_model_is_not_asked(words: Pkb) -> None:
+def test_with_the_entailment_check_off_the_model_is_not_asked(words: Pkb) -> None:
     words.experiment(check=False)
     made = ask(words, PICNIC)
     row = ask(words, LIKE_PICNIC)

@@ -1,4 +1,4 @@
-"""What a resident process agrees on with who asks it changes with the code, and with nothing else in its folder."""
+"""The identity that client and resident process compare changes with the code and with nothing else."""
 
 import os
 from pathlib import Path
@@ -18,27 +18,27 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_file_of_a_checkout_that_is_written_in_place_is_other_code(checkout: Path) -> None:
+def test_a_changed_file_of_a_checkout_changes_the_identity(checkout: Path) -> None:
     before, path = code(checkout), checkout / "engine" / "ask" / "parse.py"
     path.write_text("x = 2\n", "utf-8")
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     assert code(checkout) != before
 
 
-def test_a_new_file_of_a_checkout_is_other_code(checkout: Path) -> None:
+def test_a_new_file_of_a_checkout_changes_the_identity(checkout: Path) -> None:
     before = code(checkout)
     (checkout / "prompts" / "answer.txt").touch()
     assert code(checkout) != before
 
 
-def test_what_python_compiles_is_no_other_code(checkout: Path) -> None:
+def test_compiled_files_do_not_change_the_identity(checkout: Path) -> None:
     before = code(checkout)
     (checkout / "store" / "__pycache__").mkdir()
     (checkout / "store" / "__pycache__" / "bank.cpython-311.pyc").touch()
     assert code(checkout) == before
 
 
-def test_an_installed_version_is_known_by_the_folder_that_installers_write_to(tmp_path: Path) -> None:
+def test_an_installation_changes_the_identity(tmp_path: Path) -> None:
     os.utime(tmp_path, ns=(0, 0))
     before = code(tmp_path)
     assert code(tmp_path) == before

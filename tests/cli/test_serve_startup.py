@@ -1,4 +1,4 @@
-"""The resident process comes up ready, or is given up; it leaves when all that it said was taken."""
+"""The resident process is ready when it starts, or is given up; it exits when its answers were read."""
 
 import fcntl
 import json
@@ -53,7 +53,7 @@ def failing(home: Served, tmp_path: Path) -> Path:
     return starts
 
 
-def test_what_answers_questions_was_imported_before_the_first_is_asked(home: Served) -> None:
+def test_imports_are_done_before_the_first_question(home: Served) -> None:
     home.run("config", "set", "model.name", str(NANO))
     ran = subprocess.run([sys.executable, "-c", FIRST, KEY], env=home.environ, capture_output=True, check=True)
     assert ran.stdout == b"[]\n"
@@ -75,7 +75,7 @@ def test_a_model_is_named_when_its_first_step_is_done(home: Served) -> None:
     state.models.free()
 
 
-def test_one_that_does_not_come_up_is_given_up_after_a_few_tries(home: Served, failing: Path) -> None:
+def test_a_server_that_does_not_start_is_given_up_after_a_few_tries(home: Served, failing: Path) -> None:
     ran = home.run("serve", "--json")
     assert ran.returncode == 1
     assert json.loads(ran.stdout)["error"]["next"] == "pkb serve --foreground"
@@ -95,7 +95,7 @@ def test_a_question_that_waits_for_the_model_does_not_start_one_for_ever(home: S
     assert (asking.returncode, len(failing.read_text())) == (0, TRIES)
 
 
-def test_it_leaves_when_what_it_said_was_taken(home: Served) -> None:
+def test_it_exits_when_its_answers_were_read(home: Served) -> None:
     assert home.run("serve").returncode == 0
     asked = 5000  # more than a socket holds of what is said to them
     with closing(home.link()) as link:
@@ -108,7 +108,7 @@ def test_it_leaves_when_what_it_said_was_taken(home: Served) -> None:
     wait(lambda: not home.is_there)
 
 
-def test_who_takes_a_lease_waits_for_those_who_only_look_at_it(tmp_path: Path) -> None:
+def test_taking_a_lease_waits_for_processes_that_only_probe_it(tmp_path: Path) -> None:
     path = tmp_path / "model.lock"
     path.touch()
     with path.open() as look:

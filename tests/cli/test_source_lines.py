@@ -1,4 +1,4 @@
-"""Sources point at text that holds what is quoted: in the file itself, or in what `pkb show` prints of it."""
+"""The lines of a source contain its quote: in the file itself, or in the output of `pkb show`."""
 
 import contextlib
 import io
@@ -58,7 +58,7 @@ def quoted(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Quoted:
     return [(source, documents[source["path"], source["message_id"]]) for source in sources]
 
 
-def test_every_quote_of_a_mail_stands_word_for_word_in_what_show_prints(quoted: Quoted) -> None:
+def test_pkb_show_prints_every_quote_of_a_mail_word_for_word(quoted: Quoted) -> None:
     mail = [(source["quote"].split(), document["text"].split()) for source, document in quoted if is_mail(document)]
     assert mail
     assert [quote for quote, text in mail if " ".join(quote) not in " ".join(text)] == []
@@ -84,7 +84,7 @@ def test_the_lines_of_transcripts_and_plain_mail_are_those_of_the_file(quoted: Q
     assert direct >= {"mail", ".vtt", ".md"}
 
 
-def test_the_lines_of_a_message_in_an_archive_are_those_that_show_prints(pkb: Pkb, quoted: Quoted) -> None:
+def test_the_lines_of_a_message_in_an_archive_are_those_of_pkb_show(pkb: Pkb, quoted: Quoted) -> None:
     source = next(source for source, _ in quoted if source["path"].endswith("archive.mbox"))
     shown = pkb("show", source["path"], "--message-id", source["message_id"]).out.splitlines()
     numbered = {int(line[:5]): line[7:] for line in shown if line[:5].strip().isdigit()}

@@ -1,4 +1,4 @@
-"""Answers as JSON: equal when they come back, and every key of the contract there."""
+"""Answers as JSON: equal after a round trip, with every documented key."""
 
 import json
 from dataclasses import replace

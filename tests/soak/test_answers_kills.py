@@ -1,4 +1,4 @@
-"""A hundred kills of processes that change one bank at once: it is right after each.
+"""A hundred kills of processes that change one answer cache: it is consistent after each.
 
 Prints what it saw: run it with `pytest -m soak -s`.
 """
@@ -19,7 +19,7 @@ _KILLS = 100
 _SEED = 2026
 
 
-def test_a_hundred_kills_leave_a_bank_that_is_right_after_each(tmp_path: Path) -> None:
+def test_the_answer_cache_is_consistent_after_each_of_a_hundred_kills(tmp_path: Path) -> None:
     chance, ends = random.Random(_SEED), Counter[int]()
     writers = [start(tmp_path, seed) for seed in range(3)]
     while ends.total() < _KILLS:

@@ -1,4 +1,4 @@
-"""The life of a bank at length: thousands of steps in any order, and processes that are killed while they live it.
+"""The answer cache over thousands of steps in any order, and while processes that change it are killed.
 
 Prints what it saw: run it with `pytest -m soak -s`.
 """
@@ -66,7 +66,7 @@ def killed(folder: Path, seed: int, seconds: float) -> str:
     return said[-1].strip()
 
 
-def test_a_hundred_kills_leave_a_bank_that_serves_nothing_stale(tmp_path: Path) -> None:
+def test_nothing_stale_is_served_after_a_hundred_kills(tmp_path: Path) -> None:
     chance, doing, tiers = Random(_SEED), Counter[str](), Counter[str]()
     home = SmallHome(tmp_path)
     for seed in range(_KILLS):

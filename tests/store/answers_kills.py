@@ -1,6 +1,6 @@
-"""One of several processes that change a bank all the time, until it is killed; run as a module.
+"""One of several processes that change an answer cache until it is killed; run as a module.
 
-`start` begins one, and `wrong` says what is the matter with what they left behind.
+`start` begins one, and `wrong` lists what is inconsistent in what they left behind.
 """
 
 import random
@@ -21,7 +21,7 @@ _STATES: tuple[State, ...] = ("answered", "answered", "answered", "pending", "pr
 
 
 def main(folder: Path, seed: int) -> None:
-    """Keep, use, drop, owe, settle and look, for ever."""
+    """Store, use, delete, verify and search, for ever."""
     chance, ledger = random.Random(seed), open_ledger(folder / "ledger.db", create=True)
     bank, verifications, hints, found = (
         AnswerBank(ledger),
@@ -55,14 +55,14 @@ def start(folder: Path, seed: int) -> "subprocess.Popen[str]":
 
 
 def end(process: "subprocess.Popen[str]") -> int:
-    """Kill a process; returns how it ended."""
+    """Kill a process; return its exit code."""
     process.kill()
     process.communicate()
     return process.returncode
 
 
 def wrong(folder: Path) -> Iterator[str]:
-    """Yield what is the matter with a bank, and with the near questions that a new process finds in it."""
+    """Yield each inconsistency of the answer cache and of the index that a new process reads."""
     with closing(open_ledger(folder / "ledger.db")) as ledger:
         bank, found = AnswerBank(ledger), vectors(ledger)
         for check in ("PRAGMA integrity_check", "PRAGMA foreign_key_check"):

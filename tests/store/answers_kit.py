@@ -1,4 +1,4 @@
-"""What tests of the bank's vectors share: unit vectors, entries, and looking for them without `QuestionVectors`."""
+"""Shared by tests of the question index: unit vectors, entries, and a search without `QuestionVectors`."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def entry(
 def keep(
     ledger: Ledger, name: str, vector: Vectors, state: State = "answered", embedder: str = EMBEDDER, floor: float = 0.5
 ) -> None:
-    """Keep an entry under its name."""
+    """Store an entry under its name."""
     AnswerBank(ledger).put(name.encode(), entry(name, state), BUDGET, vector.tobytes(), floor, embedder)
 
 
@@ -38,7 +38,7 @@ def vectors(ledger: Ledger) -> QuestionVectors:
 
 
 def names(found: QuestionVectors, vector: Vectors, least: float = LEAST, most: int = 8) -> list[str]:
-    """Return the names of what is near."""
+    """Return the names of near entries."""
     return [one.answer.question for one in found.near(vector, scope="{}", writer="w", day=None, least=least, most=most)]
 
 

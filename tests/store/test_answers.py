@@ -1,4 +1,4 @@
-"""The QA bank: by key, within its budget at every instant, least frequently used first out."""
+"""The answer cache: found by key, always within its budget, least frequently used evicted first."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -40,7 +40,7 @@ def bank(ledger: Ledger) -> AnswerBank:
     return AnswerBank(ledger)
 
 
-def test_an_answer_comes_back_as_it_was_kept(bank: AnswerBank) -> None:
+def test_an_answer_is_returned_as_it_was_stored(bank: AnswerBank) -> None:
     bank.put(b"k", kept(), 1000)
     assert bank.find(b"k") == kept()
 
@@ -50,13 +50,13 @@ def test_an_answer_is_found_under_its_key_alone(bank: AnswerBank) -> None:
     assert (bank.find(b"K"), bank.find(b"k\0"), bank.find(b"")) == (None, None, None)
 
 
-def test_an_answer_takes_the_place_of_the_one_under_its_key(bank: AnswerBank) -> None:
+def test_an_answer_replaces_the_former_one_of_its_key(bank: AnswerBank) -> None:
     bank.put(b"k", kept("Friday"), 1000)
     bank.put(b"k", kept("Saturday"), 1000)
     assert (bank.find(b"k"), bank.size()[0]) == (kept("Saturday"), 1)
 
 
-def test_the_least_frequently_used_answer_goes_first(bank: AnswerBank) -> None:
+def test_the_least_frequently_used_answer_is_evicted_first(bank: AnswerBank) -> None:
     for key in (b"a", b"b", b"c"):
         bank.put(key, kept(), 1000)
     bank.record_use(b"a", 1, 5.0)
@@ -65,26 +65,26 @@ def test_the_least_frequently_used_answer_goes_first(bank: AnswerBank) -> None:
     assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
 
 
-def test_of_answers_used_as_often_the_longest_unused_goes_first(bank: AnswerBank) -> None:
+def test_of_answers_used_equally_often_the_least_recently_used_is_evicted_first(bank: AnswerBank) -> None:
     for key, at in ((b"a", 3.0), (b"b", 1.0), (b"c", 2.0)):
         bank.put(key, kept(created=at), 1000)
     bank.put(b"d", kept(), bank.size()[1])
     assert [key for key in (b"a", b"b", b"c", b"d") if bank.find(key)] == [b"a", b"c", b"d"]
 
 
-def test_an_answer_larger_than_the_budget_is_not_kept_and_drives_no_other_out(bank: AnswerBank) -> None:
+def test_an_answer_larger_than_the_budget_is_not_stored_and_evicts_nothing(bank: AnswerBank) -> None:
     bank.put(b"a", kept(), 1000)
     bank.put(b"b", kept("x" * 2000), 1000)
     assert (bank.find(b"a"), bank.find(b"b")) == (kept(), None)
 
 
-def test_an_answer_too_large_to_keep_takes_the_former_one_with_it(bank: AnswerBank) -> None:
+def test_an_answer_too_large_to_store_removes_the_former_one(bank: AnswerBank) -> None:
     bank.put(b"a", kept(), 1000)
     bank.put(b"a", kept("x" * 2000), 1000)
     assert bank.find(b"a") is None
 
 
-def test_a_use_stamps_the_generation_that_the_answer_was_found_right_in(bank: AnswerBank) -> None:
+def test_a_use_stamps_the_generation_in_which_the_answer_was_fresh(bank: AnswerBank) -> None:
     bank.put(b"k", kept(generation=3), 1000)
     bank.record_use(b"k", 7, 9.0)
     assert bank.find(b"k") == kept(generation=7)
@@ -102,7 +102,7 @@ def test_a_dropped_answer_is_gone(bank: AnswerBank) -> None:
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
-def test_an_answer_made_anew_keeps_its_uses_and_its_threshold(bank: AnswerBank) -> None:
+def test_a_replaced_answer_keeps_its_uses_and_its_threshold(bank: AnswerBank) -> None:
     bank.put(b"k", kept(), 1000)
     bank.record_use(b"k", 1, 5.0)
     bank.raise_tau(b"k", 0.9)
@@ -119,7 +119,7 @@ def test_a_threshold_is_never_lowered(bank: AnswerBank) -> None:
     assert bank.find(b"k") == replace(kept(), tau=0.9)
 
 
-def test_an_entry_without_an_answer_comes_back_with_its_state_and_origin(bank: AnswerBank) -> None:
+def test_an_entry_without_an_answer_has_its_state_and_origin(bank: AnswerBank) -> None:
     entry = replace(kept(), reply="", state="prefilled", origin="predicted", source="history", tau=0.9)
     bank.put(b"k", entry, 1000)
     assert bank.find(b"k") == entry
@@ -145,7 +145,7 @@ def test_a_vector_counts_towards_what_is_too_large(bank: AnswerBank) -> None:
     assert (bank.find(b"k"), bank.size()) == (None, (0, 0))
 
 
-def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: AnswerBank, ledger: Ledger) -> None:
+def test_a_vector_gets_a_new_number_only_if_it_changes(bank: AnswerBank, ledger: Ledger) -> None:
     def number() -> int:
         return int(ledger.rows.execute("SELECT number FROM question_vectors").fetchone()[0])
 
@@ -157,7 +157,7 @@ def test_a_vector_is_numbered_anew_only_where_it_is_another(bank: AnswerBank, le
     assert (numbers, number()) == ([1, 1, 1, 2], 3)
 
 
-def test_a_number_is_not_given_twice(bank: AnswerBank, ledger: Ledger) -> None:
+def test_no_number_is_used_twice(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"a", b"b"):
         bank.put(key, kept(), 1000, b"1234", 0.5, "e")
         bank.drop(key)
@@ -172,7 +172,7 @@ def test_a_floor_can_change_without_its_vector(bank: AnswerBank, ledger: Ledger)
     assert ledger.rows.execute("SELECT vector, floor FROM question_vectors").fetchall() == [(b"1234", 0.25)]
 
 
-def test_what_hangs_on_an_entry_goes_with_it_and_what_is_counted_stays(bank: AnswerBank, ledger: Ledger) -> None:
+def test_deleting_an_entry_deletes_its_rows_and_keeps_its_counts(bank: AnswerBank, ledger: Ledger) -> None:
     for key in (b"own", b"lent"):
         bank.put(key, kept(), 1000, b"1234", 0.5, "e")
     verifications = Verifications(ledger)

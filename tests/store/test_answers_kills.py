@@ -1,4 +1,4 @@
-"""Processes that change one bank at once, and are killed in the middle of it, leave one that is right."""
+"""Processes that change one answer cache concurrently and are killed leave it consistent."""
 
 import random
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.store.answers_kills import end, start, wrong
 
 
-def test_two_processes_killed_at_random_moments_leave_a_bank_that_is_right(tmp_path: Path) -> None:
+def test_two_processes_killed_at_random_moments_leave_a_consistent_answer_cache(tmp_path: Path) -> None:
     chance = random.Random(2026)
     writers = [start(tmp_path, seed) for seed in range(2)]
     ends = []

@@ -1,4 +1,4 @@
-"""The bank and what hangs on it, beside a model of a few dictionaries, through any order of changes."""
+"""The answer cache and dependent rows equal a model of a few dictionaries after any order of changes."""
 
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Model:
-    """What the bank should hold."""
+    """What the answer cache should hold."""
 
     budget: int
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Model:
     judged: list[bool] = field(default_factory=list)
 
     def keep(self, key: str, state: State, seed: int | None) -> None:
-        """Keep, and drop what there is no room for."""
+        """Store an entry, and evict what exceeds the budget."""
         former = self.entries.get(key)
         vector = seed if seed is not None else former.vector if former else None
         text = entry(key, state)
@@ -61,7 +61,7 @@ class Model:
         self.entries[key] = made
 
     def drop(self, key: str) -> None:
-        """Drop an entry and what hangs on it."""
+        """Delete an entry and its dependent rows."""
         self.entries.pop(key, None)
         self.hints.discard(key)
         self.pendings = {own: matched for own, matched in self.pendings.items() if key not in (own, matched)}

@@ -1,4 +1,4 @@
-"""A slice at a time, all kept files are read through, and what is damaged goes."""
+"""The incremental check reads all KV files slice by slice and deletes damaged ones."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def home_of(box: Kept) -> Home:
     return locate({"PKB_HOME": str(box.home), "PKB_CACHE": str(box.home / "cache"), "PKB_CONFIG": str(box.home / "c")})
 
 
-def test_slices_go_round_and_find_what_is_damaged(tmp_path: Path) -> None:
+def test_slices_cover_all_files_and_delete_damaged_ones(tmp_path: Path) -> None:
     box = Kept(tmp_path)
     for segments in ((A,), (B,), (C,)):
         assert box.keep(*segments)

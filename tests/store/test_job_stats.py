@@ -1,4 +1,4 @@
-"""What idle work took adds up, and what it made is counted when it is used later, once."""
+"""Costs of idle jobs add up; each output is credited once, when it is used."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ TODAY = "2024-06-19"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Yield a ledger with two answers, one of them read ahead only."""
+    """Yield a ledger with two answers, one of them only prefilled."""
     found = open_ledger(tmp_path / "ledger.db", create=True)
     AnswerBank(found).put(ONE, CachedAnswer("when?", "{}", "w/5", None, "{}", ("c",), 3, "full", 10.0, 2000.0), 10_000)
     predicted_counts = ("who?", "{}", "w/5", None, "", ("c",), 4, "full", 20.0, 100.0)
@@ -38,7 +38,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     found.close()
 
 
-def test_what_a_kind_took_adds_up(ledger: Ledger) -> None:
+def test_the_costs_of_a_kind_of_job_add_up(ledger: Ledger) -> None:
     account = JobAccount(ledger)
     account.add("prefetch", JobCost(1, 2.0, 100, 0, 1e9, 4096))
     account.add("prefetch", JobCost(1, 1.0, 50, 3, 1e8, 0))
@@ -46,12 +46,12 @@ def test_what_a_kind_took_adds_up(ledger: Ledger) -> None:
     assert account.by_kind() == {"prefetch": JobBenefit(2, 3.0, 0, 0.0), "verify": JobBenefit(0, 0.5, 0, 0.0)}
 
 
-def test_what_came_on_top_of_an_earlier_count_is_their_difference() -> None:
+def test_new_counts_are_the_difference_to_earlier_ones() -> None:
     whole = JobCost(2, 3.0, 150, 3, 1.1e9, 4096)
     assert whole.less(JobCost(1, 2.0, 100, 0, 1e9, 4096)) == JobCost(1, 1.0, 50, 3, 1e8, 0)
 
 
-def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last(ledger: Ledger) -> None:
+def test_later_uses_of_an_answer_count_once_for_the_job_kind_that_made_it_last(ledger: Ledger) -> None:
     account, bank = JobAccount(ledger), AnswerBank(ledger)
     for kind in ("populate", "refresh"):
         account.add(kind, JobCost())
@@ -68,7 +68,7 @@ def test_later_uses_of_an_answer_are_counted_once_for_the_kind_that_made_it_last
     assert found == {"populate": (1, 2.0), "refresh": (2, 4.0)}
 
 
-def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
+def test_nodes_stored_meanwhile_belong_to_the_job(tmp_path: Path) -> None:
     box = Box(tmp_path)
     account = JobAccount(box.ledger)
     assert box.keep(A, seconds=1.0)
@@ -84,7 +84,7 @@ def test_nodes_that_came_meanwhile_are_the_work_s(tmp_path: Path) -> None:
     box.close()
 
 
-def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_meanwhile_is_not(tmp_path: Path) -> None:
+def test_a_prefetched_node_belongs_to_the_job_and_one_of_a_question_does_not(tmp_path: Path) -> None:
     box = Box(tmp_path)
     account = JobAccount(box.ledger)
     assert box.keep(A)
@@ -99,7 +99,7 @@ def test_a_node_that_was_read_ahead_is_the_work_s_and_one_that_a_question_kept_m
     box.close()
 
 
-def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger: Ledger) -> None:
+def test_a_predictor_is_credited_when_its_question_is_first_used(ledger: Ledger) -> None:
     prediction_log, account = PredictionLog(ledger), JobAccount(ledger)
     prediction_log.add({"history/model": 3}, 5.0)
     prediction_log.add({"history/model": 2}, 6.0)
@@ -112,7 +112,7 @@ def test_a_predictor_is_paid_when_its_question_is_used_for_the_first_time(ledger
     assert prediction_log.all() == [PredictorCounts("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
 
 
-def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledger) -> None:
+def test_answers_to_refresh_are_found_by_writer(ledger: Ledger) -> None:
     writer_key, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
     assert (stale(ledger, writer_key, 4, 9), stale(ledger, writer_key, 5, 9), stale(ledger, anothers, 5, 9)) == (
         [ONE],
@@ -123,7 +123,7 @@ def test_what_is_not_as_it_would_be_made_now_is_found_by_its_writer(ledger: Ledg
     assert (mean_seconds(ledger, "w"), mean_seconds(ledger, "x")) == (2.0, None)
 
 
-def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None:
+def test_answers_about_another_day_are_not_refreshed(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
     writer_key = WriterKey("w/", TODAY)
@@ -134,7 +134,7 @@ def test_what_was_asked_of_another_day_is_not_made_again(ledger: Ledger) -> None
     )
 
 
-def test_a_stamp_counts_no_use_never_goes_back_and_is_for_the_same_evidence(ledger: Ledger) -> None:
+def test_a_generation_stamp_counts_no_use_never_goes_back_and_needs_the_same_evidence(ledger: Ledger) -> None:
     for generation, evidence in ((7, ["c"]), (5, ["c"]), (9, ["d"])):
         confirm(ledger, ONE, generation, evidence)
     kept = AnswerBank(ledger).find(ONE)
@@ -142,7 +142,7 @@ def test_a_stamp_counts_no_use_never_goes_back_and_is_for_the_same_evidence(ledg
     assert (kept.generation, kept.uses) == (7, 0)
 
 
-def test_idle_rests_until_something_changes(ledger: Ledger) -> None:
+def test_idle_runs_pause_until_something_changes(ledger: Ledger) -> None:
     assert not is_finished(ledger, "a")
     mark_finished(ledger, "a")
     assert is_finished(ledger, "a")
@@ -152,7 +152,7 @@ def test_idle_rests_until_something_changes(ledger: Ledger) -> None:
 
 
 def paid(ledger: Ledger) -> float:
-    """Gather, twice, and give what was paid."""
+    """Update the account twice; return the predictor's credit."""
     PredictionLog(ledger).add({"history/model": 1}, 1.0)
     for _ in range(2):
         JobAccount(ledger).update(5.0)
@@ -161,12 +161,12 @@ def paid(ledger: Ledger) -> float:
 
 
 def answered(ledger: Ledger, origin: Origin) -> None:
-    """Have the question that was only read answered, by a person's asking or before."""
+    """Have the prefilled question answered, for a user or in advance."""
     kept = CachedAnswer("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0, origin=origin)
     AnswerBank(ledger).put(OTHER, kept, 10_000)
 
 
-def test_a_foreseen_question_whose_answer_is_used_pays_whoever_foresaw_it_once(ledger: Ledger) -> None:
+def test_using_the_answer_of_a_predicted_question_credits_its_predictor_once(ledger: Ledger) -> None:
     answered(ledger, "predicted")
     JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
     assert paid(ledger) == 0
@@ -175,14 +175,14 @@ def test_a_foreseen_question_whose_answer_is_used_pays_whoever_foresaw_it_once(l
         assert paid(ledger) == 1
 
 
-def test_a_foreseen_question_that_was_only_read_pays_when_a_person_has_it_answered(ledger: Ledger) -> None:
+def test_a_prefilled_prediction_credits_its_predictor_when_a_user_has_it_answered(ledger: Ledger) -> None:
     JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
     assert paid(ledger) == 0
     answered(ledger, "user")
     assert paid(ledger) == 1
 
 
-def test_what_looks_at_a_foreseen_answer_again_leaves_it_to_whoever_foresaw_it(ledger: Ledger) -> None:
+def test_refreshing_a_predicted_answer_leaves_the_credit_to_its_predictor(ledger: Ledger) -> None:
     answered(ledger, "predicted")
     JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
     JobAccount(ledger).add_outputs("refresh", [OTHER], 0)
@@ -190,8 +190,8 @@ def test_what_looks_at_a_foreseen_answer_again_leaves_it_to_whoever_foresaw_it(l
     assert paid(ledger) == 1
 
 
-def test_tensors_that_were_read_for_a_foreseen_question_and_used_for_any_pay_in_part(tmp_path: Path) -> None:
-    """The first segment, which every prompt begins with, pays nothing; the two behind it half each."""
+def test_kv_nodes_of_a_predicted_question_that_any_question_uses_give_partial_credit(tmp_path: Path) -> None:
+    """The first segment, shared by every prompt, gives no credit; the two below it give half each."""
     box = Box(tmp_path)
     for end in (1, 2, 3):
         assert box.keep(*(A, B, C)[:end])

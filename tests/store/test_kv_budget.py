@@ -1,4 +1,4 @@
-"""The budget: never exceeded, whoever writes what; and what goes to keep it."""
+"""The KV budget: never exceeded by any writers, and what is evicted for it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -50,11 +50,11 @@ def test_the_size_of_a_folder_is_what_du_says(tmp_path: Path) -> None:
     assert size_on_disk(tmp_path) == seen
 
 
-def test_a_folder_that_is_not_there_has_no_size(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_size(tmp_path: Path) -> None:
     assert size_on_disk(tmp_path / "none") == 0
 
 
-def test_what_scores_least_goes_when_there_is_no_room(open_kept: Open) -> None:
+def test_the_node_of_the_lowest_score_is_evicted_when_there_is_no_space(open_kept: Open) -> None:
     kept = open_kept()
     for segment, seconds in ((A, 5.0), (B, 1.0), (C, 5.0), ((1,), 5.0)):
         keep(kept, segment, seconds=seconds)
@@ -62,7 +62,7 @@ def test_what_scores_least_goes_when_there_is_no_room(open_kept: Open) -> None:
     assert (there, kept.used() <= ROOM) == ([True, False, True, True], True)
 
 
-def test_the_parent_of_a_new_node_does_not_go_for_it(open_kept: Open) -> None:
+def test_the_parent_of_a_new_node_is_not_evicted_for_it(open_kept: Open) -> None:
     kept = open_kept()
     keep(kept, A, seconds=0.1)
     keep(kept, B, seconds=5.0)
@@ -71,14 +71,14 @@ def test_the_parent_of_a_new_node_does_not_go_for_it(open_kept: Open) -> None:
     assert (kept.has(A, B), kept.orphans()) == (True, [])
 
 
-def test_what_is_larger_than_the_budget_is_refused_and_nothing_goes_for_it(open_kept: Open) -> None:
+def test_a_node_larger_than_the_budget_is_refused_and_evicts_nothing(open_kept: Open) -> None:
     kept = open_kept()
     keep(kept, A)
     assert kept.keep(B, size=ROOM) is None
     assert (kept.has(A), [*kept.store.stats().refused]) == (True, ["no_space"])
 
 
-def test_a_day_has_an_end(open_kept: Open) -> None:
+def test_the_bytes_written_per_day_are_limited(open_kept: Open) -> None:
     kept = open_kept(daily=2 * SIZE + 50_000)
     for segment in (A, B, C):
         keep(kept, segment)
@@ -99,7 +99,7 @@ def test_other_files_of_the_cache_folder_count(tmp_path: Path) -> None:
     kept.close()
 
 
-def test_other_files_that_grow_while_a_node_is_written_take_room_behind_it(tmp_path: Path) -> None:
+def test_files_that_grow_while_a_node_is_written_count_afterwards(tmp_path: Path) -> None:
     grown = [0]
     kept = Kept(tmp_path, budget=ROOM, others=lambda: sum(grown))
     keep(kept, A, seconds=0.1)
@@ -130,7 +130,7 @@ def test_a_match_holds_on_to_its_nodes(open_kept: Open) -> None:
     assert (held, kept.has(A, B)) == (True, False)
 
 
-def test_a_node_that_lends_its_beginning_is_held_too(open_kept: Open) -> None:
+def test_a_partially_matched_node_is_held_too(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     keep(kept, A, seconds=0.1)
     with other.store.match(ROOT, [(1, 2, 3, 4, 9)]):
@@ -139,7 +139,7 @@ def test_a_node_that_lends_its_beginning_is_held_too(open_kept: Open) -> None:
         assert kept.has(A)
 
 
-def test_where_all_is_held_a_new_node_is_refused(open_kept: Open) -> None:
+def test_when_all_nodes_are_held_a_new_one_is_refused(open_kept: Open) -> None:
     kept = open_kept()
     for segment in (A, B, C):
         keep(kept, segment)
@@ -150,7 +150,7 @@ def test_where_all_is_held_a_new_node_is_refused(open_kept: Open) -> None:
     assert (refused, keep(kept, (1,)) is None) == (None, False)
 
 
-def test_what_nobody_lets_go_of_is_let_go_in_time(open_kept: Open) -> None:
+def test_a_hold_that_is_never_released_expires(open_kept: Open) -> None:
     kept = open_kept()
     keep(kept, A, seconds=0.1)
     kept.store.match(ROOT, [A])
@@ -170,7 +170,7 @@ def test_a_dead_process_holds_nothing(open_kept: Open) -> None:
     assert not kept.has(A)
 
 
-def test_shrinking_takes_what_scores_least_at_once(open_kept: Open) -> None:
+def test_shrinking_evicts_the_lowest_scores_at_once(open_kept: Open) -> None:
     kept = open_kept()
     for segment, seconds in ((A, 5.0), (B, 1.0), (C, 3.0)):
         keep(kept, segment, seconds=seconds)
@@ -179,7 +179,7 @@ def test_shrinking_takes_what_scores_least_at_once(open_kept: Open) -> None:
     assert (there, kept.used() <= held <= ROOM // 2) == ([True, False, False], True)
 
 
-def test_shrinking_to_nothing_leaves_what_is_held(open_kept: Open) -> None:
+def test_shrinking_to_nothing_keeps_held_nodes(open_kept: Open) -> None:
     kept = open_kept()
     keep(kept, A)
     keep(kept, B)
@@ -188,7 +188,7 @@ def test_shrinking_to_nothing_leaves_what_is_held(open_kept: Open) -> None:
     assert (kept.has(A), kept.has(B), held >= kept.used()) == (False, True, True)
 
 
-def test_a_smaller_budget_holds_from_the_opening_on(open_kept: Open) -> None:
+def test_a_smaller_budget_applies_when_the_store_is_opened(open_kept: Open) -> None:
     kept = open_kept()
     for segment in (A, B, C):
         keep(kept, segment)
@@ -197,7 +197,7 @@ def test_a_smaller_budget_holds_from_the_opening_on(open_kept: Open) -> None:
     assert (kept.used() <= ROOM // 2, len(kept.files())) == (True, 1)
 
 
-def test_what_went_for_lack_of_room_and_is_asked_for_again_shows_what_more_would_save(open_kept: Open) -> None:
+def test_a_miss_on_a_ghost_counts_what_a_larger_budget_would_save(open_kept: Open) -> None:
     kept = open_kept()
     for segment in (A, B, C, (1,)):
         keep(kept, segment, seconds=7.0)
@@ -207,7 +207,7 @@ def test_what_went_for_lack_of_room_and_is_asked_for_again_shows_what_more_would
     assert (stats.missed.tokens, stats.missed.seconds) == (len(gone), 7.0)
 
 
-def test_a_ghost_that_is_kept_again_is_none(open_kept: Open) -> None:
+def test_a_ghost_that_is_stored_again_leaves_the_ghost_list(open_kept: Open) -> None:
     kept = open_kept()
     for segment in (A, B, C, (1,), A):
         keep(kept, segment)
@@ -224,14 +224,14 @@ def test_stats_count_what_is_there(open_kept: Open) -> None:
 # Two at once: each a connection and an owner of its own, as two processes have.
 
 
-def test_a_node_that_is_being_written_is_neither_found_nor_lends_anything(open_kept: Open) -> None:
+def test_a_node_being_written_is_not_matched_even_in_part(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     kept.meanwhile = lambda: shapes.extend([other.shape(A), other.shape((*A, 9))])
     shapes: list[object] = []
     assert (keep(kept, A) is None, shapes) == (False, [(0, (), 0), (0, (), 0)])
 
 
-def test_two_that_write_the_same_node_write_it_once(open_kept: Open) -> None:
+def test_two_writers_of_the_same_node_write_it_once(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     kept.meanwhile = lambda: results.append(keep(other, A))
     results: list[Node | None] = []
@@ -254,13 +254,13 @@ def test_a_reservation_counts_while_its_file_is_half_written(open_kept: Open) ->
     assert (coming[0] <= ROOM, kept.has(C), kept.has((1,))) == (True, True, True)
 
 
-def test_tidying_up_leaves_alone_what_a_living_process_is_writing(open_kept: Open) -> None:
+def test_collection_keeps_what_a_living_process_is_writing(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     kept.meanwhile = other.store.collect
     assert (keep(kept, A) is None, other.has(A)) == (False, True)
 
 
-def test_a_node_forgotten_while_it_is_written_is_not_kept_and_leaves_nothing(open_kept: Open) -> None:
+def test_a_node_deleted_while_it_is_written_leaves_nothing(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     parent = keep(kept, A)
     assert parent is not None
@@ -280,7 +280,7 @@ def test_a_write_that_is_interrupted_leaves_nothing(open_kept: Open) -> None:
     assert (kept.states(), kept.files()) == ([], set())
 
 
-def test_tidying_up_removes_files_without_rows_and_rows_without_files(open_kept: Open) -> None:
+def test_collection_removes_files_without_rows_and_rows_without_files(open_kept: Open) -> None:
     kept = open_kept()
     for segments in ((A,), (A, B), (C,)):
         keep(kept, *segments)
@@ -291,7 +291,7 @@ def test_tidying_up_removes_files_without_rows_and_rows_without_files(open_kept:
     assert (kept.has(C), len(kept.files()), kept.states()) == (True, 1, ["complete"])
 
 
-def test_tidying_up_removes_what_dead_processes_go_by(open_kept: Open) -> None:
+def test_collection_removes_owner_files_of_dead_processes(open_kept: Open) -> None:
     kept = open_kept()
     kept.keep(A)
     (kept.folder / "1-dead.owner").touch()
@@ -299,7 +299,7 @@ def test_tidying_up_removes_what_dead_processes_go_by(open_kept: Open) -> None:
     assert (len(list(kept.folder.glob("*.owner"))), kept.has(A)) == (1, True)
 
 
-def test_a_node_below_one_that_is_on_its_way_out_is_not_kept(open_kept: Open) -> None:
+def test_a_node_below_one_that_is_being_deleted_is_not_stored(open_kept: Open) -> None:
     kept = open_kept()
     parent, leaver = kept.keep(A), ProcessOwner(kept.folder)
     assert parent is not None
@@ -309,7 +309,7 @@ def test_a_node_below_one_that_is_on_its_way_out_is_not_kept(open_kept: Open) ->
     assert (refused, [*kept.store.stats().refused]) == (None, ["no_parent"])
 
 
-def test_tidying_up_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
+def test_collection_in_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
     kept = open_kept()
     kept.store.collect()
     assert (kept.folder.is_dir(), kept.folder.stat().st_mode & 0o777) == (True, 0o700)
@@ -365,7 +365,7 @@ def test_two_processes_that_write_ten_times_the_budget_never_exceed_it(tmp_path:
     assert (BUDGET // 2 < seen.most <= BUDGET, seen.written >= 9 * BUDGET, seen.samples > 5) == (True, True, True)
 
 
-def test_what_is_let_go_of_goes_with_its_file_and_leaves_room(open_kept: Open) -> None:
+def test_evicting_an_unused_node_deletes_its_file_and_frees_its_bytes(open_kept: Open) -> None:
     kept = open_kept()
     a, b = keep(kept, A), keep(kept, B)
     assert a
@@ -378,7 +378,7 @@ def test_what_is_let_go_of_goes_with_its_file_and_leaves_room(open_kept: Open) -
     assert kept.store.queries.ghost(a.key)
 
 
-def test_what_was_used_or_is_held_or_has_something_behind_it_is_not_let_go_of(open_kept: Open) -> None:
+def test_used_held_and_inner_nodes_are_not_evicted_as_unused(open_kept: Open) -> None:
     kept = open_kept(budget=PLENTY)
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (B,), (C,))]
     with kept.store.match(ROOT, (A, B)) as match:
@@ -389,14 +389,14 @@ def test_what_was_used_or_is_held_or_has_something_behind_it_is_not_let_go_of(op
     assert [kept.has(*path) for path in ((A,), (A, B), (B,), (C,))] == [True, True, True, False]
 
 
-def test_a_day_that_is_over_has_room_for_nothing_whatever_goes(open_kept: Open) -> None:
+def test_eviction_does_not_raise_the_bytes_that_can_be_written_today(open_kept: Open) -> None:
     kept = open_kept(daily=SIZE + 50_000)
     node = keep(kept, A)
     assert node
     assert kept.store.free(node.bytes) <= 50_000
 
 
-def test_what_idle_made_and_nothing_used_are_leaves_behind_the_first_segment(open_kept: Open) -> None:
+def test_unused_prefetched_nodes_are_leaves_below_the_first_segment(open_kept: Open) -> None:
     kept = open_kept(budget=PLENTY)
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (A, C), (A, B, C))]
     for node in nodes:

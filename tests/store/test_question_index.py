@@ -1,4 +1,4 @@
-"""Near questions: what a process finds is what the ledger has, whoever changed that meanwhile."""
+"""The question index: each process finds what the ledger holds, whoever changed it."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,14 +29,14 @@ def test_an_empty_bank_has_nothing_near(found: QuestionVectors) -> None:
     assert names(found, direction(1)) == []
 
 
-def test_what_is_near_comes_with_its_entry_and_its_cosine(ledger: Ledger, found: QuestionVectors) -> None:
+def test_near_questions_come_with_their_entry_and_cosine(ledger: Ledger, found: QuestionVectors) -> None:
     keep(ledger, "a", direction(1))
     (near,) = found.near(direction(1, 0.3), scope="{}", writer="w", day=None, least=0.85)
     assert near == Near(b"a", entry("a"), near.similarity)
     assert near.similarity == pytest.approx(float(direction(1) @ direction(1, 0.3)), abs=1e-6)
 
 
-def test_the_nearest_come_first_and_no_more_than_asked_for(ledger: Ledger, found: QuestionVectors) -> None:
+def test_the_nearest_come_first_up_to_the_limit(ledger: Ledger, found: QuestionVectors) -> None:
     for number, turn in enumerate((0.4, 0.1, 0.3, 0.2)):
         keep(ledger, f"q{number}", direction(1, turn))
     assert names(found, direction(1)) == ["q1", "q3", "q2", "q0"]
@@ -93,7 +93,7 @@ def test_a_vector_of_another_width_is_left_out(ledger: Ledger, found: QuestionVe
     assert names(found, direction(1)) == ["b"]
 
 
-def test_what_was_dropped_or_changed_is_not_near_any_more(ledger: Ledger, found: QuestionVectors) -> None:
+def test_deleted_or_changed_entries_are_not_near(ledger: Ledger, found: QuestionVectors) -> None:
     keep(ledger, "a", direction(1))
     keep(ledger, "b", direction(1))
     assert names(found, direction(1)) == ["a", "b"]
@@ -102,7 +102,7 @@ def test_what_was_dropped_or_changed_is_not_near_any_more(ledger: Ledger, found:
     assert (names(found, direction(1)), names(found, direction(2))) == ([], ["b"])
 
 
-def test_what_another_process_keeps_is_found_by_one_that_has_looked_before(ledger: Ledger, tmp_path: Path) -> None:
+def test_an_entry_stored_by_another_process_is_found_by_an_open_index(ledger: Ledger, tmp_path: Path) -> None:
     with closing(open_ledger(tmp_path / "ledger.db")) as theirs:
         one, other = vectors(ledger), vectors(theirs)
         for number in range(6):
@@ -110,14 +110,14 @@ def test_what_another_process_keeps_is_found_by_one_that_has_looked_before(ledge
             assert [names(each, direction(number)) for each in (one, other)] == [[f"q{number}"]] * 2
 
 
-def test_rows_of_what_has_gone_are_let_go_of(ledger: Ledger, found: QuestionVectors) -> None:
+def test_rows_of_deleted_entries_are_released(ledger: Ledger, found: QuestionVectors) -> None:
     for number in range(1100):
         keep(ledger, "a", direction(number))
         assert names(found, direction(number)) == ["a"]
     assert len(found._numbers) < 100
 
 
-def test_a_question_kept_again_after_many_were_dropped_is_found(ledger: Ledger, found: QuestionVectors) -> None:
+def test_a_question_stored_again_after_many_were_deleted_is_found(ledger: Ledger, found: QuestionVectors) -> None:
     for number in range(5):
         keep(ledger, f"q{number}", direction(number))
     assert names(found, direction(4)) == ["q4"]
@@ -127,7 +127,7 @@ def test_a_question_kept_again_after_many_were_dropped_is_found(ledger: Ledger, 
     assert names(found, direction(4)) == ["q4"]
 
 
-def test_a_new_chunk_meets_the_questions_that_it_is_nearer_to_than_their_floor(
+def test_a_new_chunk_matches_questions_that_it_is_nearer_to_than_their_floor(
     ledger: Ledger, found: QuestionVectors
 ) -> None:
     keep(ledger, "a", direction(1), floor=0.9)
@@ -142,6 +142,6 @@ def test_a_new_chunk_meets_the_questions_that_it_is_nearer_to_than_their_floor(
     assert found.affected_by(chunks) == [(b"b", 0)]
 
 
-def test_no_new_chunks_meet_no_question(ledger: Ledger, found: QuestionVectors) -> None:
+def test_no_new_chunks_match_no_question(ledger: Ledger, found: QuestionVectors) -> None:
     keep(ledger, "a", direction(1))
     assert found.affected_by(np.empty((0, WIDTH), np.float32)) == []

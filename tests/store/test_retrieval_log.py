@@ -1,4 +1,4 @@
-"""Which chunks questions retrieved: in order, counted, and gone with their question."""
+"""The retrieval log: chunks of each question in order, counted, and deleted with the question."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ def add(ledger: Ledger, *chunks: str) -> int:
     return number
 
 
-def test_lists_come_in_the_order_they_were_asked_in_and_keep_their_own(ledger: Ledger) -> None:
+def test_lists_come_in_the_order_of_their_questions_and_keep_their_own(ledger: Ledger) -> None:
     add(ledger, "b", "a")
     add(ledger, "c")
     assert RetrievalLog(ledger).lists(10) == [("b", "a"), ("c",)]
 
 
-def test_a_limit_leaves_the_latest_lists(ledger: Ledger) -> None:
+def test_a_limit_returns_the_latest_lists(ledger: Ledger) -> None:
     for chunk in "abc":
         add(ledger, chunk)
     assert RetrievalLog(ledger).lists(2) == [("b",), ("c",)]
@@ -58,7 +58,7 @@ def test_frequencies_are_what_counting_the_lists_gives(
     assert list(found) == sorted(found, key=lambda chunk: (-found[chunk], chunk))
 
 
-def test_a_list_goes_with_its_question(ledger: Ledger) -> None:
+def test_deleting_a_question_deletes_its_list(ledger: Ledger) -> None:
     number = add(ledger, "a")
     add(ledger, "b")
     ledger.rows.execute("DELETE FROM history WHERE id = ?", (number,))

@@ -1,4 +1,4 @@
-"""Debts: noted while both entries are there, settled once, and what they teach is counted."""
+"""Verifications: added while both entries exist, resolved once, and their results are counted."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,13 +30,13 @@ def pending(key: bytes, matched: bytes = b"c", at: float = 1.0, similarity: floa
     return PendingVerification(key, matched, similarity, "Friday", at)
 
 
-def test_debts_come_back_oldest_first(verifications: Verifications) -> None:
+def test_pending_verifications_are_listed_oldest_first(verifications: Verifications) -> None:
     for one in (pending(b"a", at=2.0), pending(b"b", at=1.0)):
         assert verifications.add(one)
     assert (verifications.all(), verifications.count()) == ([pending(b"b"), pending(b"a", at=2.0)], 2)
 
 
-def test_a_question_owes_one_debt_the_latest(verifications: Verifications) -> None:
+def test_a_question_has_one_pending_verification_the_latest(verifications: Verifications) -> None:
     for one in (pending(b"a", b"b"), pending(b"a", b"c", at=2.0)):
         verifications.add(one)
     assert (verifications.all(), verifications.find(b"a"), verifications.find(b"b")) == (
@@ -47,11 +47,11 @@ def test_a_question_owes_one_debt_the_latest(verifications: Verifications) -> No
 
 
 @pytest.mark.parametrize(("key", "matched"), [(b"gone", b"c"), (b"a", b"gone")])
-def test_no_debt_is_noted_of_an_entry_that_has_gone(verifications: Verifications, key: bytes, matched: bytes) -> None:
+def test_no_verification_is_added_for_a_deleted_entry(verifications: Verifications, key: bytes, matched: bytes) -> None:
     assert (verifications.add(pending(key, matched)), verifications.all()) == (False, [])
 
 
-def test_a_debt_goes_with_either_of_its_entries(ledger: Ledger, verifications: Verifications) -> None:
+def test_deleting_either_entry_deletes_its_verification(ledger: Ledger, verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
     verifications.add(pending(b"b"))
     AnswerBank(ledger).drop(b"a")
@@ -60,13 +60,13 @@ def test_a_debt_goes_with_either_of_its_entries(ledger: Ledger, verifications: V
     assert verifications.all() == []
 
 
-def test_a_debt_outlives_the_answer_that_its_entry_gets(ledger: Ledger, verifications: Verifications) -> None:
+def test_a_verification_survives_a_new_answer_of_its_entry(ledger: Ledger, verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
     AnswerBank(ledger).put(b"a", ENTRY, 10_000)
     assert verifications.all() == [pending(b"a")]
 
 
-def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from(verifications: Verifications) -> None:
+def test_results_are_counted_and_label_the_matched_entries(verifications: Verifications) -> None:
     for key, matched, similarity, right in (
         (b"a", b"c", 0.9, True),
         (b"b", b"c", 0.86, False),
@@ -79,7 +79,7 @@ def test_judgements_give_the_rate_of_errors_and_what_each_entry_is_to_learn_from
     assert verifications.labels(None) == [(0.9, True), (0.86, False), (0.95, True)]
 
 
-def test_a_debt_is_settled_once_and_no_debt_is_no_judgement(verifications: Verifications) -> None:
+def test_a_verification_is_resolved_once(verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
     for _ in range(2):
         verifications.resolve(b"a", correct=True, at=3.0)
@@ -87,12 +87,12 @@ def test_a_debt_is_settled_once_and_no_debt_is_no_judgement(verifications: Verif
     assert verifications.result_counts() == (1, 0)
 
 
-def test_a_debt_can_be_settled_inside_a_transaction(ledger: Ledger, verifications: Verifications) -> None:
+def test_a_verification_can_be_resolved_inside_a_transaction(ledger: Ledger, verifications: Verifications) -> None:
     verifications.add(pending(b"a"))
     with ledger.transaction():
         verifications.resolve(b"a", correct=False, at=3.0)
     assert (verifications.result_counts(), verifications.all()) == ((1, 1), [])
 
 
-def test_a_bank_without_debts_has_judged_nothing(verifications: Verifications) -> None:
+def test_without_verifications_there_are_no_results(verifications: Verifications) -> None:
     assert (verifications.result_counts(), verifications.labels(None), verifications.all()) == ((0, 0), [], [])

@@ -1,4 +1,4 @@
-"""Whether the sources hold an answer at all."""
+"""Answerability: whether the sources support any answer."""
 
 from engine.ask.candidates import CandidateWeights, candidates, time_constraint
 from engine.ask.extract import SupportWeights, support

@@ -1,4 +1,4 @@
-"""The bank through any life: mail comes, changes and goes, questions are asked, readied, doubted, and all is killed.
+"""The answer cache under any sequence of mail changes, questions, predictions, rejections and kills.
 
 Held against what would be answered now: nothing that is served may differ from it.
 """
@@ -204,13 +204,13 @@ TestBankLife = BankLife.TestCase
 TestBankLife.settings = examples(15, stateful_step_count=14, suppress_health_check=list(HealthCheck))
 
 
-def test_lives_are_no_longer_here_than_they_are_said_to_be() -> None:
+def test_the_quick_form_takes_fewer_steps_than_the_long_one() -> None:
     from tests.soak.test_answers_stateful import TestLongBankLife
 
     assert TestBankLife.settings.stateful_step_count < TestLongBankLife.settings.stateful_step_count
 
 
-def test_in_an_ordinary_life_most_is_served_from_the_bank(tmp_path: Path) -> None:
+def test_in_ordinary_use_most_answers_come_from_the_cache(tmp_path: Path) -> None:
     life = Life(tmp_path)
     for text in (*QUESTIONS, *QUESTIONS):
         life.ask(text, AskOptions())

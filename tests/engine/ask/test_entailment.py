@@ -1,4 +1,4 @@
-"""What the evidence of a new question must bear."""
+"""Whether the evidence of a new question entails a cached answer."""
 
 from datetime import UTC, datetime
 
@@ -30,16 +30,16 @@ def answer_of(asked: Question, reads: list[Passage]) -> str:
     return said
 
 
-def test_the_same_answer_from_the_same_evidence_is_borne() -> None:
+def test_the_same_answer_from_the_same_evidence_is_entailed() -> None:
     answer = answer_of(KEPT, REHEARSAL)
     assert why_not_entailed(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) is None
 
 
-def test_an_answer_that_the_new_question_would_not_get_is_not_borne() -> None:
+def test_an_answer_that_the_new_question_would_not_get_is_not_entailed() -> None:
     assert why_not_entailed(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, "in the church", 0.5) == "another answer"
 
 
-def test_where_nothing_is_quoted_nothing_is_borne() -> None:
+def test_without_a_quote_nothing_is_entailed() -> None:
     reads = [read("The printer is out of paper.")]
     assert why_not_entailed(ASKED, KEPT, reads, CHUNKS, CHUNKS, "Friday", 0.5) == "another answer"
     assert why_not_entailed(ASKED, KEPT, [], (), (), None, 0.5) == "another answer"
@@ -50,19 +50,19 @@ def test_another_best_chunk_is_other_evidence() -> None:
     assert why_not_entailed(ASKED, KEPT, REHEARSAL, ("c", "a"), CHUNKS, answer, 0.5) == "other evidence"
 
 
-def test_the_answer_of_a_model_is_borne_where_both_questions_are_quoted_the_same() -> None:
+def test_a_model_s_answer_is_entailed_if_both_questions_get_the_same_quote() -> None:
     assert why_not_entailed(ASKED, KEPT, REHEARSAL, CHUNKS, CHUNKS, None, 0.5) is None
     other = question("Where is the choir rehearsal?")
     assert why_not_entailed(other, KEPT, REHEARSAL, CHUNKS, CHUNKS, None, 0.5) == "another answer"
 
 
-def test_a_word_more_is_borne_where_it_stands_in_the_source() -> None:
+def test_an_additional_word_is_entailed_if_the_source_has_it() -> None:
     longer = question("When is the choir rehearsal in the town hall?")
     answer = answer_of(longer, REHEARSAL)
     assert why_not_entailed(longer, KEPT, REHEARSAL, CHUNKS, CHUNKS, answer, 0.5) is None
 
 
-def test_a_word_more_in_a_short_question_is_not_borne_where_it_does_not_stand() -> None:
+def test_an_additional_word_of_a_short_question_is_not_entailed_if_the_source_lacks_it() -> None:
     longer = question("When is the choir rehearsal for schoolchildren?")
     answer = answer_of(longer, REHEARSAL)
     assert (
@@ -71,7 +71,7 @@ def test_a_word_more_in_a_short_question_is_not_borne_where_it_does_not_stand() 
     )
 
 
-def test_each_part_can_be_left_out() -> None:
+def test_each_check_can_be_switched_off() -> None:
     longer = question("When is the choir rehearsal for schoolchildren?")
     found = why_not_entailed(longer, KEPT, REHEARSAL, ("c",), CHUNKS, "in the church", 0.5, frozenset(PARTS))
     assert found is None

@@ -1,4 +1,4 @@
-"""Follow-ups made stand-alone by rules, or by a model that is believed only so far; what stands alone is left."""
+"""Follow-ups rewritten by rules, or by a model within limits; complete questions stay."""
 
 import json
 from pathlib import Path
@@ -54,17 +54,17 @@ MADE = [
 
 
 @pytest.mark.parametrize(("turn", "text", "whole"), MADE, ids=[text for _, text, _ in MADE])
-def test_what_a_follow_up_leaves_out_is_taken_from_the_turn_before(turn: Turn, text: str, whole: str) -> None:
+def test_a_follow_up_is_completed_from_the_previous_turn(turn: Turn, text: str, whole: str) -> None:
     assert condense(text, [turn]) == Condensed(whole, "rules")
 
 
 @pytest.mark.parametrize("text", [text for _, text, _ in MADE if not text.startswith("And when")])
-def test_with_nothing_before_it_a_follow_up_is_nothing(text: str) -> None:
+def test_a_follow_up_without_a_previous_turn_is_not_rewritten(text: str) -> None:
     assert condense(text, []).asked is None or lacks(text, first=True) is None
 
 
 @pytest.mark.parametrize("text", ["which one?", "are you?", "really?", "ok", "so?", "and his wife?", "where is it?"])
-def test_where_nothing_sensible_can_be_made_nothing_is_made(text: str) -> None:
+def test_lines_that_cannot_be_completed_are_not_rewritten(text: str) -> None:
     assert condense(text, [TIN]).asked is None
 
 
@@ -80,11 +80,11 @@ def test_where_nothing_sensible_can_be_made_nothing_is_made(text: str) -> None:
         "How long does it take to walk to the hall?",
     ],
 )  # fmt: skip
-def test_a_question_that_stands_alone_passes_as_it_is(text: str) -> None:
+def test_a_complete_question_is_unchanged(text: str) -> None:
     assert condense(f" {text} ", [KEY, CONCERT]) == Condensed(text, "itself")
 
 
-def test_of_real_questions_that_stand_alone_hardly_one_is_touched(shared: Path) -> None:
+def test_few_complete_questions_of_public_sets_are_changed(shared: Path) -> None:
     files = sorted((shared / "data").glob("**/questions.jsonl"))
     rows = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
     alone = [row["question"] for row in rows if row.get("standalone", True)]
@@ -93,12 +93,12 @@ def test_of_real_questions_that_stand_alone_hardly_one_is_touched(shared: Path) 
     assert len(touched) / len(alone) < 0.01
 
 
-def test_a_pronoun_reaches_back_over_turns_that_name_nobody() -> None:
+def test_a_pronoun_refers_past_turns_without_a_person() -> None:
     assert condense("why does he have it?", [KEY]).asked == "Why does Dele have the spare key?"
     assert condense("where does he live?", [KEY, BIKES, TICKET]).asked == "Where does Dele live?"
 
 
-def test_a_follow_up_builds_on_the_whole_question_before_it() -> None:
+def test_a_follow_up_builds_on_the_rewritten_question_before_it() -> None:
     first = condense("and where?", [CONCERT]).asked
     assert first is not None
     assert condense("and the fair?", [CONCERT, Turn(first)]).asked == "Where is the fair?"
@@ -111,7 +111,7 @@ def test_a_follow_up_builds_on_the_whole_question_before_it() -> None:
         "Question: Where is the summer concert?", "The last question in full: Where is the summer concert?",
     ],
 )  # fmt: skip
-def test_what_a_model_says_is_read_leniently(said: str) -> None:
+def test_output_of_a_model_is_parsed_leniently(said: str) -> None:
     assert condense("and where?", [CONCERT], lambda *_: said) == Condensed("Where is the summer concert?", "model")
 
 
@@ -124,7 +124,7 @@ def test_what_a_model_says_is_read_leniently(said: str) -> None:
         "Is the summer concert in the park?",
     ],
 )  # fmt: skip
-def test_what_a_model_makes_up_is_not_believed_and_the_rules_decide(said: str) -> None:
+def test_invented_words_of_a_model_are_rejected_in_favour_of_the_rules(said: str) -> None:
     assert trusted(said, "and where?", [CONCERT]) is None
     assert condense("and where?", [CONCERT], lambda *_: said) == Condensed("Where is the summer concert?", "rules")
 
@@ -135,7 +135,7 @@ def test_a_name_from_an_answer_or_the_follow_up_is_no_new_one() -> None:
     assert trusted(said, "did he give it away?", [KEY]) is None
 
 
-def test_a_model_is_not_asked_about_what_stands_alone_or_has_nothing_before_it() -> None:
+def test_a_model_is_not_asked_about_complete_questions_or_first_ones() -> None:
     asked = list[str]()
 
     def write(text: str, _: object) -> str:
@@ -158,7 +158,7 @@ def test_a_model_is_not_asked_about_what_stands_alone_or_has_nothing_before_it()
         ("model", None, None, ""),
     ],
 )
-def test_of_an_answer_what_was_asked_for_may_stand_in_the_next_question(
+def test_the_span_of_an_answer_can_complete_the_next_question(
     writer: Writer, answer: str | None, highlight: tuple[int, int] | None, focus: str
 ) -> None:
     reply = Answer("Who?", answer, "full", writer, None, (), {"total": 1.0}, highlight)
@@ -174,14 +174,14 @@ LINES = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=12).map(" ".joi
 
 
 @given(LINES, st.lists(st.builds(Turn, LINES, st.none() | LINES, LINES), max_size=3))
-def test_any_line_after_any_others_is_condensed_or_left(text: str, turns: list[Turn]) -> None:
+def test_any_line_after_any_turns_is_rewritten_or_left(text: str, turns: list[Turn]) -> None:
     made = condense(text, turns)
     assert made.asked is None or made.by != "itself" or made.asked == text.strip()
     assert made.asked is None or "\n" not in made.asked or made.by == "itself"
 
 
 @given(LINES, LINES, st.lists(st.builds(Turn, LINES, st.none() | LINES, LINES), max_size=3))
-def test_whatever_a_model_says_it_adds_no_number(said: str, text: str, turns: list[Turn]) -> None:
+def test_no_output_of_a_model_adds_a_number(said: str, text: str, turns: list[Turn]) -> None:
     made = trusted(said, text, turns)
     known = " ".join([text, *(f"{turn.asked} {turn.answer}" for turn in turns)]).casefold()
     assert made is None or all(word.strip("?'.,") in known for word in made.casefold().split() if word.isdecimal())
@@ -206,7 +206,7 @@ def test_a_model_with_little_room_is_shown_less_or_not_asked(context: int, shown
 
 
 @pytest.mark.parametrize("piece", [".", " ", "a", "and ", "the ", "'", "May ", "x? "])
-def test_a_line_of_any_length_is_dealt_with_at_once(piece: str) -> None:
+def test_a_very_long_line_is_rewritten_or_left(piece: str) -> None:
     long = f"who sings {piece * 200_000} x"
     assert condense(long, [KEY]) in (Condensed(long.strip()), Condensed("Who sings x?", "rules"))
     assert condense("and where?", [KEY, Turn(long)]).asked is None

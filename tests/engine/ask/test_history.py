@@ -1,4 +1,4 @@
-"""What the history keeps of a question: its tier and tokens, and what was found for it in document order."""
+"""The history of a question: its tier, tokens, and retrieved chunks in document order."""
 
 from collections.abc import Iterator
 from contextlib import closing

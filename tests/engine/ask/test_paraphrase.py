@@ -1,4 +1,4 @@
-"""What two questions may share an answer, by their words."""
+"""Which questions may share an answer, by their words."""
 
 from datetime import UTC, datetime
 
@@ -56,7 +56,7 @@ def question(text: str) -> Question:
 
 
 @pytest.mark.parametrize(("one", "two"), ALIKE)
-def test_other_words_for_the_same_question_pass(one: str, two: str) -> None:
+def test_paraphrases_pass(one: str, two: str) -> None:
     found = why_different(question(one), question(two)), why_different(question(two), question(one))
     assert found == (None, None)
 
@@ -67,12 +67,12 @@ def test_a_question_for_something_else_is_refused(one: str, two: str, reason: st
     assert found == (reason, reason)
 
 
-def test_each_part_can_be_left_out() -> None:
+def test_each_check_can_be_switched_off() -> None:
     one, two = question("Who has paid?"), question("Who has not paid?")
     assert why_different(one, two, frozenset(("negation",))) is None
 
 
-def test_with_all_parts_left_out_nothing_is_refused() -> None:
+def test_with_all_checks_off_nothing_is_refused() -> None:
     found = {why_different(question(one), question(two), frozenset(PARTS)) for one, two, _ in UNLIKE}
     assert found == {None}
 
@@ -82,7 +82,7 @@ def test_us_in_capitals_is_a_name() -> None:
     assert found == "another name"
 
 
-def test_one_word_more_is_left_to_the_evidence() -> None:
+def test_one_additional_word_is_left_to_the_evidence_check() -> None:
     one, two = question("How long did Ann stay in Rome?"), question("How long did Ann stay in Rome without sleep?")
     found = unmatched_words(one, question("How long did Ann stay in Rome asleep?"))
     assert why_different(one, two) == "one of the two is negated"
@@ -90,7 +90,7 @@ def test_one_word_more_is_left_to_the_evidence() -> None:
     assert why_different(one, question("How long did Ann stay in Rome asleep?")) is None
 
 
-def test_a_script_without_small_words_passes_only_where_all_words_are_the_same() -> None:
+def test_a_script_without_function_words_passes_only_if_all_words_are_equal() -> None:
     assert why_different(question("会议在哪里？"), question("会议在哪里")) is None
     assert why_different(question("会议在哪里？"), question("会议在什么时候")) == "not in English"
 
@@ -99,7 +99,7 @@ def test_a_script_without_small_words_passes_only_where_all_words_are_the_same()
     ("one", "two"),
     [("decide", "decision"), ("create", "creation"), ("announce", "announcement"), ("responsible", "responsibility")],
 )
-def test_a_verb_and_its_noun_are_of_one_root(one: str, two: str) -> None:
+def test_a_verb_and_its_noun_share_a_root(one: str, two: str) -> None:
     assert one_root(base(one), base(two))
 
 
@@ -113,14 +113,14 @@ def test_a_verb_and_its_noun_are_of_one_root(one: str, two: str) -> None:
         ("teach", "teacher"),
     ],
 )
-def test_words_that_look_alike_are_not_of_one_root(one: str, two: str) -> None:
+def test_similar_words_of_different_roots_are_told_apart(one: str, two: str) -> None:
     assert not one_root(base(one), base(two))
 
 
 @pytest.mark.parametrize(
     ("one", "two"), [("lunch", "dinner"), ("mother", "father"), ("first", "last"), ("buy", "sell"), ("rise", "fall")]
 )
-def test_what_tells_things_apart_is_no_synonym(one: str, two: str) -> None:
+def test_distinguishing_words_are_no_synonyms(one: str, two: str) -> None:
     assert not synonymous(base(one), base(two))
 
 
@@ -131,15 +131,15 @@ _TEXTS = st.one_of(
 
 
 @given(_TEXTS, _TEXTS)
-def test_refusal_does_not_depend_on_which_was_kept(one: str, two: str) -> None:
+def test_refusal_is_symmetric(one: str, two: str) -> None:
     first, second = question(one), question(two)
     assert why_different(first, second) == why_different(second, first)
 
 
 @given(_TEXTS)
-def test_a_question_is_never_refused_its_own_answer(text: str) -> None:
+def test_a_question_always_matches_itself(text: str) -> None:
     assert why_different(question(text), question(text)) is None
 
 
-def test_politeness_makes_no_other_question() -> None:
+def test_polite_phrases_are_ignored() -> None:
     assert why_different(question("Can you tell me when the rehearsal is?"), question("When is the rehearsal?")) is None

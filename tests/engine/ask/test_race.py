@@ -26,6 +26,7 @@ from tests.store.kit import Fuse, Killed
 QUESTION = "Which colour has the tandem of the harbour museum?"
 LIKE = "Which colour does the tandem of the harbour museum have?"
 _GATHERED, _WRITTEN = 5, 6  # steps of an ask that looks again
+_FEWEST = 12  # pairings in which each outcome occurs
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ class Way:
 
 
 WAYS = {
-    "new": Way(None, QUESTION, "full", 0.15),
-    "again": Way(QUESTION, QUESTION, "exact", 0.1),
-    "alike": Way(QUESTION, LIKE, "semantic", 0.1),
+    "new": Way(None, QUESTION, "full", 0.06),
+    "again": Way(QUESTION, QUESTION, "exact", 0.05),
+    "alike": Way(QUESTION, LIKE, "semantic", 0.05),
 }
 
 
@@ -122,7 +123,7 @@ def hold(tmp_path: Path, name: str, way: Way) -> None:
     change.prepare(home)
     plain, asking, ingesting = home.open(), slow(home), slow(home)
     every = list(pairs(*lengths(tmp_path / "rehearsal", change, way), change.collection))
-    pairings = Random(name).sample(every, round(way.share * len(every)))
+    pairings = Random(name).sample(every, max(_FEWEST, round(way.share * len(every))))
     for one in pairings:
         if way.kept:
             ask(plain, way.kept, one.options)
@@ -182,7 +183,7 @@ def run(session: Session, text: str, options: AskOptions) -> AskResult:
     return asker(session, PausingBackend(session.backend)).ask(text, options, session.now)
 
 
-@pytest.mark.parametrize("every", [4, *slow_only(1)])  # of the steps at which the ingest may die
+@pytest.mark.parametrize("every", [9, *slow_only(1)])  # of the steps at which the ingest may die
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_killed_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str, every: int) -> None:
     change, made = CHANGES[name], SmallHome(tmp_path / "made")

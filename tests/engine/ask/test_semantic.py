@@ -1,4 +1,4 @@
-"""Which answers are lent, by the parts of the semantic tier that need no command: the model's word, the calendar."""
+"""The semantic tier without commands: entailment by the model, time-sensitive questions, and each check."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -44,7 +44,7 @@ class RestorableModel(ScriptedModel):
         return tensors(64, tuple(range(start, stop)))
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> list[list[int]]:
-        """Have heard what the files hold."""
+        """Take what the files hold as prefilled."""
         self.restored += len(paths)
         return self.begin()
 
@@ -62,21 +62,21 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 
 def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool, str]:
-    """Have the model asked whether the evidence bears an answer; returns what comes of it, and the note."""
+    """Have the model check entailment; return its result and the note."""
     trace = Trace()
     found = entails(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
     return found, next(step.note for step in trace.steps if step.name == "check")
 
 
 def having_read(model: RestorableModel, kept: Kept) -> PromptReader:
-    """Have a model answer the first question, and keep what it has read."""
+    """Have a model answer the first question and store its KV cache."""
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("scripted", NOW, MOST)).keep()
     return reading
 
 
 @pytest.mark.parametrize("word", ["yes", " Yes", "YES.", "yes, it does", "\nYes"])
-def test_a_model_that_says_yes_bears_an_answer(kept: Kept, word: str) -> None:
+def test_yes_confirms_entailment(kept: Kept, word: str) -> None:
     model = RestorableModel([" Friday"])
     reading = having_read(model, kept)
     model.pieces = [word]
@@ -86,14 +86,14 @@ def test_a_model_that_says_yes_bears_an_answer(kept: Kept, word: str) -> None:
 @pytest.mark.parametrize(
     "word", ["no", "", "No, yes", "not yes", "yesterday", "yess", "ye", "y", "ja", "maybe", "¿yes"]
 )
-def test_a_model_that_says_any_other_word_does_not(kept: Kept, word: str) -> None:
+def test_any_other_word_does_not_confirm_entailment(kept: Kept, word: str) -> None:
     model = RestorableModel([" Friday"])
     reading = having_read(model, kept)
     model.pieces = [word]
     assert says(model, reading) == (False, "no")
 
 
-def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
+def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
     model = RestorableModel([" Friday"])
     reading = having_read(model, kept)
     model.restored, model.pieces = 0, ["yes"]
@@ -102,14 +102,14 @@ def test_the_word_costs_the_reading_of_one_segment(kept: Kept) -> None:
     assert (model.restored, "When's rehearsal?" in last, "Friday" in last) == (2, True, True)
 
 
-def test_a_model_that_would_have_to_read_more_is_not_asked(kept: Kept) -> None:
+def test_a_model_that_would_have_to_prefill_more_is_not_asked(kept: Kept) -> None:
     model = RestorableModel(["yes"])
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     assert says(model, reading) == (False, "KV cache missing")
     assert model.heard == []
 
 
-def test_a_model_that_keeps_nothing_is_not_asked() -> None:
+def test_a_model_without_a_kv_cache_is_not_asked() -> None:
     model = ScriptedModel(["yes"])
     assert says(model, PromptReader(model)) == (False, "KV cache missing")
     assert model.heard == []
@@ -139,7 +139,7 @@ class Shelf:
         return ask(self.session, text, apart(number), rules)
 
     def reasons(self, answered: AskResult) -> list[str]:
-        """Return why each question that was near did not lend its answer, the nearest first."""
+        """Return why each near question was refused, nearest first."""
         (step,) = (step for step in answered.trace.steps if step.name == "similar")
         return [reason.partition(" ")[2] for reason in step.note.split("; ")]
 
@@ -169,19 +169,19 @@ NONE = replace(RULES, guard=False, evidence=False, verify=False, check=False)
         (replace(NONE, guard=True), ""),
     ],
 )
-def test_each_part_alone_stands_against_a_twin(folder: Shelf, rules: SemanticRules, reason: str) -> None:
+def test_each_check_alone_refuses_a_near_twin(folder: Shelf, rules: SemanticRules, reason: str) -> None:
     folder.ask(TANDEM)
     found = folder.ask(CANOE, 0, rules)
     assert (found.reply.tier, reason in folder.reasons(found)[0]) == ("full", True)
 
 
-def test_with_no_part_on_the_nearest_answer_is_lent(folder: Shelf) -> None:
+def test_with_all_checks_off_the_nearest_answer_is_served(folder: Shelf) -> None:
     folder.ask(TANDEM)
     found = folder.ask(CANOE, 0, NONE)
     assert (found.reply.tier, found.reply.matched_question) == ("semantic", TANDEM)
 
 
-def test_at_most_two_answers_are_looked_at_closely(folder: Shelf) -> None:
+def test_at_most_two_answers_are_checked(folder: Shelf) -> None:
     polite = "Please tell me which colour the tandem of the museum has."
     for text in (TANDEM, LIKE_TANDEM, polite):
         ask(folder.session, text, apart(0), None)
@@ -189,7 +189,7 @@ def test_at_most_two_answers_are_looked_at_closely(folder: Shelf) -> None:
     assert (found.reply.tier, len(folder.reasons(found))) == ("full", 2)
 
 
-def test_an_answer_is_not_lent_across_scopes_and_numbers_of_sources(folder: Shelf) -> None:
+def test_an_answer_is_not_served_across_scopes_and_numbers_of_sources(folder: Shelf) -> None:
     ask(folder.session, TANDEM, AskOptions(k=5), RULES)
     tiers = [
         ask(folder.session, LIKE_TANDEM, options, RULES).reply.tier
@@ -198,7 +198,7 @@ def test_an_answer_is_not_lent_across_scopes_and_numbers_of_sources(folder: Shel
     assert tiers == ["full", "full", "semantic"]
 
 
-def test_a_lender_of_a_scope_is_looked_at_again_within_that_scope(folder: Shelf) -> None:
+def test_an_answer_of_a_scope_is_revalidated_within_that_scope(folder: Shelf) -> None:
     folder.ask(TANDEM, 3)
     folder.session.ledger.raise_generation()
     assert folder.ask(LIKE_TANDEM, 3).reply.tier == "semantic"

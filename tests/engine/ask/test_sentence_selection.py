@@ -1,4 +1,4 @@
-"""Which of several sentences answers."""
+"""Which of several candidate sentences is selected."""
 
 from datetime import UTC, datetime
 

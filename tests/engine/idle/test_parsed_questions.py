@@ -1,4 +1,4 @@
-"""Questions out of what a model wrote: every form of list, and nothing that is no question."""
+"""Questions parsed from a model's output: lists of any form, and nothing but questions."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_every_form_of_list_gives_the_questions_alone(form: str) -> None:
     assert parse(FORMS[form], 9) == TWO
 
 
-def test_no_more_are_given_than_were_wanted() -> None:
+def test_the_number_of_questions_is_limited() -> None:
     assert (parse(FORMS["lines"], 1), parse(FORMS["lines"], 0)) == (TWO[:1], [])
 
 
@@ -51,7 +51,7 @@ def test_no_more_are_given_than_were_wanted() -> None:
         "12 34?", "The rehearsal is on Friday.",
     ],
 )  # fmt: skip
-def test_what_is_no_question_is_dropped(written: str) -> None:
+def test_lines_that_are_no_question_are_dropped(written: str) -> None:
     assert parse(written, 9) == []
 
 

@@ -1,4 +1,4 @@
-"""Predictions by the forms of the user's own questions."""
+"""Predictions by templates of the user's questions."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,21 +12,21 @@ def asked(found: object) -> set[tuple[str, str]]:
     return {(one.method, one.question) for one in found}
 
 
-def test_what_was_asked_of_two_people_is_asked_of_a_third() -> None:
+def test_a_question_about_two_people_is_predicted_for_a_third() -> None:
     past = ["How old is Eve Fox?", "How old is Dan Moe?"]
     assert ("form", "How old is Gus Hall?") in asked(from_forms([hit("Gus Hall turned fifty.")], past))
 
 
-def test_nothing_is_asked_by_forms_of_which_the_chunks_hold_no_answer() -> None:
+def test_templates_whose_answer_the_chunks_lack_predict_nothing() -> None:
     past = ["What is the phone number of Eve Fox?", "What is the phone number of Dan Moe?"]
     assert from_forms([hit("Gus Hall is away.")], past) == []
 
 
-def test_of_what_it_was_asked_when_it_is_it_is_asked_where() -> None:
+def test_where_is_predicted_after_when() -> None:
     assert asked(from_forms([], ["When is the picnic?"])) == {("where-too", "Where is the picnic?")}
 
 
-def test_without_questions_so_far_there_are_no_forms() -> None:
+def test_without_earlier_questions_there_are_no_templates() -> None:
     assert from_forms([hit("Gus Hall is away.")], []) == []
 
 

@@ -1,4 +1,4 @@
-"""The forms of somebody's own questions, and what may fill them."""
+"""Templates of the user's questions, and what fills their slots."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,18 +16,18 @@ ASKED = [
 ]
 
 
-def test_questions_that_differ_in_a_name_are_one_form_with_its_share() -> None:
+def test_questions_that_differ_in_a_name_are_one_template() -> None:
     assert [(one.filled("X"), one.slot, one.share) for one in forms(ASKED)] == [
         ("what is the phone number of X", "name", 0.5),
         ("Who wrote the mail 'X'?", "title", 2 / 6),
     ]
 
 
-def test_a_question_that_was_asked_of_one_name_alone_is_no_form() -> None:
+def test_a_question_asked_about_one_name_only_is_no_template() -> None:
     assert forms(["Who is Eve Fox?", "Who is Eve Fox?"]) == []
 
 
-def test_a_form_knows_what_it_was_asked_with() -> None:
+def test_a_template_knows_the_names_it_was_asked_with() -> None:
     assert forms(ASKED)[0].asked == {"carla diaz", "dan moe"}
 
 
@@ -58,7 +58,7 @@ def test_the_names_asked_about_are_given_once() -> None:
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))
-def test_a_form_filled_with_what_it_was_asked_with_is_a_question_that_was_asked(questions: list[str]) -> None:
+def test_a_template_filled_with_its_names_is_a_question_that_was_asked(questions: list[str]) -> None:
     for form in forms(questions):
         assert any(one.startswith(form.before) and one.endswith(form.after) for one in questions)
         assert len(form.asked) > 1

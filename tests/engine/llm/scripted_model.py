@@ -1,4 +1,4 @@
-"""A language model that says what it is told to, over tokens that are words: what is around it can be told apart."""
+"""A language model with scripted output, whose tokens are words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from engine.models.types import Drafter, Frame
 
 @dataclass
 class ScriptedModel:
-    """Says `pieces`; remembers the segments that it was given, the last one among them."""
+    """Outputs `pieces`; records the segments of its prompt, including the last."""
 
     pieces: Sequence[str]
     context: int = 1000
@@ -25,22 +25,22 @@ class ScriptedModel:
         return [self.vocabulary.index(word) for word in text.split()]
 
     def begin(self) -> list[list[int]]:
-        """Forget what was heard."""
+        """Start an empty cache."""
         self.heard = []
         return self.heard
 
     def prefill(self, cache: list[list[int]], ids: Sequence[int]) -> None:
-        """Hear a segment."""
+        """Record a segment."""
         cache.append(list(ids))
 
     def decode(
         self, cache: list[list[int]], ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Iterator[str]:
-        """Hear the last segment and speak."""
+        """Record the last segment and output the pieces."""
         cache.append(list(ids))
         yield from self.pieces[:most]
 
     def text(self) -> list[str]:
-        """Return what was heard, in words; numbers of the frame, which are no words, in parentheses."""
+        """Return the recorded segments in words; token ids of the frame in parentheses."""
         known = self.vocabulary
         return [" ".join(known[i] if 0 <= i < len(known) else f"({i})" for i in segment) for segment in self.heard]

@@ -1,4 +1,4 @@
-"""An answer is held against the sources that the model was shown."""
+"""Citations: an answer is compared with the sources in the prompt."""
 
 from datetime import UTC, datetime
 
@@ -49,7 +49,7 @@ def test_words_come_before_numbers_where_the_model_did_not_see_them() -> None:
     assert not cite(ParsedAnswer("in Ahrenswalde", (2,)), QUESTION, reads, SHOWN, words_first=True).stands
 
 
-def test_an_answer_that_stands_nowhere_does_not_stand_whatever_it_names() -> None:
+def test_an_answer_found_in_no_source_is_rejected_whatever_it_cites() -> None:
     for numbers in ((), (2,)):
         cited = cite(ParsedAnswer("in Ahrenswalde", numbers), QUESTION, READS, SHOWN)
         assert (cited.quotes, cited.stands) == (("", "", ""), False)
@@ -61,7 +61,7 @@ def test_where_question_and_sources_share_no_word_the_model_is_believed_without_
     assert not cite(ParsedAnswer("am Freitag", ()), "Wann ist die Probe?", READS, SHOWN).stands
 
 
-def test_a_source_that_was_retrieved_but_not_shown_bears_nothing() -> None:
+def test_a_source_that_the_prompt_lacks_supports_nothing() -> None:
     cited = cite(ParsedAnswer("Saturday", ()), QUESTION, READS, SHOWN[:2])
     assert not cited.stands
 
@@ -71,12 +71,12 @@ def test_yes_is_quoted_from_the_source_it_names() -> None:
     assert cited.quotes == ("the rehearsal is on Friday at 6pm.", "", "")
 
 
-def test_words_of_the_question_alone_bear_no_answer() -> None:
+def test_words_of_the_question_alone_support_no_answer() -> None:
     cited = cite(ParsedAnswer("The rehearsal is on Saturday", (1, 3)), QUESTION, READS, SHOWN)
     assert cited.quotes == ("", "", "The rehearsal moves to Saturday.")
 
 
-def test_every_quote_stands_in_its_source() -> None:
+def test_every_quote_occurs_in_its_source() -> None:
     cited = cite(ParsedAnswer("Friday, then Saturday, folders, an hour", (1, 2, 3)), QUESTION, READS, SHOWN)
     assert [bool(quote) and quote in one.text for one, quote in zip(READS, cited.quotes, strict=True)] == [True] * 3
 

@@ -1,4 +1,4 @@
-"""From evidence to a reply in words: what the model is given, and what becomes of what it says."""
+"""Generation: the prompt from evidence, and the answer from the model's output."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -48,7 +48,7 @@ def test_chunks_are_read_in_document_order_and_the_date_stands_in_the_last_segme
     ]
 
 
-def test_the_template_stands_around_the_segments() -> None:
+def test_the_chat_template_surrounds_the_segments() -> None:
     model = ScriptedModel(["Friday"], frame=Frame((-1,), (-2, -3), (-4,)))
     ask(model)
     system, *_, last = model.text()
@@ -65,19 +65,19 @@ def test_without_an_answer_sources_are_listed_by_rank() -> None:
     assert [source.path for source in reply.sources] == ["/Ben", "/Ann"]
 
 
-def test_an_answer_is_told_as_it_grows_and_its_source_is_quoted() -> None:
+def test_an_answer_streams_and_its_source_is_quoted() -> None:
     reply, told, _ = ask(ScriptedModel([" Friday", " at", " 6pm", " [", "3", "]", "\n"]))
     assert told == ["Friday", " at", " 6pm"]
     assert (reply.text, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "scripted", "full")
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
 
 
-def test_not_found_is_a_decline_of_which_nothing_is_told() -> None:
+def test_not_found_is_a_decline_and_streams_nothing() -> None:
     reply, told, _ = ask(ScriptedModel([" not", " found", "\n"]))
     assert (reply.text, told, len(reply.sources)) == (None, [], 2)
 
 
-def test_what_no_source_bears_is_a_decline() -> None:
+def test_an_answer_without_support_is_a_decline() -> None:
     assert ask(ScriptedModel(["in Ahrenswalde"]))[0].text is None
 
 
@@ -96,7 +96,7 @@ def test_tokens_and_times_are_counted() -> None:
     assert [step.name for step in trace.steps] == ["model", "prompt", "prefill", "prefill", "decode", "cite"]
 
 
-def test_where_the_context_is_short_the_best_sources_are_kept_and_it_is_said() -> None:
+def test_a_short_context_keeps_the_best_sources_and_says_so() -> None:
     whole = ScriptedModel(["Friday"])
     ask(whole)
     room = sum(map(len, whole.heard)) - len(whole.heard[2])  # all but the worst chunk

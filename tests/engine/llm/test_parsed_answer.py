@@ -1,4 +1,4 @@
-"""What models write is read leniently, and what is shown while they write only grows."""
+"""Output of models is parsed leniently, and the streamed text only grows."""
 
 import pytest
 from hypothesis import given

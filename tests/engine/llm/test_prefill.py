@@ -1,4 +1,4 @@
-"""The seconds of a segment, as they are stored. test_cache_equivalence.py holds loaded against computed prefill."""
+"""Seconds of a segment, as stored. test_cache_equivalence.py compares loaded with computed prefill."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def test_the_first_segment_that_is_computed_takes_no_more_a_token_than_the_next(
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(1, 300), st.booleans()), max_size=6))
-def test_no_segment_is_said_to_have_taken_longer_than_it_did(parts: list[tuple[float, int, bool]]) -> None:
+def test_no_segment_is_charged_more_than_its_time(parts: list[tuple[float, int, bool]]) -> None:
     seconds, lengths = [one for one, _, _ in parts], [length for _, length, _ in parts]
     found = evened(seconds, lengths, [length if there else 0 for _, length, there in parts])
     assert len(found) == len(seconds)

@@ -24,14 +24,14 @@ def shown(model: ScriptedModel, evidence: Evidence = EVIDENCE) -> list[str]:
     return [text.split()[2] + text.split()[-1] for text in fit(model, "q", NOW, evidence, 10).prompt.chunks]
 
 
-def test_where_there_is_not_room_for_all_the_best_sources_are_shown() -> None:
+def test_a_context_too_short_for_all_shows_the_best_sources() -> None:
     everything = fit(ScriptedModel([]), "q", NOW, EVIDENCE, 10)
     short = ScriptedModel([], context=everything.count)  # with ten tokens for the answer
     assert shown(short) == ["a0", "a1"]
     assert shown(ScriptedModel([])) == ["a0", "a1", "a2", "b0"]
 
 
-def test_chunks_stand_in_the_order_that_is_asked_for_and_keep_their_sources() -> None:
+def test_chunks_come_in_the_requested_order_and_keep_their_sources() -> None:
     late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
     found = fit(ScriptedModel([]), "q", NOW, late, 10, list)
     assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]

@@ -1,4 +1,4 @@
-"""A bank in memory: the protocol of retrieval by brute force, over chunks of any documents."""
+"""A knowledge bank in memory: brute-force search over chunks of any documents."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
