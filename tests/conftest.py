@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from cli.app import run
 from engine.models.runtime import load_blas
+from tests.demo import DATA, environment
 
 # A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -41,6 +44,23 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no folder of real data beside this checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with the bundled mail and meetings, to be copied; all workers of a run share one."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "demo"
+    with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
+        if not folder.exists():
+            for name, value in environment(folder).items():
+                patch.setenv(name, value)
+            before = os.umask(0o077)  # as the program does when it starts
+            try:
+                assert run(["ingest", str(DATA / "mail"), str(DATA / "transcripts")]) == 3  # names what it skips
+            finally:
+                os.umask(before)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A home with the bundled mail and meetings, made once, and pkb run on copies of it in this process."""
+"""pkb run in this process, on copies of a home with the bundled mail and meetings."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from cli.app import app, run
 from engine.session import Session
 from engine.settings import Experiment
 from tests.cli.serving import Served, served
-from tests.demo import DATA, environment
+from tests.demo import environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,6 @@ def private() -> Iterator[None]:
     before = os.umask(0o077)
     yield
     os.umask(before)
-
-
-@pytest.fixture(scope="session")
-def made(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the home that tests copy."""
-    folder = tmp_path_factory.mktemp("demo")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(folder).items():
-            patch.setenv(name, value)
-        assert run(["ingest", str(DATA / "mail"), str(DATA / "transcripts")]) == 3
-    return folder
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,12 +14,14 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from cli.app import run
 from engine.bench import FOLDER, Spread, copied, measure, questions, spread
 from engine.session import session
 from store.database import open_ledger
 from store.history import History, HistoryEntry
 from tests.cli.conftest import Pkb
-from tests.demo import NANO
+from tests.demo import NANO, environment
+from tests.effort import slow_only
 
 QUESTIONS = ("When is the summer concert?", "Who has the spare key to the workshop?")
 LINES = 24  # of a screen
@@ -46,13 +49,22 @@ def asked(pkb: Pkb) -> Pkb:
     return pkb
 
 
+@pytest.fixture(scope="module")
+def answered(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home in which a model has answered two questions, and their KV cache is stored."""
+    folder = Path(shutil.copytree(made, tmp_path_factory.mktemp("answered") / "demo"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+        for words in (["config", "set", "model.name", str(NANO)], *(["ask", question] for question in QUESTIONS)):
+            assert run(words) == 0
+    return folder
+
+
 @pytest.fixture
-def words(pkb: Pkb) -> Pkb:
-    """Return pkb that answered two questions in words, and keeps what was read for them."""
-    pkb("config", "set", "model.name", str(NANO))
-    for question in QUESTIONS:
-        pkb("ask", question)
-    return pkb
+def words(answered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
+    """Return pkb in a copy of that home."""
+    return Pkb(Path(shutil.copytree(answered, tmp_path / "demo")), monkeypatch, capsys)
 
 
 def test_without_a_model_there_is_no_kv_cache_to_reuse(asked: Pkb) -> None:
@@ -70,7 +82,7 @@ def test_with_a_model_warm_answers_reuse_the_kv_cache_and_are_the_same(words: Pk
     assert 0 < row["tokens"]["reused"]["low"] < row["tokens"]["prompt"]["low"]
 
 
-@pytest.mark.parametrize("reuse", ["prefix", "blocks"])
+@pytest.mark.parametrize("reuse", ["prefix", *slow_only("blocks")])
 def test_cold_reuses_nothing_warm_the_kv_cache_and_exact_the_answer(words: Pkb, reuse: str) -> None:
     words("config", "set", "kv.reuse", reuse)
     with (
@@ -93,7 +105,7 @@ def test_where_the_kv_cache_is_off_nothing_is_warm(words: Pkb) -> None:
     assert (row["questions"], row["warm"], row["tokens"]["reused"], row["compared"]) == (1, None, None, 0)
 
 
-@pytest.mark.parametrize("flags", [(), ("--model", "quote")])
+@pytest.mark.parametrize("flags", [(), *slow_only(("--model", "quote"))])
 def test_no_row_of_the_ledger_and_no_file_is_another_one_afterwards(words: Pkb, flags: tuple[str, ...]) -> None:
     before, data, tensors = rows(words), files(words.folder / "home"), files(words.folder / "cache" / "kv")
     assert tensors

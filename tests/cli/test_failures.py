@@ -87,7 +87,7 @@ def test_asking_with_a_full_disk_is_one_line(fresh: Pkb, small_disk: Path) -> No
 
 def test_a_missing_temporary_folder_is_not_reported_as_damage(tmp_path: Path) -> None:
     environ = {**environment(tmp_path), "TMPDIR": str(tmp_path / "gone")}
-    command = [sys.executable, "-m", "cli.app", "ingest", str(DATA / "mail" / "mh")]
+    command = [sys.executable, "-m", "cli.app", "ingest", str(DATA / "mail" / "mh"), "--vectors", "later"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, "damaged" in done.stderr) == (0, False)
 

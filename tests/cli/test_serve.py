@@ -34,6 +34,7 @@ from store.locks import Lease, Locks
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, served, wait
 from tests.demo import NANO, environment
+from tests.effort import slow_only
 
 KEY = "Who has the spare key to the workshop?"
 TICKET = "How much is a ticket for the summer concert?"
@@ -385,10 +386,10 @@ def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_
     mail.mkdir()
     (mail / "picnic.eml").write_text(f"{PICNIC}The picnic is at the quarry on Friday.\n", "utf-8")
     question = "Where is the picnic at the quarry?"
-    up.run("ingest", str(mail))
+    up.run("ingest", str(mail), "--vectors", "later")
     assert any("picnic.eml" in one["path"] for one in row(up, "ask", question)["sources"])
     (mail / "picnic.eml").unlink()
-    up.run("ingest", str(mail), "--prune")
+    up.run("ingest", str(mail), "--prune", "--vectors", "later")
     assert not any("picnic.eml" in one["path"] for one in row(up, "ask", question)["sources"])
     assert up.status()["answered"] == 2
 
@@ -437,7 +438,7 @@ def test_it_leaves_when_its_home_is_removed(up: Served) -> None:
     wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *slow_only(signal.SIGINT)])
 def test_a_signal_ends_it_cleanly(up: Served, number: signal.Signals) -> None:
     path = announced(record_of(up.home))
     os.kill(up.pid, number)

@@ -9,9 +9,10 @@ import pytest
 
 from tests.cli.conftest import Pkb
 from tests.demo import environment
+from tests.effort import slow_only
 
 FULL = Path("/dev/full")
-COMMANDS = ['ask "Who has the spare key?" --json', "stats", "--help"]
+ASK = 'ask "Who has the spare key?" --json'
 full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
 
 
@@ -24,7 +25,7 @@ def typed(pkb: Pkb, line: str) -> subprocess.CompletedProcess[str]:
 
 
 @full
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [ASK, "--help", *slow_only("stats")])
 def test_a_full_device_is_one_line(pkb: Pkb, command: str) -> None:
     done = typed(pkb, f"{command} > {FULL}")
     assert done.returncode == 1
@@ -38,7 +39,7 @@ def test_an_error_that_cannot_be_printed_as_json_is_said(fresh: Pkb) -> None:
     assert done.stderr.count("\n") == 2
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["stats", "--help", *slow_only(ASK)])
 def test_a_closed_standard_output_is_as_good_as_none(pkb: Pkb, command: str) -> None:
     done = typed(pkb, f"{command} >&-")
     assert (done.returncode, done.stderr) == (0, "")

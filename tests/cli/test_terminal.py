@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
+from tests.effort import slow_only
 
 KEY = "Who has the spare key to the workshop?"
 TURNING = {"LRO", "RLO", "LRE", "RLE", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -120,12 +121,9 @@ def test_styles_are_for_terminals_and_end_with_no_color(pkb: Pkb) -> None:
     "words",
     [
         ("ask", KEY),
-        ("ask", KEY, "--json"),
-        ("config", "show"),
-        ("stats",),
         ("--help",),
         ("nope", "--json"),
-        ("search", "rehearsal", "-k", "30"),
+        *slow_only(("ask", KEY, "--json"), ("config", "show"), ("stats",), ("search", "rehearsal", "-k", "30")),
     ],
 )
 def test_a_closed_pipe_is_no_error(pkb: Pkb, words: tuple[str, ...]) -> None:

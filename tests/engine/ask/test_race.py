@@ -104,10 +104,12 @@ class Pairing:
     options: AskOptions
 
 
-@pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_no_pause_in_ask_or_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str, way: Way) -> None:
-    hold(tmp_path, name, way)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [*((name, "new") for name in CHANGES), ("changed", "again"), ("removed", "again"), ("added", "alike")],
+)
+def test_no_pause_in_ask_or_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str, way: str) -> None:
+    hold(tmp_path, name, WAYS[way])
 
 
 @pytest.mark.slow
