@@ -1,10 +1,12 @@
-"""How much a test tries: a part of it in `make test`, all of it in `make test-slow`."""
+"""How much a test tries, a part of it in `make test` and all of it in `make test-slow`; and how long it waits."""
 
 from typing import Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 from hypothesis import settings
+
+PATIENCE_S = 300.0  # within which anything happens, on however busy a machine
 
 
 def slow_only(*values: Any) -> list[ParameterSet]:

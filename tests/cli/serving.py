@@ -20,14 +20,14 @@ from engine.session import Session
 from engine.types import AskOptions
 from store.home import Home, locate
 from store.locks import Lease
+from tests.effort import PATIENCE_S
 
 TICKET = "How much is a ticket for the summer concert?"
-NET_S = 120.0  # within which anything happens, on however busy a machine
 
 
 def wait(there: Callable[[], object]) -> None:
     """Wait until something is so; it fails where it never is."""
-    until = time.monotonic() + NET_S
+    until = time.monotonic() + PATIENCE_S
     while not there():
         assert time.monotonic() < until, "nothing happened for too long"
         time.sleep(0.02)
@@ -63,7 +63,7 @@ class Served:
 
     def link(self) -> ServerLink:
         """Connect to the resident process, which must be there or about to be."""
-        until = time.monotonic() + NET_S
+        until = time.monotonic() + PATIENCE_S
         while (link := connect(self.home)) is None:
             assert time.monotonic() < until, "the background server is not running"
             time.sleep(0.02)

@@ -16,6 +16,7 @@ import pytest
 from cli.app import run
 from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment
+from tests.effort import PATIENCE_S
 
 KEY = "Who has the spare key to the workshop?"
 BOOTS = "From: Ann Bell <ann@example.org>\nTo: Ben Cole <ben@example.org>\nDate: Mon, 3 Jun 2024 09:30:00 +0000\n"
@@ -177,7 +178,7 @@ def test_an_interrupt_while_it_answers_ends_in_130_and_keeps_nothing(words: Pkb)
     assert process.stdout is not None
     assert process.stdout.read(1) == b"F"
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (130, 0)  # 0: it had ended before
     assert b"Traceback" not in err
     assert out.endswith(b"\n")

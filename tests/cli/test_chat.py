@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, environment
+from tests.effort import PATIENCE_S
 from tests.engine.models.shapes import SMALL, make
 
 CONCERT = "When is the summer concert?"
@@ -193,7 +194,7 @@ class Terminal:
 
     def until(self, wanted: str) -> None:
         """Read until something is written."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE_S
         while wanted.encode() not in self._unread and time.monotonic() < end:
             if select.select([self._ours], [], [], 1)[0]:
                 try:
@@ -205,7 +206,7 @@ class Terminal:
 
     def interrupt(self, wanted: str) -> None:
         """Interrupt until something is written: readline keeps a signal that comes just before it waits for a key."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE_S
         while wanted.encode() not in self._unread and time.monotonic() < end:
             self.process.send_signal(signal.SIGINT)
             if select.select([self._ours], [], [], 1)[0]:
@@ -238,7 +239,7 @@ def test_at_a_terminal_there_is_a_prompt_and_the_end_of_input_ends_it(pkb: Pkb) 
         person.until("full · ")
         person.until("> ")
         person.type("\x04")
-        assert person.process.wait(60) == 0
+        assert person.process.wait(PATIENCE_S) == 0
     assert [path.name for path in pkb.folder.rglob("*history*")] == []
 
 
@@ -254,5 +255,5 @@ def test_an_interrupt_ends_the_answer_and_not_the_conversation(pkb: Pkb, tmp_pat
         person.until("> ")
         person.interrupt("> ")  # at the prompt there is nothing to end
         person.type("/quit\n")
-        assert person.process.wait(60) == 0
+        assert person.process.wait(PATIENCE_S) == 0
     assert banked(pkb) == []

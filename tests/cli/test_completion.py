@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.app import run
+from tests.effort import PATIENCE_S
 
 SHELLS = ("bash", "zsh", "fish")
 BASH = """
@@ -32,7 +33,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def said(environment: dict[str, str], *words: str, **more: str) -> str:
     """Return what a program prints."""
-    done = subprocess.run(words, env={**environment, **more}, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        words, env={**environment, **more}, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     assert done.stderr == ""
     return done.stdout
 

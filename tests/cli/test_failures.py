@@ -17,6 +17,7 @@ import pytest
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
+from tests.effort import PATIENCE_S
 
 KEY = "Who has the spare key to the workshop?"
 FULL = re.compile(
@@ -173,7 +174,7 @@ def test_a_signal_ends_ingest_with_its_code_and_loses_nothing(
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(sent)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (code, b"")
     acknowledged = _documents(fresh.folder / "home" / "ledger.db")
     assert fresh("ingest", "--vectors", "later").code == 0

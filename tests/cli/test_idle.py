@@ -23,7 +23,7 @@ from store.jobs import JobRow, Jobs
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, NANO, environment
-from tests.effort import slow_only
+from tests.effort import PATIENCE_S, slow_only
 
 ASKED = ("When is the concert?", "Where is the concert?", "When is the summer concert?")
 NEW = "How much is a ticket for the summer concert?"
@@ -291,7 +291,7 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None
     _wait(lambda: rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'complete'")[0][0] > 0)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (143, 0)  # 0: it had ended before
     assert b"Traceback" not in err
     assert bool(out) is (process.returncode == 0)

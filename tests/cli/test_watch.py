@@ -26,6 +26,7 @@ from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.cli.test_json import compare
 from tests.demo import environment
+from tests.effort import PATIENCE_S
 
 QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, check=0.1, rest=0.3)
 
@@ -57,7 +58,7 @@ class Process:
     def until(self, event: str, **numbers: int) -> dict[str, Any]:
         """Return the next event of a name whose files and documents count as said."""
         while True:
-            line = self._lines.get(timeout=120)
+            line = self._lines.get(timeout=PATIENCE_S)
             row: dict[str, Any] = json.loads(line)
             self.events.append(row)
             counts = {**(row["files"] or {}), **(row["documents"] or {})}
@@ -67,7 +68,7 @@ class Process:
     def end(self, number: signal.Signals) -> tuple[int, str]:
         """Send a signal; returns the exit code and what was said on stderr."""
         self.process.send_signal(number)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=PATIENCE_S)
         assert self.process.stderr
         return code, self.process.stderr.read()
 
@@ -174,7 +175,7 @@ def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fres
         assert ran.stderr
         lines = [ran.stdout.readline().partition(" ")[2] for _ in range(3)]
         ran.send_signal(signal.SIGINT)
-        assert (ran.wait(timeout=60), ran.stderr.read()) == (130, "")
+        assert (ran.wait(timeout=PATIENCE_S), ran.stderr.read()) == (130, "")
     assert lines == [
         f"polling {box} (requested)\n",
         f"{box}: 1 new, 1 added\n",
@@ -229,7 +230,7 @@ def watcher(*paths: Path, queued: list[int] | None = None, fails: list[PkbError]
 
 def turn(one: Watcher, there: Callable[[], bool]) -> None:
     """Turn until it is so."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + PATIENCE_S
     while not there():
         assert time.monotonic() < ends
         one.step()

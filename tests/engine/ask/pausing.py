@@ -16,6 +16,7 @@ from store.question_index import QuestionVectors
 from store.search import Reader
 from store.tables import Row, Tables
 from store.types import Scope
+from tests.effort import PATIENCE_S
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import SmallHome
 
@@ -117,7 +118,7 @@ class Paused:
         self._reached, self._go = Event(), Event()
         self._future = pool.submit(self._work, run)
         self._future.add_done_callback(lambda _: self._reached.set())
-        assert self._reached.wait(60), "it hangs"
+        assert self._reached.wait(PATIENCE_S), "it hangs"
 
     @property
     def held(self) -> bool:
@@ -127,7 +128,7 @@ class Paused:
     def finish(self) -> AskResult:
         """Run to the end and give what came of it."""
         self._go.set()
-        return self._future.result(60)
+        return self._future.result(PATIENCE_S)
 
     def _work(self, run: Callable[[], AskResult]) -> AskResult:
         _HERE.hook = self._hook
@@ -140,7 +141,7 @@ class Paused:
         self.steps += 1
         if self.steps == self._stop:
             self._reached.set()
-            assert self._go.wait(60), "it was never let go on"
+            assert self._go.wait(PATIENCE_S), "it was never let go on"
 
 
 @contextmanager

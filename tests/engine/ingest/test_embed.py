@@ -9,6 +9,7 @@ from engine.ingest import embed as module
 from engine.ingest.embed import Embedded, embed
 from store.hits import Vectors
 from store.locks import Locks
+from tests.effort import PATIENCE_S
 from tests.engine.ingest.box import Box, mail
 from tests.store.kit import HashEmbedder, Killed
 
@@ -89,11 +90,11 @@ def test_a_former_table_is_dropped_once_nobody_reads_it(filled: Box) -> None:
     def read() -> None:
         with Locks(filled.opened.home.locks).reader():
             reading.set()
-            done.wait(60)
+            done.wait(PATIENCE_S)
 
     thread = Thread(target=read)
     thread.start()
-    reading.wait(60)
+    reading.wait(PATIENCE_S)
     run(filled, HashEmbedder("hash-2"))
     kept = list(filled.opened.vectors.former)
     done.set()
@@ -108,11 +109,11 @@ def test_a_second_process_returns_at_once(filled: Box) -> None:
     def hold() -> None:
         with Locks(filled.opened.home.locks).embedder():
             busy.set()
-            done.wait(60)
+            done.wait(PATIENCE_S)
 
     thread = Thread(target=hold)
     thread.start()
-    busy.wait(60)
+    busy.wait(PATIENCE_S)
     embedder = Recording()
     steps = run(filled, embedder)
     done.set()

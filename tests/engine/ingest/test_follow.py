@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
 from engine.ingest.scan import deepest_walked_folder, find_changes
-from tests.effort import examples
+from tests.effort import PATIENCE_S, examples
 
 QUICK = Intervals(quiet=0.2, max_wait=3, rescan=600, poll=0.2, check=0.1)
 NAMES = st.sampled_from(["a", "cur", "new", "tmp", ".git", "node_modules", ".Sent", "x y"])
@@ -35,7 +35,7 @@ def following(*roots: Path, pace: Intervals = QUICK, polling: bool = False) -> I
 def wait_for(follow: Follow, there: Callable[[list[DueFolder]], bool]) -> list[DueFolder]:
     """Collect due folders until there are enough."""
     found: list[DueFolder] = []
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + PATIENCE_S
     while not there(found):
         assert time.monotonic() < ends, found
         follow.wait()
@@ -292,7 +292,7 @@ def limited(root: Path, limit: str, most: int) -> list[str]:
     code = LIMITED.format(limit=limit, enough=enough)
     command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", code, str(root), str(most)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     except FileNotFoundError:
         pytest.skip("no unshare here")
     if done.returncode and ("unshare" in done.stderr or "/proc/sys/user" in done.stderr):
@@ -346,7 +346,7 @@ with Follow(Intervals(quiet=0.1, check=0.1)) as follow:
 def test_the_empty_folder_that_an_unmounted_disk_leaves_is_a_missing_root(tmp_path: Path) -> None:
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", MOUNTED, str(tmp_path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     except FileNotFoundError:
         pytest.skip("no unshare here")
     if done.returncode and ("unshare" in done.stderr or "mount" in done.stderr):
