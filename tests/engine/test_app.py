@@ -2,26 +2,25 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from cli.watch import WatchPrinter
 from engine.app import CacheUse, Pkb
 from engine.ingest.follow import Followed, Intervals
 from engine.ingest.pipeline import Summary
-from engine.operations import OnProgress
-from engine.watcher import WatchListener
 from store.errors import NoStore, PkbError, UsageError
 from tests.demo import DATA
 
 KEY = "Who has the spare key to the workshop?"
 
 
-class UntilRead(WatchListener):
+class UntilRead(WatchPrinter):
     """Delivers a mail to a folder when watching begins, and ends the watch when it has been read."""
 
     def __init__(self, inbox: Path) -> None:
+        super().__init__(as_json=True)
         self._inbox = inbox
 
     def followed(self, one: Followed) -> None:
@@ -30,9 +29,6 @@ class UntilRead(WatchListener):
     def read(self, path: str, summary: Summary, left: int | None, seconds: float, *, always: bool) -> None:
         if summary.kept:
             raise KeyboardInterrupt
-
-    def progress(self) -> AbstractContextManager[OnProgress]:
-        return nullcontext(lambda step, done, total: None)
 
 
 @pytest.fixture(scope="module")
