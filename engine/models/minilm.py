@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.batches import Tokens, batches, in_order
 from engine.models.lookup import EMBEDDER, digest, find
+from engine.models.tokens import TokenIds, batches, in_order
 from store.errors import NoModel, PkbError
 from store.hits import Vectors
 
@@ -324,11 +324,11 @@ class MiniLM:
             for first, rows in waiting:
                 yield first, rows.result()
 
-    def _encode(self, bert: Bert, tokens: Tokens) -> Vectors:
+    def _encode(self, bert: Bert, tokens: TokenIds) -> Vectors:
         return np.asarray(encode(self._xp, bert, tokens), np.float32)
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Tokens]]:
-        def tokens(window: list[str]) -> Tokens:
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenIds]]:
+        def tokens(window: list[str]) -> TokenIds:
             return [found.ids for found in self._tokenizer.encode_batch_fast(window)]
 
         return batches(texts, tokens, BATCH)

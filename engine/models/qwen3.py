@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.models import runtime
-from engine.models.batches import Tokens, batches, in_order
 from engine.models.lookup import InstalledModel, architecture, find, fingerprint
+from engine.models.tokens import TokenIds, Tokens, batches, in_order
 from store.errors import NoModel, PkbError, UsageError
 from store.hits import Vectors
 
 if TYPE_CHECKING:
-    from engine.models.tokens import Tokens as Vocabulary
 
 
 ARCHITECTURE = "qwen3"
@@ -76,7 +75,6 @@ class Qwen3:
     def _loaded(self) -> "_Loaded":
         from engine.models.load import load_parts
         from engine.models.mlx import qwen3_layers
-        from engine.models.tokens import Tokens as Vocabulary
 
         local = self._local
         tokenizer, layers = load_parts(
@@ -87,7 +85,7 @@ class Qwen3:
             threads=self._threads,
             memory_share=self._share,
         )
-        vocabulary, end = Vocabulary(tokenizer), tokenizer.token_to_id(END_TOKEN)
+        vocabulary, end = Tokens(tokenizer), tokenizer.token_to_id(END_TOKEN)
         closing = vocabulary.closing() or ((end,) if end is not None else ())
         if not closing:
             raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END_TOKEN}", FALLBACK)
@@ -98,16 +96,16 @@ class Qwen3:
 class _Loaded:
     """The loaded model, and the token ids before and after each text."""
 
-    vocabulary: "Vocabulary"
+    vocabulary: "Tokens"
     opening: tuple[int, ...]
     closing: tuple[int, ...]
     layers: Any
 
-    def tokens(self, texts: Sequence[str]) -> Tokens:
+    def tokens(self, texts: Sequence[str]) -> TokenIds:
         limit = MAX_TOKENS - len(self.opening) - len(self.closing)
         return [[*self.opening, *self.vocabulary.text(text)[:limit], *self.closing] for text in texts]
 
-    def rows(self, batch: Tokens) -> Vectors:
+    def rows(self, batch: TokenIds) -> Vectors:
         """Return the unit rows of texts; attention is causal, so padding on the right has no effect."""
         import mlx.core as mx
 

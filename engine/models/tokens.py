@@ -1,16 +1,20 @@
 """Converts text to token ids and back, incrementally: text never becomes a control token, and no character is split.
 
-Knows the tokenizer file; no prompts.
+Groups texts into batches of similar length, too. Knows the tokenizer file; no prompts, no models.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 from tokenizers import Tokenizer
 
+from store.hits import Vectors
+
 TORN = "\ufffd"  # what an incomplete character decodes to
+WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly preserved
 LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond that the bytes are invalid
 
 
@@ -116,3 +120,38 @@ def first_line(pieces: Generator[str, None, None]) -> Generator[str, None, None]
             yield line
             if end and has_text:
                 return
+
+
+TokenIds = list[list[int]]  # of each text
+
+
+def batches(
+    texts: Sequence[str], tokens: Callable[[list[str]], TokenIds], budget: int
+) -> Iterator[tuple[list[int], TokenIds]]:
+    """Yield (indices into texts, their token ids), at most `budget` tokens or one text at a time."""
+    for first in range(0, len(texts), WINDOW):
+        found = tokens(list(texts[first : first + WINDOW]))
+        for indices in pack([len(ids) for ids in found], budget):
+            yield [first + i for i in indices], [found[i] for i in indices]
+
+
+def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the indices, shortest first, in groups of at most `budget` tokens or one text."""
+    group: list[int] = []
+    total = 0
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and total + lengths[i] > budget:
+            yield group
+            group, total = [], 0
+        group.append(i)
+        total += lengths[i]
+    if group:
+        yield group
+
+
+def in_order(count: int, width: int, found: Iterable[tuple[list[int], Vectors]]) -> Vectors:
+    """Return the rows of all batches in the order of their texts: (count, width)."""
+    rows = np.empty((count, width), np.float32)
+    for indices, vectors in found:
+        rows[indices] = vectors
+    return rows
