@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from engine.models.lookup import InstalledModel, architecture, find, fingerprint
 from engine.models.tokens import TokenIds, Tokens, batches, in_order
 from store.errors import NoModel, PkbError, UsageError
 from store.hits import Vectors
-
-if TYPE_CHECKING:
-
 
 ARCHITECTURE = "qwen3"
 FALLBACK = "pkb config set embed.model minilm"
