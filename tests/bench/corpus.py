@@ -1,26 +1,28 @@
-"""The types of a corpus: users with folders of documents and a stream of questions.
+"""Corpora of the evaluation: users with folders of documents, and their questions in order.
 
-Also what the readers of foreign formats share. Knows no corpus, and nothing of caches.
+The public sets are read in place: questions.jsonl beside docs/ or mail/. Only questions that make sense without a
+document in view, and whose gold answer no audit found to be wrong, are asked, each text once.
 """
 
 import json
 import re
-import string
 import sys
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from os import environ
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-Raw = TypeVar("Raw")
-Read = TypeVar("Read")
-_ARTICLES = frozenset(("a", "an", "the"))
+from tests.bench.metrics import terms
+
+DATA = Path(environ.get("PKB_BENCH_DATA", Path(__file__).resolve().parents[2] / "build" / "data"))  # public sets
+PUBLIC = ("locomo", "qmsum", "enron-annotated", "clinton-foia", "paraphrase")
+CORPORA = ("synthetic", *PUBLIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question, its gold answer ("" where nothing answers it), and the gold documents by their paths."""
+    """One question, its gold answer ("" where nothing answers it), and the paths of the gold documents."""
 
     text: str
     answer: str
@@ -29,7 +31,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user of a corpus: what is ingested, and what is asked, in order; the name is safe as a file's."""
+    """One user of a corpus: the folders to ingest, and the questions in order; the name is safe in a file name."""
 
     corpus: str
     name: str
@@ -37,95 +39,73 @@ class User:
     queries: tuple[Query, ...]
 
 
-def same(one: Query, other: Query) -> bool:
-    """Return whether an answer to one answers the other: the same gold in words and, where both name some, a document.
+def users(corpus: str, data: Path, scratch: Path) -> list[User]:
+    """Return the users of a corpus, none where its data is not there; `scratch` takes generated documents.
 
-    Two questions that nothing answers share no answer; they are the same only if they are in the same words.
+    Raises ValueError for an unknown corpus.
+    """
+    from tests.bench import synthetic
+
+    if corpus not in CORPORA:
+        raise ValueError(f"no corpus {corpus!r}; there are {', '.join(CORPORA)}")
+    if corpus == "synthetic":
+        return synthetic.users(scratch / corpus)
+    found = (_user(corpus, file) for file in sorted((data / corpus).rglob("questions.jsonl")))
+    return [user for user in found if user.folders and user.queries]
+
+
+def _user(corpus: str, file: Path) -> User:
+    name = re.sub(r"[^\w.-]+", "_", file.parent.name, flags=re.ASCII)
+    first = dict[str, Query]()
+    for row in rows(file):
+        first.setdefault(row["question"], query(row))
+    return User(corpus, name, folders(file.parent), tuple(first.values()))
+
+
+def folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folders of a user's documents."""
+    return tuple(found for found in (folder / "docs", folder / "mail") if found.is_dir())
+
+
+def query(row: dict[str, Any]) -> Query:
+    """Return the question of a row."""
+    return Query(row["question"], "" if row.get("unanswerable") else row["answer"], frozenset(row.get("doc_ids") or ()))
+
+
+def rows(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of questions.jsonl that can be asked; a bad row is named on stderr by its line and skipped."""
+    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+        if line.strip():
+            if (row := question(line)) is None:
+                print(f"{file}, line {number}: skipped: not a question with its answer and documents", file=sys.stderr)
+            elif row.get("standalone", True) and not row.get("gold_error"):
+                yield row
+
+
+def question(line: bytes) -> dict[str, Any] | None:
+    """Return a row of questions.jsonl; None where it has no question, answer or list of documents."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("question", "answer")):
+        return None
+    documents = row.get("doc_ids") or []
+    known = isinstance(documents, list) and all(isinstance(path, str) for path in documents)
+    return row if known and row["question"].strip() else None
+
+
+def same(one: Query, other: Query) -> bool:
+    """Whether an answer to one answers the other: the same gold words and, where both name some, a common document.
+
+    Two questions that nothing answers are the same only in the same words.
     """
     if not one.answer or not other.answer:
-        return one.answer == other.answer and words(one.text) == words(other.text)
+        return one.answer == other.answer and _words(one.text) == _words(other.text)
     if one.documents and other.documents and not one.documents & other.documents:
         return False
-    return words(one.answer) == words(other.answer)
+    return _words(one.answer) == _words(other.answer)
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Split into words, as answers are compared: no case, no punctuation, no articles."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    kept = "".join(letter for letter in folded if letter not in string.punctuation)
-    return tuple(word for word in kept.split() if word not in _ARTICLES) or tuple(folded.split())
-
-
-def once(queries: Iterable[Query]) -> tuple[Query, ...]:
-    """Keep the first of the questions with the same text."""
-    first = dict[str, Query]()
-    for query in queries:
-        first.setdefault(query.text, query)
-    return tuple(first.values())
-
-
-def safe(name: str) -> str:
-    """Make a file's name of any text; raises ValueError where nothing is left."""
-    if kept := re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).strip("._-")[:100]:
-        return kept
-    raise ValueError("a name without letters")
-
-
-def settled(path: Path, text: str) -> None:
-    """Write a file, unless it is as it should be: what is written once stays unchanged for who looks at its time."""
-    data = text.encode("utf-8", "replace")
-    if path.exists() and path.read_bytes() == data:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
-
-
-def parsed(rows: Iterable[tuple[str, Raw]], parse: Callable[[Raw], Read]) -> Iterator[Read]:
-    """Yield what rows say; one that says nothing is named on stderr by its place, without its text, and left out."""
-    for place, row in rows:
-        try:
-            read = parse(row)
-        except ValueError as error:
-            print(f"{place}: skipped: {error}", file=sys.stderr)
-        else:
-            yield read
-
-
-def lines(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a file that hold something, each with its place."""
-    with file.open(encoding="utf-8", errors="replace", newline="\n") as opened:
-        for number, line in enumerate(opened, 1):
-            if line.strip():
-                yield f"{file}, line {number}", line
-
-
-def loaded(line: str) -> object:
-    """Read a line of JSON; raises ValueError."""
-    try:
-        value: object = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("not JSON") from error
-    return value
-
-
-def field(row: object, key: str) -> object:
-    """Return a field of a row of foreign data, None where there is none."""
-    return row.get(key) if isinstance(row, dict) else None
-
-
-def text_of(row: object, key: str) -> str:
-    """Return a text of a row of foreign data; raises ValueError."""
-    value = field(row, key)
-    if not isinstance(value, str):
-        raise ValueError(f"no text in {key}")
-    return value.encode("utf-8", "replace").decode()
-
-
-def list_of(row: object, key: str) -> list[object]:
-    """Return a list of a row of foreign data; raises ValueError."""
-    value = field(row, key)
-    if not isinstance(value, list):
-        raise ValueError(f"no list in {key}")
-    return value
+def _words(text: str) -> tuple[str, ...]:
+    return terms(text) or tuple(text.casefold().split())

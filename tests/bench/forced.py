@@ -1,16 +1,14 @@
-"""Teacher-forced answers: random weights of a real shape read the real prompt and write what a data set has as answer.
+"""Teacher-forced answers: random weights of a real shape read the real prompt and write the data set's answer.
 
-So times, tiers, tokens and FLOPs are real, and no words are pretended: the answer that is kept is the set's own, in the
-form that the prompt asks for, and it stands whether or not its sources were found; where the set has none it is "not
-found". For a question that was foreseen it is what the quote writer says to it. The model's one word on a like
-question's answer would be noise: it takes its time, and is always yes, so that whatever the other checks let through is
-a hit, and counts as false where it is. A word from the set would be a judge that no model is.
+Times, tiers, tokens and FLOPs are real, and no words are invented: an answer is the gold one in the form that the
+prompt asks for, "not found" where there is none, and for a predicted question what the quote writer says. The model's
+yes-or-no check of a paraphrase would be noise: it is computed and always yes, so whatever the other checks let through
+is a hit, and counts as false where it is.
 """
 
-import subprocess
-import sys
 from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from shutil import rmtree
 from time import perf_counter
@@ -22,34 +20,34 @@ from engine.ask.extract import QuoteSettings, quote
 from engine.ask.keys import normalise
 from engine.llm.prompt import candidates
 from engine.llm.resident import ResidentModel
-from engine.models import kv_cache
+from engine.models import kv_cache, runtime
 from engine.models.mlx import Mlx
 from engine.models.types import Drafter, Meter
 from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Evidence, GeneratedAnswer, OnText, Trace
-from tests.engine.ask.backend import Wrapped
+from tests.engine.models.shapes import REAL, make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.models.kv_cache import Cache
 
-NOT_FOUND = "not found"  # as the answer prompt has it
-NO_STOP = -1  # for a model that has none: no token
-YES = "yes"  # as the check's prompt has it
-PIECES = 16_384  # of words that the tokenizer learns at most, so that a word takes as many tokens as of a real model
+NOT_FOUND = "not found"  # as in the answer prompt
+NO_STOP = -1  # for a model without stop tokens: no token
+YES = "yes"  # as in the prompt of the check
+VOCABULARY = 16_384  # tokens at most, so that a word takes as many as with a real model
 
 
 @dataclass(slots=True)
 class Script:
-    """What the model is to say next, None where it speaks for itself; its ids, and what the cache held before them.
+    """The text to write next, None for the model's own; its ids, and the length of the cache before them.
 
-    What is quoted is not guessed, since guesses are quotes.
+    Quotes are not drafted, since drafts are quotes.
     """
 
-    says: str | None = None
+    text: str | None = None
     quoted: bool = False
     ids: list[int] = field(default_factory=list)
     begun: int | None = None
@@ -57,21 +55,21 @@ class Script:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forced(Mlx):
-    """A model that reads all it is given and writes what the script says, every token of it computed."""
+    """A model that reads its prompt and writes the script, computing every token."""
 
     script: Script = field(default_factory=Script, repr=False)
 
     def decode(
         self, cache: "Cache", ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Generator[str, None, None]:
-        """Read the last segment and yield the text of each token of the script, and a stop behind the last one."""
+        """Read the last segment and yield the text of each token of the script, which a stop token ends."""
         script = self.script
-        script.ids = [] if script.says is None else [*self.tokens(script.says), min(self.stops)]
+        script.ids = [] if script.text is None else [*self.tokens(script.text), min(self.stops)]
         script.begun = None
         return Mlx.decode(self, cache, ids, most, None if script.quoted else drafts)
 
     def _likeliest(self, cache: "Cache", logits: Any) -> Any:
-        """Compute as one does who writes, and say what the script has behind as many tokens as the cache has read."""
+        """Compute the likeliest tokens, and return those of the script at the cache's position."""
         import mlx.core as mx
 
         found = Mlx._likeliest(self, cache, logits)
@@ -81,79 +79,75 @@ class Forced(Mlx):
         script.begun = read if script.begun is None else script.begun
         behind = read - script.begun + 1
         said = [*script.ids, *(behind - len(script.ids)) * script.ids[-1:]][behind - len(found) : behind]
-        return mx.array(said) + 0 * found  # which is there when that is
+        return mx.array(said) + 0 * found  # evaluated together
 
 
-class Following(ResidentModel):
-    """Models that follow a script; their weights are taken from those that are in memory, or left there."""
+class ForcedResident(ResidentModel):
+    """Keeps forced models, whose weights several sessions share."""
 
     def __init__(self, locks: Path, script: Script, loaded: dict[Hashable, Mlx]) -> None:
         super().__init__(locks)
         self._script, self._loaded = script, loaded
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> Mlx:
-        """Return the model of this key, which counts its own work, in place of another one."""
+        """Return the model of this key with a meter of its own."""
 
         def own() -> Mlx:
             if key not in self._loaded:
                 self._loaded[key] = load()
-            return follow(replace(self._loaded[key], meter=Meter()), self._script)
+            return forced(replace(self._loaded[key], meter=Meter()), self._script)
 
         return super().get(key, own)
 
 
-def follow(model: Mlx, script: Script) -> Forced:
-    """Return a model that follows a script."""
+def forced(model: Mlx, script: Script) -> Forced:
+    """Return a model that writes a script."""
     parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
     return Forced(**parts | {"stops": model.stops or frozenset((NO_STOP,))}, script=script)
 
 
 def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx] | None = None) -> None:
-    """Have the session's model write these answers, by normalised question; it is loaded and keeps as ever.
+    """Have the session's model write these answers, by normalised question.
 
-    Sessions that are given the same `loaded` have its weights in memory once.
+    Sessions with the same `loaded` share its weights.
     """
     script = Script()
-    session.__dict__["models"] = Following(session.home.locks, script, {} if loaded is None else loaded)
-    session.__dict__["backend"] = ForcedBackend(session, script, golds)
+    session.__dict__["models"] = ForcedResident(session.home.locks, script, {} if loaded is None else loaded)
+    writer, least = session.writer, session.settings.ask.decline_below
 
-
-class ForcedBackend(Wrapped):
-    """Has the model of a session follow a script that gives the known answers."""
-
-    def __init__(self, session: Session, script: Script, golds: Mapping[str, str]) -> None:
-        super().__init__(session.backend)
-        self._session, self._script, self._golds = session, script, golds
-
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
-        begun, script = perf_counter(), self._script
-        shown = self._session.order(candidates(evidence))
-        gold = gold_of(question, evidence, self._golds, self._session.settings.ask.decline_below)
-        script.quoted = normalise(question.text) not in self._golds
-        script.says = reply(gold, [one.chunk.text for one in shown])
-        trace.started += perf_counter() - begun  # nobody who asks waits for that
+    def write(question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
+        begun = perf_counter()
+        shown = session.order(candidates(evidence))
+        gold = gold_of(question, evidence, golds, least)
+        script.quoted = normalise(question.text) not in golds
+        script.text = reply(gold, [one.chunk.text for one in shown])
+        trace.started += perf_counter() - begun  # not a part of answering
         try:
-            made = super().generate(question, evidence, trace, on_text)
+            written = writer.write(question, evidence, trace, say)
         finally:
-            script.says = None
-        return replace(made, reply=replace(made.reply, text=" ".join(gold.split()) or None)) if shown else made
+            script.text = None
+        if not shown:
+            return written
+        return replace(written, reply=replace(written.reply, text=" ".join(gold.split()) or None))
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
-        self._script.says = YES
+    def entails(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        script.text = YES
         try:
-            return super().entails(question, evidence, answer, trace)
+            return writer.entails(question, evidence, answer, trace)
         finally:
-            self._script.says = None
+            script.text = None
+
+    session.__dict__["writer"] = replace(writer, write=write, entails=entails)
 
 
 def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:
-    """Return the answer to a question, "" where there is none: of the set, else quoted from its evidence."""
+    """Return the gold answer, "" where there is none; of another question, a quote from its evidence."""
     known = golds.get(normalise(question.text))
     return (quote(question, evidence.passages, QuoteSettings(least=least)).answer or "") if known is None else known
 
 
 def reply(answer: str, chunks: Sequence[str]) -> str:
-    """Write an answer on one line as the prompt asks for it: with the number, from 1, of the chunk that says most."""
+    """Return an answer as the prompt asks for it: one line, with the number of the chunk that has most of its words."""
     flat = " ".join(answer.split())
     if not flat or not chunks:
         return NOT_FOUND
@@ -162,32 +156,37 @@ def reply(answer: str, chunks: Sequence[str]) -> str:
     return f"{flat} [{held.index(max(held)) + 1}]"
 
 
-def model(size: str, folder: Path, texts: Iterable[str]) -> Path:
-    """Return folder of a model of random weights, made when first asked for; its tokenizer is learnt from the texts.
-
-    The weights are made in a process of their own, and the folder has its name once it is whole.
-    """
+def random_model(size: str, folder: Path, texts: Iterable[str]) -> Path:
+    """Return the folder of a model with random weights and a tokenizer trained on the texts, made on the first call."""
     there = folder / size
     if there.is_dir():
         return there
     making = folder / f"making.{size}"
     rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    command = [sys.executable, "-m", "tests.bench.reuse", size, "--part", "weights", "--home", str(making)]
-    subprocess.run(command, check=True)
-    learnt(texts).save(str(making / size / "tokenizer.json"))
+    process = get_context("spawn").Process(target=weights, args=(size, making))  # whose memory is free afterwards
+    process.start()
+    process.join()
+    assert process.exitcode == 0, f"making {size} failed"
+    tokenizer(texts).save(str(making / size / "tokenizer.json"))
     return (making / size).rename(there)
 
 
-def learnt(texts: Iterable[str]) -> Tokenizer:
-    """Learn a byte-level tokenizer."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+def weights(size: str, folder: Path) -> None:
+    """Make a model of random weights below a folder."""
+    runtime.load_blas(folder)
+    make(folder / size, REAL[size], dtype="float16")
+
+
+def tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Train a byte-level tokenizer."""
+    found = Tokenizer(models.BPE())
+    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    special = ["<|begin|>", "<|im_start|>", "<|im_end|>"]  # as the folder's other files name them
+    special = ["<|begin|>", "<|im_start|>", "<|im_end|>"]  # as the model folder's other files name them
     trainer = trainers.BpeTrainer(
-        vocab_size=PIECES, initial_alphabet=alphabet, special_tokens=special, show_progress=False
+        vocab_size=VOCABULARY, initial_alphabet=alphabet, special_tokens=special, show_progress=False
     )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
+    found.train_from_iterator(texts, trainer)
+    return found

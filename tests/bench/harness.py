@@ -1,24 +1,21 @@
 """Replays users' documents and questions under each policy and writes a JSON line per question.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.harness --out FOLDER [--data DATA] [--corpora NAME...] [--users N]
-[--questions N] [--policies NAME...] [--writer quote|nano|135M|0.5B|1.2B]`. A unit is a corpus, a user, a policy and a
-writer; its lines lie in FOLDER/lines once all are there, and it is not done again, whatever their number. The units of
-a user take turns, question by question; those that were killed begin anew. With weights of a real shape, which are
-random, answers are forced (see forced.py).
+The lines of a unit are in FOLDER/lines once it is complete, and it is not repeated, whatever the number of its
+questions; an interrupted unit starts over. With weights of a real shape, which are random, answers are teacher-forced
+(forced.py).
 """
 
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shutil import copytree, rmtree
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 from filelock import FileLock
 
@@ -27,166 +24,136 @@ from engine.ask.prepare import begin, gather_context
 from engine.models.mlx import Mlx
 from engine.session import Session
 from engine.types import AskOptions, Trace
-from tests.bench.corpora import CORPORA, users
+from tests.bench import home
 from tests.bench.corpus import User
-from tests.bench.forced import force
-from tests.bench.forced import model as random_model
-from tests.bench.homes import pkb
-from tests.bench.lines import Replay, Work
-from tests.bench.living import DATA, NANO, NOW, Life
-from tests.bench.policies import POLICIES
-from tests.bench.printed import engine
+from tests.bench.forced import force, random_model
+from tests.bench.home import NANO, NOW
+from tests.bench.records import Line
+from tests.bench.replay import Replay, Unit
 from tests.engine.models.shapes import REAL
 
-WRITERS = ("quote", "nano", *REAL)
-LEARNT_FROM = 400_000  # characters of each user's documents that a tokenizer is learnt from
-ALWAYS: dict[str, Any] = {"kv.daily_bytes": 10**13}  # a replay lives many days in one
+VOCABULARY = 400_000  # characters of each user's documents that a tokenizer is trained on
+ALWAYS: dict[str, Any] = {"kv.daily_bytes": 10**13}  # a replay puts many days into one
 
 
-def main() -> None:
-    """Do all units that are not done."""
-    options = arguments()
-    for corpus in options.corpora:
-        found = users(corpus, options.data, options.out / "scratch")[: options.users]
-        if not found:
-            print(f"{corpus}: not in {options.data}", file=sys.stderr)
-        for user in found:
-            works = [Work(user, POLICIES[name], options.writer, options.questions) for name in options.policies]
-            together(works, options.out, _never)
+def never() -> bool:
+    """Return False: there is no deadline."""
+    return False
 
 
-def arguments() -> Namespace:
-    """Read the command line."""
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
-    parser.add_argument("--users", type=int, default=sys.maxsize, help="of each corpus, the first")
-    parser.add_argument("--questions", type=int, default=sys.maxsize, help="of each user, the first")
-    parser.add_argument("--policies", nargs="+", default=list(POLICIES), choices=tuple(POLICIES))
-    parser.add_argument("--writer", default="quote", choices=WRITERS)
-    return parser.parse_args()
+def replay(units: Sequence[Unit], folder: Path, late: Callable[[], bool] = never) -> list[Path]:
+    """Replay the incomplete units of one user in turns, each question with another one first; returns their files.
 
-
-def replay(work: Work, folder: Path) -> Path:
-    """Do one unit, unless it is done; returns the file of its lines."""
-    together([work], folder, _never)
-    return unit_file(work, folder)
-
-
-def together(works: Sequence[Work], folder: Path, late: Callable[[], bool]) -> None:
-    """Do those units of one user that are not done, in turns, each question with another one first.
-
-    What else the machine does meanwhile then meets all policies alike. When it is late no more is asked; what was asked
-    until then is kept.
+    All policies then meet the same load of the machine. Once it is late no more questions are asked; the answered ones
+    are kept.
     """
-    waiting = [work for work in works if not unit_file(work, folder).exists()]
+    waiting = [unit for unit in units if not unit_file(unit, folder).exists()]
     before, loaded = os.environ.get("TMPDIR"), dict[Hashable, Mlx]()
     try:
         with ExitStack() as held:
-            open_ = [held.enter_context(unit(work, folder, loaded)) for work in waiting]
+            all_ = [held.enter_context(writing(unit, folder, loaded)) for unit in waiting]
             number = 0
-            while (left := [one for one in open_ if not one.replay.over]) and not late():
+            while (left := [one for one in all_ if not one.replay.done]) and not late():
                 number += 1
                 turns = left[number % len(left) :] + left[: number % len(left)]
                 for one in turns:
-                    one.replay.sleep()
+                    one.replay.idle()
                 for one in turns:
-                    one.write(one.replay.next())
+                    one.write(one.replay.ask())
     finally:
-        os.environ.pop("TMPDIR", None)  # a model that was loaded has put it into a home, which is gone
+        os.environ.pop("TMPDIR", None)  # loading a model has set it to a home that is deleted now
         os.environ.update({"TMPDIR": before} if before else {})
+    return [unit_file(unit, folder) for unit in units]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A unit at work, and where its lines go."""
+class Writing:
+    """A unit in progress, and the file for its lines."""
 
     replay: Replay
     out: TextIO
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Write a line."""
-        work = self.replay.work
-        count = min(work.questions, len(work.user.queries))
-        self.out.write(json.dumps(line, ensure_ascii=False) + "\n")
+    def write(self, line: Line) -> None:
+        """Write a line and report it on stderr."""
+        unit = self.replay.unit
+        self.out.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")
         self.out.flush()
-        print(f"{work.name}: question {line['number']} of {count}, {line['tier']}", file=sys.stderr, flush=True)
+        print(f"{unit.name}: question {line.number} of {len(unit.queries)}, {line.tier}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def unit(work: Work, folder: Path, loaded: dict[Hashable, Mlx]) -> Iterator[Unit]:
-    """Open a unit, anew where one was killed; its lines have their name once nothing went wrong."""
-    file = unit_file(work, folder)
+def writing(unit: Unit, folder: Path, loaded: dict[Hashable, Mlx]) -> Iterator[Writing]:
+    """Open a unit from its start; its file gets its final name unless something fails."""
+    file = unit_file(unit, folder)
     file.parent.mkdir(parents=True, exist_ok=True)
-    part, home = file.with_suffix(".part"), folder / "homes" / work.name
-    rmtree(home, ignore_errors=True)  # of one who was killed
-    copytree(made(work.user, folder), home)
+    part, copy = file.with_suffix(".part"), folder / "homes" / unit.name
+    rmtree(copy, ignore_errors=True)  # of an interrupted run
+    copytree(ingested(unit.user, folder), copy)
     try:
-        with part.open("w", encoding="utf-8") as out, lived(work, home, folder, loaded) as at_work:
-            yield Unit(at_work, out)
+        with part.open("w", encoding="utf-8") as out, ready(unit, copy, folder, loaded) as found:
+            yield Writing(found, out)
     finally:
-        rmtree(home, ignore_errors=True)
-    if at_work.asked:
+        rmtree(copy, ignore_errors=True)
+    if found.asked:
         part.rename(file)
     else:
         part.unlink()
 
 
-def unit_file(work: Work, folder: Path) -> Path:
-    """Return the file of a unit's lines, which is there when it is done."""
-    return folder / "lines" / f"{work.name}.jsonl"
+def unit_file(unit: Unit, folder: Path) -> Path:
+    """Return the file of a unit's lines, which exists once it is complete."""
+    return folder / "lines" / f"{unit.name}.jsonl"
 
 
 @contextmanager
-def lived(work: Work, home: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> Iterator[Replay]:
-    """Open a home, all that answers take made ready before the first one."""
-    settings = {**ALWAYS, **work.policy.settings, "model.name": model(work, folder)}
-    golds = {normalise(one.text): one.answer for one in reversed(work.user.queries)}
-    forced = {"dress": partial(force, golds=golds, loaded=loaded)} if work.writer in REAL else {}
-    with Life(home, settings, order=work.policy.order, **forced) as life:
-        warm(life.session)
-        # Its first steps are slow, too, and the speed is wanted for what is printed.
-        measured = engine(cast("Mlx", life.planner.load().model)) if life.session.load_model else None
-        yield Replay(work, life, measured if work.policy.printed else None)
-        if life.session.load_model:
-            life.session.models.forget()
+def ready(unit: Unit, copy: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> Iterator[Replay]:
+    """Open a home with everything loaded and warm."""
+    settings = {**ALWAYS, **unit.policy.settings, "model.name": model(unit, folder)}
+    golds = {normalise(one.text): one.answer for one in reversed(unit.user.queries)}
+    forced = {"prepare": partial(force, golds=golds, loaded=loaded)} if unit.writer in REAL else {}
+    with home.opened(copy, settings, unit.policy.order, **forced) as found:
+        warm(found.session)
+        if found.session.writer.load:
+            language_model = found.planner.load().model
+            language_model.prefill(language_model.begin(), list(range(10, 90)))  # whose first steps are slow
+        yield Replay(unit, found)
+        if found.session.writer.load:
+            found.session.models.forget()
 
 
 def warm(session: Session) -> None:
-    """Embed, retrieve and quote once, so that nothing is opened or imported while the first question waits."""
+    """Embed, retrieve and quote once, so that the first question waits for no import."""
     asked = gather_context(session.backend, begin(session.backend, session.ledger, "Where is it?", AskOptions(), NOW))
-    if session.load_model:
+    if session.writer.load:
         for name in ("engine.ask.semantic", "engine.llm.generate"):
             import_module(name)
     else:
-        session.backend.generate(asked.question, asked.evidence, Trace(), None)
+        session.backend.write(asked.question, asked.evidence, Trace(), None)
 
 
-def made(user: User, folder: Path) -> Path:
-    """Return a home with a user's documents read and embedded, made when first asked for."""
-    there = folder / "made" / f"{user.corpus}.{user.name}"
-    with _alone(folder, there.name):
+def ingested(user: User, folder: Path) -> Path:
+    """Return a home with a user's documents, made on the first call."""
+    there = folder / "ingested" / f"{user.corpus}.{user.name}"
+    with _locked(folder, there.name):
         if there.is_dir():
             return there
         making = there.with_name(f"making.{there.name}")
         rmtree(making, ignore_errors=True)
-        done = pkb(making, "ingest", *map(str, user.folders))
-        assert done.returncode in (0, 3), done.stderr
+        home.ingest(making, user.folders)
         return making.rename(there)
 
 
-def model(work: Work, folder: Path) -> str:
-    """Name the model that a writer stands for; one of random weights is made when first asked for."""
-    if work.writer in REAL:
-        with _alone(folder, work.writer):
-            return str(random_model(work.writer, folder / "models", texts(work.user)))
-    return str(NANO) if work.writer == "nano" else "quote"
+def model(unit: Unit, folder: Path) -> str:
+    """Return the model setting of a writer; a model of random weights is made on the first call."""
+    if unit.writer in REAL:
+        with _locked(folder, unit.writer):
+            return str(random_model(unit.writer, folder / "models", texts(unit.user)))
+    return str(NANO) if unit.writer == "nano" else "quote"
 
 
 def texts(user: User) -> Iterator[str]:
-    """Yield the beginning of what a user's files hold."""
-    left = LEARNT_FROM
+    """Yield the start of a user's files."""
+    left = VOCABULARY
     for path in sorted(path for folder in user.folders for path in folder.rglob("*") if path.is_file()):
         text = path.read_bytes()[:left].decode("utf-8", "replace")
         yield text
@@ -196,17 +163,9 @@ def texts(user: User) -> Iterator[str]:
 
 
 @contextmanager
-def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Have nobody else make the same thing meanwhile."""
+def _locked(folder: Path, name: str) -> Iterator[None]:
+    """Keep other processes from making the same thing."""
     locks = folder / "locks"
-    locks.mkdir(exist_ok=True)
+    locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / f"{name}.lock"):
         yield
-
-
-def _never() -> bool:
-    return False
-
-
-if __name__ == "__main__":
-    main()

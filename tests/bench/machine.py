@@ -1,42 +1,21 @@
-"""Records the machine, versions and command next to the lines measured there; no host names, no paths.
+"""The machine and its versions, for reports; no host names, no paths."""
 
-`note(folder, cache, command)` is for those who measure. Knows no measurement.
-"""
-
-import json
 import os
 import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from engine.models import runtime
 
 PACKAGES = ("mlx", "mlx-lm", "numpy", "lancedb", "tokenizers", "scipy-openblas32", "pkb")
-FILE = "machine.json"
-
-
-def note(folder: Path, cache: Path, command: str) -> None:
-    """Add a command to what was run on this machine for a folder of lines; `cache` is where BLAS is readied."""
-    file, facts = folder / FILE, described(cache)
-    found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {"machines": []}
-    here = next((one for one in found["machines"] if one["facts"] == facts), None)
-    if here is None:
-        here = {"facts": facts, "commands": []}
-        found["machines"].append(here)
-    if command not in here["commands"]:
-        here["commands"].append(command)
-    fresh = file.with_suffix(".fresh")
-    fresh.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    fresh.replace(file)
 
 
 def described(cache: Path) -> dict[str, str]:
-    """Return what this machine is, in words."""
+    """Return what this machine is, in words; `cache` is a folder for loading the BLAS."""
     arithmetic = runtime.arithmetic(cache)
     blas = f"{arithmetic['blas']}, {arithmetic['threads']} threads" if arithmetic["blas"] else "MLX's own"
     return {

@@ -1,13 +1,15 @@
-"""Answer metrics against gold answers: exact match, F1, ROUGE-L, BLEU. Knows no question and no engine.
+"""Answer metrics against gold answers: exact match, F1, ROUGE-L.
 
-All take words as `terms` gives them, and give 0 to 1.
+All take words as `terms` returns them, and return 0 to 1.
 """
 
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+
+Score = Callable[[Sequence[str], Sequence[str]], float]
 
 
 @cache
@@ -37,11 +39,3 @@ def rouge_l(given: Sequence[str], gold: Sequence[str]) -> float:
         for place, other in enumerate(gold):
             row.append(above[place] + 1 if word == other else max(row[place], above[place + 1]))
     return 2 * row[-1] / max(1, len(given) + len(gold))
-
-
-def bleu(given: Sequence[str], gold: Sequence[str]) -> float:
-    """Take BLEU of one sentence, over as many n-grams as it has, up to 4, smoothed as sacrebleu does by default."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    scorer = BLEU(tokenize="none", effective_order=True)
-    return min(1.0, float(scorer.sentence_score(" ".join(given), [" ".join(gold)]).score) / 100)

@@ -1,15 +1,13 @@
 """Time of each operation and size of each stored item on this machine: PerCache's Table 1, for pkb.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.operations --to FOLDER [--model 135M|nano] [--rounds N]`; it writes
-FOLDER/operations.json. The operations take turns, the first round is not counted, and what is told are medians and
-quartiles. The weights of 135M are random, for speed does not depend on them.
+FOLDER/operations.json. The operations take turns, the first round is dropped; times are medians and quartiles. The
+weights of 135M are random, since speed does not depend on them.
 """
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,47 +22,31 @@ from engine.ask.paraphrase import why_different
 from engine.ask.semantic import why_not_entailed
 from engine.text.question import understand
 from engine.types import AskOptions, Trace
-from store.answers import AnswerBank
+from store.answers import AnswerBank, CachedAnswer
+from store.database import open_ledger
 from store.hits import Vectors
 from store.kv_tree import root_of
 from store.question_index import QuestionVectors
-from store.tables import Tables
-from tests.bench import bank
-from tests.bench.corpora import users
-from tests.bench.homes import pkb
-from tests.bench.living import DATA, NOW, Life
-from tests.bench.peers import loaded, prompts
-from tests.bench.state import Desk, afresh, drop
+from tests.bench.corpus import DATA, users
+from tests.bench.home import NOW, Home, ingest, opened
+from tests.bench.kv_reuse import CachedPrompt, cached_prompt, drop, free_memory, loaded, prompt
+from tests.bench.records import Operation, write_file
 
-ROUNDS, SIZES, MANNER = 15, (100, 1_000, 25_000), AskOptions()
-TOKENS, FORESEEN, ASKED = 8, 4, 40  # decoded at a time, foreseen at a time, questions whose entries are weighed
-FILTERS = ("date", "sender", "recipients", "collections")
-TABLES = {
-    "chunks": ("id", "document", "position", "header", "text", "words", "first", "last", "title", *FILTERS),
-    "abstracts": ("id", "text", "chunks", "documents", "date", "made", "writer", "asked", "drawn"),
-}
-VECTOR = ("id", "document", "vector", *FILTERS)
-Deed = Callable[[], object]
+ROUNDS, SIZES, OPTIONS = 15, (100, 1_000, 25_000), AskOptions()
+TOKENS, PREDICTED, ASKED = 8, 4, 40  # decoded and predicted at a time; questions whose cached answers are weighed
+PROMPT = 610  # tokens before the question
+WIDTH, CENTRES, BUDGET = 384, 1000, 1 << 31  # of random question vectors
+EMBEDDER, SCOPE, WRITER = "bench", "{}", "quote-1/5"
+REPLY = "x" * 1500  # characters, as replies with five sources have
+Work = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table: what an operation takes, or what an item weighs."""
-
-    operation: str
-    median_ms: float | None = None
-    low_ms: float | None = None  # the quartiles
-    high_ms: float | None = None
-    bytes: int | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Something to be timed: `ready` prepares it for a round and gives the deed, which does it `times` times."""
+class Timed:
+    """An operation: `ready` prepares a round and returns the work, which does it `times` times."""
 
     name: str
-    ready: Callable[[int], Deed]
+    ready: Callable[[int], Work]
     note: str = ""
     times: int = 1
 
@@ -81,169 +63,173 @@ def main() -> None:
         user = users("synthetic", DATA, scratch / "corpus")[0]
         texts = list(dict.fromkeys(query.text for query in user.queries))
         rows = measured(options.model, user.folders, texts, scratch, options.rounds)
-    options.to.mkdir(parents=True, exist_ok=True)
-    (options.to / "operations.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1), "utf-8")
+    write_file(options.to / "operations.json", rows)
     print(f"{f'{options.model}, {options.rounds} rounds':38}{'median':>11}{'quartiles':>22}{'bytes':>12}")
     print("\n".join(map(line, rows)))
 
 
 def measured(
     model: str, folders: Sequence[Path], texts: Sequence[str], scratch: Path, rounds: int, sizes: Sequence[int] = SIZES
-) -> list[Row]:
-    """Measure everything: `texts` are asked of the documents in these folders, the banks hold so many entries."""
-    done = pkb(scratch / "home", "ingest", *map(str, folders))
-    assert done.returncode in (0, 3), done.stderr
-    state = Desk(loaded(scratch, model), scratch / "desk", prompts()[0])
-    with closing(state), Life(scratch / "home", {}) as life:
+) -> list[Operation]:
+    """Measure everything: `texts` are asked about these documents; answer caches have so many entries."""
+    ingest(scratch / "home", folders)
+    with (
+        cached_prompt(loaded(scratch, model), scratch / "prompt", prompt(PROMPT)) as cached,
+        opened(scratch / "home", {}) as home,
+    ):
         for text in texts[:ASKED]:
-            life.ask(text)
-        operations = [*of_bank(sizes, rounds, scratch), *of_home(life, texts), *of_model(state)]
-        rows = timed(operations, rounds)
-        life.runner(("summarize",))
-        return [*rows, *of_items(life, state, scratch)]
+            home.ask(text)
+        rows = timed([*of_bank(sizes, rounds, scratch), *of_home(home, texts), *of_model(cached)], rounds)
+        return [*rows, *of_items(home, cached)]
 
 
-def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Operation]:
-    """Yield the operations on the bank of answers: random vectors around centres, in banks of some sizes."""
+def of_bank(sizes: Sequence[int], rounds: int, scratch: Path) -> Iterator[Timed]:
+    """Yield the operations on answer caches of some sizes, with random question vectors around centres."""
     chance = np.random.default_rng(2026)
-    centres = bank.unit(chance.standard_normal((bank.CENTRES, bank.WIDTH)))
+    centres = unit(chance.standard_normal((CENTRES, WIDTH)))
 
     def around(count: int, spread: float) -> Vectors:
-        far = bank.unit(chance.standard_normal((count, bank.WIDTH)))
-        return bank.unit(centres[chance.integers(0, len(centres), count)] + spread * far)
+        far = unit(chance.standard_normal((count, WIDTH)))
+        return unit(centres[chance.integers(0, len(centres), count)] + spread * far)
 
     asked = around(rounds + 1, 0.3)
     for size in sizes:
-        ledger, folder = bank.made(scratch / f"bank-{size}", around(size, 0.6))
-        held = QuestionVectors(ledger, bank.EMBEDDER, bank.WIDTH)
-        nearest = partial(lambda held, number: partial(bank.looked, held, asked[number]), held)
-        yield Operation(f"look in the bank, nearest of {size:,}", nearest, "above 0.85; the vector is there")
-    for name, each in (("look in the bank, exact of", bank.exact), ("enter an answer among", bank.keep)):
-        ready = partial(lambda fact, number: fact(ledger, folder, number, asked[number]), each)
-        yield Operation(f"{name} {sizes[-1]:,}", ready)
+        ledger = open_ledger(scratch / f"bank-{size}.db", create=True)
+        bank, held = AnswerBank(ledger), QuestionVectors(ledger, EMBEDDER, WIDTH)
+        for number, vector in enumerate(around(size, 0.6)):
+            put(bank, number.to_bytes(16, "big"), vector)
+
+        def nearest(number: int, held: QuestionVectors = held) -> Work:
+            return lambda: held.near(asked[number], scope=SCOPE, writer=WRITER, day=None, least=0.85)
+
+        yield Timed(f"look up the nearest of {size:,} answers", nearest, "above 0.85; the vector is there")
+
+    def exact(number: int) -> Work:
+        return partial(bank.find, number.to_bytes(16, "big"))
+
+    def store(number: int) -> Work:
+        return partial(put, bank, b"new" + number.to_bytes(13, "big"), asked[number])
+
+    yield Timed(f"look up one of {size:,} answers", exact, "by its key")
+    yield Timed(f"store an answer beside {size:,}", store)
 
 
-def of_home(life: Life, texts: Sequence[str]) -> Iterator[Operation]:
+def put(bank: AnswerBank, key: bytes, vector: Vectors) -> None:
+    """Store an answer."""
+    entry = CachedAnswer("question?", SCOPE, WRITER, None, REPLY, ("c" * 32,) * 5, 1, "full", 0.0, 12.5)
+    bank.put(key, entry, BUDGET, vector.tobytes(), 0.5, EMBEDDER)
+
+
+def unit(rows: "np.ndarray[tuple[int, ...], np.dtype[np.float64]] | Vectors") -> Vectors:
+    """Return rows of length 1."""
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
     """Yield the operations on a home's documents; each round has another question."""
-    session, least = life.session, life.session.settings.ask.decline_below
+    session, least = home.session, home.session.settings.ask.decline_below
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
-    found = [session.backend.retrieve(*pair, MANNER, Trace()) for pair in zip(asked, vectors, strict=True)]
+    found = [session.backend.gather(*pair, OPTIONS, Trace()) for pair in zip(asked, vectors, strict=True)]
     said = [write(*pair, Trace(), least).reply.text for pair in zip(asked, found, strict=True)]
 
-    def embed(number: int) -> Deed:
+    def embed(number: int) -> Work:
         return partial(session.embedder.embed_question, texts[number % len(texts)])
 
-    def retrieve(number: int) -> Deed:
+    def retrieve(number: int) -> Work:
         at = number % len(texts)
-        return partial(session.backend.retrieve, asked[at], vectors[at], MANNER, Trace())
+        return partial(session.backend.gather, asked[at], vectors[at], OPTIONS, Trace())
 
-    def check(number: int) -> Deed:
+    def check(number: int) -> Work:
         at = number % len(texts)
         one, chunks, reads = asked[at], found[at].chunks, found[at].passages
         return lambda: (why_different(one, one), why_not_entailed(one, one, reads, chunks, chunks, said[at], least))
 
-    def foresee(_: int) -> Deed:
-        return lambda: (life.foresee(FORESEEN), life.runner(("populate",)))
+    def predict(_: int) -> Work:
+        return lambda: (home.predict(PREDICTED), home.idle(("populate",)))
 
-    yield Operation("embed a question", embed)
-    yield Operation("guard and verification", check, "a question against itself: no part is left out")
-    yield Operation(
-        "retrieve", retrieve, f"5 sources of {session.ledger.count('chunks'):,} chunks; the vector is there"
-    )
-    yield Operation(
-        "predict one question (quote writer)", foresee, f"by forms of questions; {FORESEEN} at a time", FORESEEN
+    yield Timed("embed a question", embed)
+    yield Timed("guard and verification", check, "a question against itself: no part is left out")
+    yield Timed("retrieve", retrieve, f"5 sources of {session.ledger.count('chunks'):,} chunks; the vector is there")
+    yield Timed(
+        "predict one question (quote writer)", predict, f"by forms of questions; {PREDICTED} at a time", PREDICTED
     )
 
 
-def of_model(state: Desk) -> Iterator[Operation]:
-    """Yield the operations on a prompt and its tensors; the chunk is the second, behind the system segment and one."""
-    model, store, context, paths = state.model, state.store, state.context, state.paths
+def of_model(cached: CachedPrompt) -> Iterator[Timed]:
+    """Yield the operations on a prompt and its KV; the chunk is the second, behind the system segment and another."""
+    model, store, context, paths = cached.model, cached.store, cached.context, cached.paths
     behind = sum(map(len, context[:2]))
     where = f"{len(context[2])} tokens behind {behind}"
 
-    def match(_: int) -> Deed:
-        return lambda: store.match(state.root, context).release()
-
-    def warm(_: int) -> Deed:
+    def load(_: int) -> Work:
         return partial(model.restore, paths[2:3])
 
-    def cold(_: int) -> Deed:
+    def load_cold(_: int) -> Work:
         drop(paths[2:3])
-        return warm(0)
+        return load(0)
 
-    def compute(_: int) -> Deed:
+    def compute(_: int) -> Work:
         return partial(model.prefill, model.restore(paths[:2]), context[2])
 
-    def decode(_: int) -> Deed:
-        pieces = model.decode(model.restore(paths), state.question, TOKENS + 2)
+    def decode(_: int) -> Work:
+        pieces = model.decode(model.restore(paths), cached.segments[-1], TOKENS + 2)
         next(pieces)
         return lambda: list(islice(pieces, TOKENS))
 
-    def keep(number: int) -> Deed:
+    def keep(number: int) -> Work:
         new, cache = root_of({"round": str(number)}), model.restore(paths[:3])
         return lambda: store.keep(new, None, context[2], 1.0, model.cut(cache, behind, behind + len(context[2])))
 
-    yield Operation("match in the tree", match, f"{len(context)} segments, all there")
-    yield Operation("load a chunk's tensors, warm", warm, where)
-    yield Operation("load a chunk's tensors, from disk", cold, "the system has forgotten the file")
-    yield Operation("compute a chunk's tensors", compute, where)
-    yield Operation("decode one token", decode, f"behind {sum(map(len, state.segments))}, {TOKENS} in a row", TOKENS)
-    yield Operation("keep a chunk's tensors", keep, "cut, written, read back")
+    matched = f"{len(context)} segments, all there"
+    yield Timed("match a prompt in the KV tree", lambda _: lambda: store.match(cached.root, context).release(), matched)
+    yield Timed("load a chunk's KV, warm", load, where)
+    yield Timed("load a chunk's KV, from disk", load_cold, "not in the system's file cache")
+    yield Timed("compute a chunk's KV", compute, where)
+    yield Timed("decode one token", decode, f"behind {sum(map(len, cached.segments))}, {TOKENS} in a row", TOKENS)
+    yield Timed("store a chunk's KV", keep, "cut, written, read back")
 
 
-def timed(operations: Sequence[Operation], rounds: int) -> list[Row]:
-    """Time the operations by turns."""
+def timed(operations: Sequence[Timed], rounds: int) -> list[Operation]:
+    """Time the operations by turns, in at least two rounds."""
     times: list[list[float]] = [[] for _ in operations]
     for number in range(rounds + 1):
         for place, operation in enumerate(operations):
-            fact = operation.ready(number)
-            afresh()
+            work = operation.ready(number)
+            free_memory()
             began = perf_counter()
-            fact()
+            work()
             times[place].append(1e3 * (perf_counter() - began) / operation.times)
-    return [row_of(operation, own[1:]) for operation, own in zip(operations, times, strict=True)]
+    return [summed(operation, own[1:]) for operation, own in zip(operations, times, strict=True)]
 
 
-def row_of(operation: Operation, ms: Sequence[float]) -> Row:
-    """Sum up the rounds of an operation, at least two."""
+def summed(operation: Timed, ms: Sequence[float]) -> Operation:
+    """Sum up the rounds of an operation."""
     low, middle, high = quantiles(ms, n=4, method="inclusive")
-    return Row(operation.name, round(middle, 4), round(low, 4), round(high, 4), note=operation.note)
+    return Operation(operation.name, round(middle, 4), round(low, 4), round(high, 4), note=operation.note)
 
 
-def of_items(life: Life, state: Desk, scratch: Path) -> Iterator[Row]:
-    """Weigh what is kept."""
-    session, args = life.session, state.model.model.args
+def of_items(home: Home, cached: CachedPrompt) -> Iterator[Operation]:
+    """Yield the bytes of stored items."""
+    session, args = home.session, cached.model.model.args
     entries, size = AnswerBank(session.ledger).size()
-    yield Row("a bank entry", bytes=size // entries, note=f"mean of {entries:,}; its vector, twice, and five sources")
+    yield Operation(
+        "a cached answer", bytes=size // entries, note=f"mean of {entries:,}; vector and five sources included"
+    )
     width = session.embedder.width
-    yield Row("a question's vector", bytes=4 * width, note=f"{width} numbers of 4 bytes")
-    kept, ratio = state.paths[2].stat().st_size, args.num_attention_heads / args.num_key_value_heads
-    tokens, dtype = len(state.context[2]), state.model.dtype.removeprefix("mlx.core.")
-    yield Row("a chunk's tensors, K and V", bytes=kept, note=f"{tokens} tokens in {dtype}, as kept")
+    yield Operation("a question's vector", bytes=4 * width, note=f"{width} numbers of 4 bytes")
+    kept, ratio = cached.paths[2].stat().st_size, args.num_attention_heads / args.num_key_value_heads
+    tokens, dtype = len(cached.context[2]), cached.model.dtype.removeprefix("mlx.core.")
+    yield Operation("a chunk's tensors, K and V", bytes=kept, note=f"{tokens} tokens in {dtype}, as stored")
     more = round(kept * (1 + ratio / 2))
-    yield Row("a chunk's tensors, Q, K and V", bytes=more, note="as the paper keeps them; reckoned")
-    table = session.ledger.get("vectors") or ""
-    for name, item in (("abstracts", "an abstract"), ("chunks", "a chunk"), (table, "a chunk's vector")):
-        size, rows = weighed(session.tables, name, width, scratch / f"{item}.tables")
-        note = f"mean of {rows:,} rows, indexes among it"
-        yield Row(f"{item} in LanceDB", bytes=size // max(1, rows), note=note)
+    yield Operation("a chunk's tensors, Q, K and V", bytes=more, note="as the paper stores them; computed")
 
 
-def weighed(tables: Tables, name: str, width: int, folder: Path) -> tuple[int, int]:
-    """Return the bytes and rows of a table alone: written once more, for it holds former versions for a while."""
-    columns, fresh = TABLES.get(name, VECTOR), Tables(folder)
-    rows = [{key: row[key] for key in columns} for row in tables.select(name, "true", columns)]
-    fresh.put(name, rows, 0 if name in TABLES else width)
-    fresh.compact()
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()), len(rows)
-
-
-def line(row: Row) -> str:
-    """Return it in a line."""
+def line(row: Operation) -> str:
+    """Return an operation as a line of text."""
     times = (row.median_ms, row.low_ms, row.high_ms)
     time = "".join(f"{'' if each is None else f'{each:.3f}':>11}" for each in times)
-    return f"{row.operation:38}{time}{'' if row.bytes is None else f'{row.bytes:,}':>12}  {row.note}"
+    return f"{row.name:38}{time}{'' if row.bytes is None else f'{row.bytes:,}':>12}  {row.note}"
 
 
 if __name__ == "__main__":

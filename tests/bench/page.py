@@ -1,9 +1,5 @@
-"""Markdown pages: numbers as text, tables, sections, and the values of plots (bars, curves).
+"""Markdown pages: numbers as text, tables, sections, and the values of plots (bars, curves)."""
 
-Knows no measurement, and not how a plot is drawn.
-"""
-
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
@@ -11,17 +7,13 @@ from textwrap import fill
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars in groups, one of each series in a group, or one on the other; a missing value is None."""
+    """Bars in groups, one of each series in a group, side by side or stacked; a missing value is None."""
 
     title: str
     axis: str
     groups: Sequence[str]
     series: Mapping[str, Sequence[float | None]]
     stacked: bool = False
-
-    def __post_init__(self) -> None:
-        """Hold every series to the groups."""
-        assert all(len(values) == len(self.groups) for values in self.series.values()), "one value for each group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class Section:
 
 
 def page(title: str, opening: str, sections: Iterable[Section], folder: str = "") -> str:
-    """Join sections to one page, whose plots lie in a folder."""
+    """Join sections to one page; its plots are in a folder."""
     parts = [f"# {title}", opening]
     for section in sections:
         shown = [f"![{picture.title}]({folder}{picture.name}.svg)" for picture in section.pictures]
@@ -81,25 +73,18 @@ def page(title: str, opening: str, sections: Iterable[Section], folder: str = ""
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Set a table; the first columns are texts, the others numbers."""
+    """Return a table; the first columns are texts, the others numbers."""
     rule = ["---" if number < left else "---:" for number in range(len(heads))]
     return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in (heads, rule, *rows))
 
 
 def prose(text: str, indent: str = "") -> str:
-    """Break a text into lines, all but the first indented."""
+    """Wrap a text, indenting all lines but the first."""
     return fill(text, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def verbatim(text: str) -> str:
-    """Show a text as it is."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text.strip(chr(10))}\n{fence}"
-
-
 def plain(value: float | None) -> str:
-    """Show a number with three digits that count, or all before the point."""
+    """Show a number with three significant digits, or all before the point."""
     if value is None:
         return NONE
     size = abs(value)

@@ -1,6 +1,6 @@
-"""PerCache's experiments as data: overall, two model shapes, ablation, sensitivity, in full and in short form.
+"""PerCache's experiments as data: overall latency, two model shapes, ablation, sensitivity; whole and quick.
 
-With weights of a real shape every policy reads two chunks, as PerCache has it (5.1): five would take twice as long.
+With weights of a real shape every policy reads two chunks, as PerCache does (5.1): five would take twice as long.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,36 +12,38 @@ from tests.bench.policies import POLICIES, TAU, Policy
 TOP = 2  # chunks (PerCache 5.1)
 TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 STRIDES = (1, 2, 3, 4, 5)
-BUDGETS = (25, 100)  # MB of tensors; a prompt of two chunks takes about 15 at the 135M shape
+BUDGETS = (25, 100)  # MB of KV; a prompt of two chunks takes about 15 at the 135M shape
 PUBLIC = ("locomo", "enron-annotated", "clinton-foia", "qmsum")
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "bank": {"bank": False, "settings": {"experiment.semantic": False}},
     "kv": {"settings": {"kv.reuse": "off"}},
-    "prediction": {"foresee": 0},
+    "prediction": {"predict": 0},
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds that a question of short mail takes, and the night before it, on one core of 2020 or so."""
+class Estimate:
+    """Seconds of a question about short mail, and of the idle run before it, on one core of 2020 or so."""
 
     ask: float
-    runner: float
+    idle: float
 
 
-PACES = {"quote": Pace(0.06, 0.2), "nano": Pace(0.3, 1.0), "135M": Pace(2.5, 18.0), "0.5B": Pace(11.0, 80.0)}
-OPENING, LONGER = 3.0, 2.0  # seconds of a unit's start; how many times as long real mail and meetings take
+ESTIMATES = {
+    "quote": Estimate(0.06, 0.2),
+    "nano": Estimate(0.3, 1.0),
+    "135M": Estimate(2.5, 18.0),
+    "0.5B": Estimate(11.0, 80.0),
+}
+OPENING, LONGER = 3.0, 2.0  # seconds of a unit's start; factor of real mail and meetings
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Units that belong together: every policy for the first users of each corpus, and their first questions.
-
-    The policies of a user take turns, question by question, so that what is compared stands in one experiment.
-    """
+    """Every policy for the first users of each corpus and their first questions; policies of a user take turns."""
 
     name: str
-    what: str  # as the report calls it
+    title: str  # in reports
     writer: str
     corpora: Sequence[str]
     policies: Sequence[Policy]
@@ -49,9 +51,9 @@ class Experiment:
     questions: int
 
     def seconds(self, corpus: str) -> float:
-        """Estimate what a corpus takes, on one core."""
-        pace, idle_runs = PACES[self.writer], sum(policy.foresee > 0 for policy in self.policies)
-        asked = len(self.policies) * (OPENING + self.questions * pace.ask) + idle_runs * self.questions * pace.runner
+        """Estimate the duration of a corpus, on one core."""
+        each, idle = ESTIMATES[self.writer], sum(policy.predict > 0 for policy in self.policies)
+        asked = len(self.policies) * (OPENING + self.questions * each.ask) + idle * self.questions * each.idle
         return self.users * asked * (1.0 if corpus == "synthetic" else LONGER)
 
 
@@ -63,12 +65,12 @@ def varied(name: str, suffix: str, settings: Mapping[str, Any], **changes: Any) 
 
 
 def at(top: int, policies: Sequence[Policy]) -> list[Policy]:
-    """Have policies read so many chunks."""
+    """Return the policies with so many chunks in a prompt."""
     return [replace(one, settings={**one.settings, "ask.k": top}) for one in policies]
 
 
 def ablated(tau: float) -> Iterator[Policy]:
-    """Yield pkb without each of its parts, and whole where its threshold is not the usual one (PerCache 5.4)."""
+    """Yield pkb without each of its parts, and pkb itself at another threshold than the default (PerCache 5.4)."""
     end = "" if tau == TAU else f"-tau{round(100 * tau)}"
     if end:
         yield varied("pkb", end[1:], {"bank.tau": tau})
@@ -83,12 +85,12 @@ def taus() -> list[Policy]:
 
 
 def strides() -> list[Policy]:
-    """Return numbers of questions that are foreseen at a time (PerCache 5.6)."""
-    return [varied("pkb", f"stride{number}", {}, foresee=number) for number in STRIDES]
+    """Return numbers of questions predicted at a time (PerCache 5.6)."""
+    return [varied("pkb", f"stride{number}", {}, predict=number) for number in STRIDES]
 
 
 def budgets() -> list[Policy]:
-    """Return room for tensors."""
+    """Return sizes of the KV cache."""
     return [varied("pkb", f"kv{size}MB", {"kv.bytes": size * 1_000_000}) for size in BUDGETS]
 
 
@@ -101,7 +103,7 @@ BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks"})
 DRAFTED = varied("ragcache-meancache", "drafts", {"experiment.drafts": 8})
 DRAFTLESS = varied("pkb", "no-drafts", {"experiment.drafts": 0})
 EIGHT = tuple(POLICIES.values())
-QUOTED = named("naive", "meancache", "sleeptime", "percache", "pkb")  # there are no tensors to tell others by
+QUOTED = named("naive", "meancache", "sleeptime", "percache", "pkb")  # without a KV cache the others do not differ
 FOUR = named("naive", "ragcache-meancache", "percache", "pkb")
 FIVE = named("naive", "ragcache-meancache", "ragcache-sleeptime", "percache", "pkb")
 REAL = at(TOP, [*EIGHT, DRAFTED, BLOCKS, *ablated(0.85), DRAFTLESS, *budgets()])
@@ -114,23 +116,23 @@ WHOLE = (
     Experiment("taus", "sensitivity to the threshold", "quote", ("synthetic",), OTHER_TAUS, 1, 60),
     Experiment("parts", "hits, ablation", "quote", ("synthetic",), ABLATED, 1, 60),
     Experiment("words", "hits, public sets", "quote", (*PUBLIC, "paraphrase"), QUOTED, 1, 40),
-    Experiment("nano", "words of a small model", "nano", ("synthetic",), FOUR, 1, 40),
+    Experiment("nano", "answers of a small model", "nano", ("synthetic",), FOUR, 1, 40),
     Experiment("strides", "sensitivity to the stride", "quote", ("synthetic",), strides(), 1, 60),
 )
 QUICK = (
     Experiment("time", "overall latency", "135M", ("synthetic",), at(TOP, FOUR), 1, 2),
     Experiment("words", "hits", "quote", ("synthetic",), QUOTED, 1, 30),
-    Experiment("nano", "words of a small model", "nano", ("synthetic",), FOUR, 1, 15),
+    Experiment("nano", "answers of a small model", "nano", ("synthetic",), FOUR, 1, 15),
 )
-NIGHTS = (
+IDLE = (
     Experiment(
-        "nights",
-        "hits with nights and without",
+        "idle",
+        "hits with idle runs and without",
         "nano",
         ("locomo", "enron-annotated", "clinton-foia"),
-        [POLICIES["pkb"], varied("pkb", "no-prediction", {}, foresee=0)],
+        [POLICIES["pkb"], varied("pkb", "no-prediction", {}, predict=0)],
         2,
         40,
     ),
 )
-SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "nights": NIGHTS}
+SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "idle": IDLE}

@@ -1,7 +1,4 @@
-"""Plots as SVG by matplotlib (group `bench`): deterministic bytes, one colour per policy.
-
-Knows nothing of measurements.
-"""
+"""Plots as SVG by matplotlib (group `bench`): deterministic bytes, one colour per policy."""
 
 import io
 from typing import Any
@@ -12,7 +9,7 @@ from matplotlib.figure import Figure
 
 from tests.bench.page import Bars, Curves, Panel, Picture
 
-# Okabe and Ito's colours, which people with any colour vision tell apart.
+# Okabe and Ito's colours, distinct with any colour vision.
 COLOURS = {
     "naive": "#000000",
     "ragcache": "#E69F00",
@@ -24,7 +21,7 @@ COLOURS = {
     "pkb": "#0072B2",
     "pkb-blocks": "#999999",
 }
-# Tol's muted ones, for what is no policy.
+# Tol's muted ones, for everything else.
 OTHERS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#117733", "#999933", "#882255", "#BBBBBB")
 MARKS = "osD^vPX*"
 STYLE: Any = {
@@ -41,7 +38,7 @@ STYLE: Any = {
     "legend.handlelength": 3.0,
 }
 WIDE, HIGH, A_BAR = 5.6, 3.0, 0.11  # inches: of a panel, at least, and of a bar among others
-FIT = 5  # groups whose names stand side by side
+FIT = 5  # groups whose names fit side by side
 
 
 def svg(picture: Picture) -> bytes:
@@ -53,7 +50,7 @@ def svg(picture: Picture) -> bytes:
 
 
 def drawn(picture: Picture) -> Figure:
-    """Lay a picture out; the style is the caller's."""
+    """Lay out a picture."""
     columns = min(picture.columns, len(picture.panels))
     rows = -(-len(picture.panels) // columns)
     width = max(map(_width, picture.panels)) * columns
@@ -78,7 +75,7 @@ def _width(panel: Panel) -> float:
 
 
 def _bars(axes: Axes, panel: Bars) -> None:
-    """Draw bars; many names stand aslant."""
+    """Draw bars; many names are slanted."""
     places = range(len(panel.groups))
     width = 0.8 / (1 if panel.stacked else max(1, len(panel.series)))
     floor = [0.0] * len(panel.groups)
@@ -90,13 +87,15 @@ def _bars(axes: Axes, panel: Bars) -> None:
         axes.bar(at, heights, width, floor, label=name, color=colour, edgecolor="white", linewidth=0.4)
         if panel.stacked:
             floor = [below + height for below, height in zip(floor, heights, strict=True)]
-    aslant = len(panel.groups) > FIT
-    axes.set_xticks(list(places), list(panel.groups), rotation=35 if aslant else 0, ha="right" if aslant else "center")
+    slanted = len(panel.groups) > FIT
+    axes.set_xticks(
+        list(places), list(panel.groups), rotation=35 if slanted else 0, ha="right" if slanted else "center"
+    )
     axes.grid(visible=False, axis="x")
 
 
 def _curves(axes: Axes, panel: Curves) -> None:
-    """Draw curves; marks tell apart what colours do not, and single points are seen."""
+    """Draw curves; marks show single points and tell colours apart."""
     kinds = list(dict.fromkeys(curve.kind for curve in panel.curves))
     for curve in panel.curves:
         number = kinds.index(curve.kind)

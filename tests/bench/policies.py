@@ -1,31 +1,29 @@
 """PerCache's baselines, PerCache as published, and pkb's defaults, as settings of one engine.
 
-What they share makes them comparable: ingest, retrieval (which pkb does before it looks for a like question), prompts,
-the model, and what is foreseen. Knows no corpus and runs nothing; what is varied is made with `dataclasses.replace`.
+They share ingest, retrieval (which precedes the search for a paraphrase), prompts, the model and predicted questions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.idle.types import Kind
-from engine.llm.prompt import Order, in_document_order
-from tests.bench.orders import by_relevance
+from engine.llm.prompt import Order, PromptChunk, in_document_order
 
-STRIDE = 5  # questions foreseen at a time (PerCache 5)
-TAU = 0.85  # as PerCache sets it for itself and for MeanCache alike (PerCache 5)
-UNGUESSED: dict[str, Any] = {"experiment.drafts": 0}  # every token of an answer takes a step, as in all of these papers
-NO_BANK: dict[str, Any] = UNGUESSED | {"experiment.semantic": False}
-COSINE_ALONE: dict[str, Any] = UNGUESSED | {
+STRIDE = 5  # questions predicted at a time (PerCache 5)
+TAU = 0.85  # of PerCache and of MeanCache (PerCache 5)
+NO_DRAFTS: dict[str, Any] = {"experiment.drafts": 0}  # every token of an answer takes a step, as in these papers
+NO_BANK: dict[str, Any] = NO_DRAFTS | {"experiment.semantic": False}
+COSINE_ALONE: dict[str, Any] = NO_DRAFTS | {
     "bank.tau": TAU,
     "experiment.guard": False,
     "experiment.evidence": False,
     "experiment.verify": False,
     "experiment.check": False,
 }
-NO_TENSORS: dict[str, Any] = {"kv.reuse": "off"}
+NO_KV: dict[str, Any] = {"kv.reuse": "off"}
 TREE: dict[str, Any] = {"kv.reuse": "prefix", "experiment.score": "value"}
-PRINTED: dict[str, Any] = {
+PERCACHE: dict[str, Any] = {
     "ask.k": 2,
     "kv.reuse": "prefix",
     "experiment.score": "lfu",
@@ -34,21 +32,23 @@ PRINTED: dict[str, Any] = {
 }
 
 
+def by_relevance(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
+    """Sort by source, best first; the chunks of one source by their position in the document."""
+    return sorted(shown, key=lambda one: (one.source, one.chunk.position))
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is kept and reused, what is done between questions, and in `about` where that departs from what it names.
+    """Caches and idle work; `about` says where that departs from the publication."""
 
-    `keeps` tells whether the answers of those who asked are kept, or of what was foreseen alone.
-    """
-
-    name: str  # safe as part of a file's name
-    title: str  # as reports print it
+    name: str  # safe in a file name
+    title: str  # in reports
     settings: Mapping[str, Any] = field(default_factory=dict)  # pkb's, by key, and fields of `Experiment`
-    bank: bool = True  # answers are kept and looked for
-    foresee: int = 0  # questions, before the first one is asked and after each; 0: there are no nights
-    idle_runs: tuple[Kind, ...] = ()  # kinds of idle work between questions
-    printed: bool = False  # queries are kept as well, and projections alone saved: by formula
-    keeps: bool = True
+    bank: bool = True  # answers are stored and looked up
+    predict: int = 0  # questions, before the first question and after each; 0: no idle runs
+    idle: tuple[Kind, ...] = ()  # kinds of jobs of the idle runs
+    fixed_tau: bool = False  # one threshold for all answers
+    stores_own: bool = True  # answers to the user's own questions are stored, not those to predicted ones alone
     order: Order = by_relevance  # of the passages in a prompt
     about: str = ""
 
@@ -57,7 +57,7 @@ _ALL = (
     Policy(
         "naive",
         "Naive",
-        NO_BANK | NO_TENSORS,
+        NO_BANK | NO_KV,
         bank=False,
         about="retrieves, prefills the whole prompt and generates, for every question",
     ),
@@ -73,7 +73,7 @@ _ALL = (
     Policy(
         "meancache",
         "MeanCache",
-        COSINE_ALONE | NO_TENSORS,
+        COSINE_ALONE | NO_KV,
         about="the answer of a similar question, by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's"
         " embedding model in place of one trained by federated learning; pkb retrieves before the lookup, and has an"
         " exact tier before both",
@@ -81,10 +81,10 @@ _ALL = (
     Policy(
         "sleeptime",
         "Sleep-time Compute",
-        COSINE_ALONE | NO_TENSORS,
-        foresee=STRIDE,
-        idle_runs=("populate",),
-        keeps=False,
+        COSINE_ALONE | NO_KV,
+        predict=STRIDE,
+        idle=("populate",),
+        stores_own=False,
         about="predicted questions are answered in idle runs, and their answers are served by cosine (arXiv 2504.13171,"
         " as PerCache sets it up); answers to the user's own questions are not cached, for that is another baseline",
     ),
@@ -98,27 +98,28 @@ _ALL = (
         "ragcache-sleeptime",
         "RAGCache + Sleep-time",
         COSINE_ALONE | TREE,
-        foresee=STRIDE,
-        idle_runs=("populate",),
-        keeps=False,
+        predict=STRIDE,
+        idle=("populate",),
+        stores_own=False,
         about="both; the KV of predicted questions stays in the tree",
     ),
     Policy(
         "percache",
-        "PerCache as printed",
-        COSINE_ALONE | PRINTED,
-        foresee=STRIDE,
-        idle_runs=("verify", "populate", "convert", "restore"),
-        printed=True,
+        "PerCache as published",
+        COSINE_ALONE | PERCACHE,
+        predict=STRIDE,
+        idle=("verify", "populate", "convert", "restore"),
+        fixed_tau=True,
         about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; its questions are predicted from"
-        " the forms of earlier ones; the cost of storing Q, K and V and saving projections alone is computed beside",
+        " the forms of earlier ones; it stores K and V and skips the whole prefix, where the publication stores Q too"
+        " and saves the projections alone: a difference in its favour",
     ),
     Policy(
         "pkb",
         "pkb",
         {},
-        foresee=STRIDE,
-        idle_runs=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "restore", "maintenance"),
+        predict=STRIDE,
+        idle=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "restore", "maintenance"),
         order=in_document_order,
         about="as installed, but without abstracts; predictions come from the forms of earlier questions, as for all;"
         " it alone drafts tokens of an answer, so one baseline is run with drafts too",

@@ -1,11 +1,10 @@
-"""Quality of the quote writer's answers against the best BM25 sentence, and its refusals.
+"""Quality of the quote writer's answers against the best BM25 sentence, and of its refusals.
 
-Run `python -m tests.bench.quoting FOLDER [SET...]`: FOLDER holds sets of users, each with questions.jsonl beside docs/
-or mail/. Words are compared as SQuAD does. Every answerable question is also asked of a user of another set, where it
-must be declined.
+Run `python -m tests.bench.quoting DATA [SET...]`: DATA holds sets of users, each with questions.jsonl beside docs/ or
+mail/. Words are compared as in SQuAD. Every answerable question is also asked of a user of another set, where it must
+be declined.
 """
 
-import json
 import sys
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -19,42 +18,26 @@ from time import process_time
 from typing import Any
 
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
-from engine.ingest.chunking import chunk
-from engine.ingest.files import read
-from engine.ingest.scan import ignorable
-from engine.ingest.types import ParseLimits
 from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
 from engine.text.question import Question, understand
 from engine.text.sentences import sentences
 from engine.text.words import words
 from engine.types import Passage
-from store.hits import Hit
 from store.types import Scope
-from tests.bench.metrics import exact, f1, rouge_l, terms
-from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
+from tests.bench.indexed import IndexedUser, best, load
+from tests.bench.metrics import exact, f1, rouge_l
 
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-OPEN = QuoteSettings(least=0.0)  # so that what is declined can be judged at any threshold
+OPEN = QuoteSettings(least=0.0)  # declines nothing, so that every threshold can be judged
 K = 5
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """One person's bank and questions."""
-
-    kind: str
-    name: str
-    bank: MemoryBank
-    hits: dict[str, Hit]
-    questions: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One question asked of one user: `group` is answerable, unanswerable, or other (of another set)."""
 
-    user: User
+    user: IndexedUser
     group: str
     row: dict[str, Any]
     question: Question
@@ -74,33 +57,17 @@ def main() -> None:
     print(f"\nms of processor time: median {spent[len(spent) // 2]:.1f}, p95 {spent[len(spent) * 95 // 100]:.1f}")
 
 
-def load(folder: Path, name: str) -> Iterator[User]:
-    """Read each user of a set; questions that need their document in view, or whose gold is wrong, are left out."""
-    for file in sorted((folder / name).rglob("questions.jsonl")):
-        rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
-        rows = [row for row in rows if row.get("standalone", True) and "gold_error" not in row]
-        paths = [
-            path for part in ("docs", "mail") for path in sorted((file.parent / part).rglob("*")) if path.is_file()
-        ]
-        found = [
-            reading.document for path in paths if not ignorable(path) for reading in read(path, None, ParseLimits())
-        ]
-        items = [Item(document, tuple(chunk(document, document.passages))) for document in found if document]
-        held = hits(items)
-        yield User(name, file.parent.name, MemoryBank(held), {hit.chunk.id: hit for hit in held}, rows)
-
-
-def asked(user: User, users: Sequence[User]) -> Iterator[Case]:
+def asked(user: IndexedUser, users: Sequence[IndexedUser]) -> Iterator[Case]:
     """Ask each question of its own user, and the answerable ones of another set's."""
-    others = [other for other in users if other.kind != user.kind]
-    for number, row in enumerate(user.questions):
+    others = [other for other in users if other.corpus != user.corpus]
+    for number, row in enumerate(user.rows):
         group = "unanswerable" if row.get("unanswerable") else "answerable"
         yield ask(user, user, group, row)
         if others and group == "answerable":
             yield ask(user, others[number * 7 % len(others)], "other", row)
 
 
-def ask(user: User, of: User, group: str, row: dict[str, Any]) -> Case:
+def ask(user: IndexedUser, of: IndexedUser, group: str, row: dict[str, Any]) -> Case:
     """Retrieve by words alone, and quote."""
     question = understand(" ".join(row["question"].split()), NOW)
     found = retrieve(of.bank, None, question, Scope(), K, RetrievalLimits())
@@ -115,8 +82,8 @@ def scores(cases: Sequence[Case]) -> None:
     for case in cases:
         if case.group == "answerable":
             found = (*judged(case, best_sentence(case)), *judged(case, case.given.answer or ""))
-            rows[case.user.kind].append(found)
-            rows[f"{case.user.kind} {wanted(case.question) or 'sentence'}"].append(found)
+            rows[case.user.corpus].append(found)
+            rows[f"{case.user.corpus} {wanted(case.question) or 'sentence'}"].append(found)
     print(f"{'':28}{'n':>5}   best BM25 sentence   quote writer\n{'':36}" + "   em    f1 rougeL" * 2)
     for name in sorted(rows):
         print(
@@ -129,7 +96,7 @@ def declines(cases: Sequence[Case]) -> None:
     """Print how well support tells answerable questions from others, and what is declined at some thresholds."""
     support: dict[str, list[float]] = defaultdict(list)
     for case in cases:
-        for name in (case.group, f"{case.user.kind} {case.group}"):
+        for name in (case.group, f"{case.user.corpus} {case.group}"):
             support[name].append(case.given.support if case.given.answer is not None else 0.0)
     levels = [level / 20 for level in range(2, 17, 2)]
     print(
@@ -159,13 +126,8 @@ def best_sentence(case: Case) -> str:
 
 
 def judged(case: Case, answer: str) -> tuple[float, float, float]:
-    """Return exact match, F1 and ROUGE-L against the best of the golds."""
-    golds = {
-        terms(gold) for gold in (case.row["answer"], *case.row.get("answers", ()), *case.row.get("aliases", ()))
-    } - {()}
-    given = terms(answer)
-    best = [max((score(given, gold) for gold in golds), default=0.0) for score in (exact, f1, rouge_l)]
-    return best[0], best[1], best[2]
+    """Return exact match, F1 and ROUGE-L against the best of the gold answers."""
+    return best(exact, answer, case.row), best(f1, answer, case.row), best(rouge_l, answer, case.row)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""docs/benchmarks.md and its plots, generated from the result lines alone; the same lines give the same bytes.
+"""docs/benchmarks.md and its plots, generated from measurements alone; the same measurements give the same bytes.
 
-Run `python -m tests.bench.report FOLDER [--to docs]`: units lie in FOLDER or in FOLDER/lines, what else was measured in
-FOLDER. Plots and BLEU need the group `bench` of pyproject.toml.
+Run `python -m tests.bench.report FOLDER [--to docs]`: units are in FOLDER/lines, other measurements in FOLDER. Plots
+need the group `bench` of pyproject.toml.
 """
 
 import sys
@@ -9,16 +9,14 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from tests.bench import extras
-from tests.bench.extras import claims, missing
-from tests.bench.material import Material, gathered
 from tests.bench.overall import detail, losses, overall
 from tests.bench.page import Picture, Section, page
-from tests.bench.reading import Unreadable
-from tests.bench.stages import printed, stages
+from tests.bench.records import Material, Unreadable, gathered
+from tests.bench.stages import stages
 from tests.bench.sweeps import ablation, sweep
 
 OPENING = """\
-Written by `python -m tests.bench.report` from the lines of the evaluation; by corpus and by user in
+Written by `python -m tests.bench.report` from the lines of the evaluation; each corpus is in
 [detail](benchmarks/detail.md). Baselines are settings of pkb's own engine. The paper is PerCache."""
 
 
@@ -54,32 +52,27 @@ def made(material: Material) -> dict[str, bytes]:
     files = {
         "benchmarks.md": page("Benchmarks", OPENING, chosen, "benchmarks/").encode(),
         "benchmarks/detail.md": page(
-            "By corpus and user", "Of [the benchmarks](../benchmarks.md).", detail(material.lines)
+            "By corpus", "Of [the benchmarks](../benchmarks.md).", detail(material.lines)
         ).encode(),
     }
     return files | {f"benchmarks/{picture.name}.svg": svg(picture) for picture in pictures(chosen)}
 
 
 def sections(material: Material) -> list[Section]:
-    """Return all parts of the page, those without lines saying so."""
+    """Return all parts of the page; parts without measurements say so."""
     lines = material.lines
     return [
         extras.machine(material),
         extras.legend(),
-        claims(material),
+        extras.claims(material),
         overall(lines),
         losses(lines),
         ablation(lines),
         *(sweep(lines, kind) for kind in ("tau", "stride", "kv")),
         stages(lines),
-        printed(lines),
         extras.operations(material),
-        extras.motivation(material),
-        extras.showcases(material),
-        extras.cases(material),
-        extras.article(material),
         extras.peers(material),
-        missing(material),
+        extras.missing(material),
     ]
 
 

@@ -1,49 +1,31 @@
 """Recall of retrieval on public questions: doc@k and lines@k, with one index in memory per user.
 
-Run `python -m tests.bench.retrieval DATA [--sets NAME...] [--off PART...] [--vectors FOLDER]` with
-OPENBLAS_NUM_THREADS=1, where DATA holds sets of users: questions.jsonl beside docs/ or mail/. `--off plain` is BM25
-alone. Chunk vectors are kept in FOLDER between runs.
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.retrieval DATA [--sets NAME...] [--off PART...] [--vectors FOLDER]`,
+where DATA holds sets of users: questions.jsonl beside docs/ or mail/. `--off plain` is BM25 alone. Chunk vectors are
+stored in FOLDER between runs.
 """
 
-import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from engine.ingest.chunking import chunk, embedded_text
-from engine.ingest.files import read
-from engine.ingest.types import ParseLimits
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.retrieval.rank import RankWeights
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import understand
-from engine.types import Passage
-from store.hits import Vectors
-from store.types import Chunk, Scope
-from tests.engine.retrieval.memory_bank import Item, MemoryBank, embedded, hits
+from store.types import Scope
+from tests.bench.indexed import IndexedUser, load
 
 Listed = tuple[str, int, int]  # path, first and last line
 KS = (1, 2, 5, 10)
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 MULTIPLIERS = ("function", "asking", "names")  # off is 1, not 0
 PLAIN = RankWeights(**{field.name: 0.0 for field in fields(RankWeights)} | dict.fromkeys(MULTIPLIERS, 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """One user's bank, the paths of each document, and the questions."""
-
-    bank: MemoryBank
-    paths: dict[str, list[str]]
-    questions: tuple[dict[str, Any], ...]
 
 
 def main() -> None:
@@ -53,9 +35,9 @@ def main() -> None:
     weights = replace(RankWeights(), **{part: float(part in MULTIPLIERS) for part in options.off if part != "plain"})
     settings = RetrievalLimits(weights=PLAIN if "plain" in options.off else weights)
     for name in options.sets:
-        files = sorted((options.data / name).rglob("questions.jsonl"))
-        rows = [row for file in files for row in measured(load(file, embedder, options.vectors), embedder, settings)]
-        for label in ("chunks", "sources", "listed"):
+        found = load(options.data, name, embedder, options.vectors)
+        rows = [row for user in found for row in measured(user, embedder, settings)]
+        for label in ("chunks", "sources"):
             show(f"{name}: {label}", [row[label] for row in rows])
 
 
@@ -72,68 +54,26 @@ def arguments() -> Namespace:
     return parser.parse_args()
 
 
-def load(file: Path, embedder: Embedder | None, vectors: Path | None) -> User:
-    """Read one user's documents and questions; a document may stand in several files."""
-    items, paths = list[Item](), dict[str, list[str]]()
-    for path in sorted(path for name in ("docs", "mail") for path in (file.parent / name).rglob("*") if path.is_file()):
-        for document in (reading.document for reading in read(path, None, ParseLimits())):
-            if document is None:
-                continue
-            if document.id not in paths:
-                items.append(Item(document, tuple(chunk(document, document.passages))))
-            paths.setdefault(document.id, []).append(path.relative_to(file.parent).as_posix())
-    found = hits(items)
-    if embedder is not None:
-        found = embedded(found, kept([hit.chunk for hit in found], embedder, vectors))
-    rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
-    return User(MemoryBank(found), paths, tuple(row for row in rows if counts(row)))
+def has_gold(row: dict[str, Any]) -> bool:
+    """Whether a question has gold documents."""
+    return bool(row.get("doc_ids") and row.get("evidence_mode") != "predicate" and not row.get("unanswerable"))
 
 
-def counts(row: dict[str, Any]) -> bool:
-    """Leave out what has no gold document, a gold known to be wrong, or no meaning without the document in view."""
-    asked = row.get("standalone", True) and row.get("doc_ids") and row.get("evidence_mode") != "predicate"
-    return bool(asked and not row.get("unanswerable") and not row.get("gold_error"))
-
-
-def kept(chunks: Sequence[Chunk], embedder: Embedder, folder: Path | None) -> Vectors:
-    """Embed the chunks, or take their vectors from the folder where they were left."""
-    texts = [embedded_text(chunk) for chunk in chunks]
-    if folder is None:
-        return embedder.embed(texts)
-    digest = blake2b("\0".join((embedder.fingerprint, *texts)).encode("utf-8", "replace"), digest_size=12).hexdigest()
-    file = folder / f"{digest}.npy"
-    if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(file, embedder.embed(texts))
-    vectors: Vectors = np.load(file)
-    return vectors
-
-
-def measured(user: User, embedder: Embedder | None, settings: RetrievalLimits) -> Iterator[dict[str, dict[str, float]]]:
-    """Yield the marks of each question three times.
-
-    For the chunks as ranked, for the sources they were joined to (a document known by its first path), and for these
-    sources with their other paths, and the copies folded into them, listed behind each.
-    """
-    for row in user.questions:
+def measured(
+    user: IndexedUser, embedder: Embedder | None, settings: RetrievalLimits
+) -> Iterator[dict[str, dict[str, float]]]:
+    """Yield the recall of each question, for the ranked chunks and for the sources that they are joined to."""
+    for row in filter(has_gold, user.rows):
         question = understand(row["question"], datetime.now(UTC))
         vector = embedder.embed_question(question.text) if embedder else None
         found = retrieve(user.bank, vector, question, Scope(), max(KS), settings)
         chunks = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
         sources = [(user.paths[one.document][0], *one.lines) for one in found.passages]
-        listed = [place for one in found.passages for place in places(user, one)]
-        yield {"chunks": marks(row, chunks), "sources": marks(row, sources), "listed": marks(row, listed)}
+        yield {"chunks": recall(row, chunks), "sources": recall(row, sources)}
 
 
-def places(user: User, passage: Passage) -> list[Listed]:
-    """Return every place where the text of a passage stands."""
-    parts = [(passage.document, *passage.lines)]
-    parts += [(copy.chunk.document, copy.chunk.first, copy.chunk.last) for copy in passage.copies]
-    return [(path, first, last) for document, first, last in parts for path in user.paths[document]]
-
-
-def marks(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
-    """Tell for each k whether a gold document, and lines of the evidence, are among the first k."""
+def recall(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
+    """Return for each k whether a gold document, and lines of the evidence, are among the first k."""
     right = [path in row["doc_ids"] for path, _, _ in listed]
     spans = [(e["doc_id"], *e["lines"]) for e in row.get("evidence", ())]
     exact = [any(path == doc and a <= last and z >= first for doc, a, z in spans) for path, first, last in listed]
@@ -144,8 +84,8 @@ def marks(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
 def show(label: str, rows: Sequence[dict[str, float]]) -> None:
     """Print the means of one set."""
     names = dict.fromkeys(name for row in rows for name in row)
-    backend = [f"{name} {fmean(row[name] for row in rows if name in row):.3f}" for name in names]
-    print(f"{label:26} n={len(rows):4}  " + "  ".join(backend), flush=True)
+    means = [f"{name} {fmean(row[name] for row in rows if name in row):.3f}" for name in names]
+    print(f"{label:26} n={len(rows):4}  " + "  ".join(means), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Aggregates of result lines: latency, hits, false hits, answer quality, operations, bytes. Knows no page.
+"""Aggregates of result lines: latency, hits, false hits, answer quality, operations, bytes.
 
 Policies are compared over the questions that all of them were asked (`matched`), of one writer at a time.
 """
@@ -11,7 +11,7 @@ from statistics import fmean, median, quantiles
 
 from tests.bench import metrics
 from tests.bench.metrics import terms
-from tests.bench.reading import Line
+from tests.bench.records import Line
 
 BASELINES = ("naive", "ragcache", "meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime")
 RIVALS = (*BASELINES, "percache")
@@ -21,7 +21,7 @@ Groups = Mapping[str, Sequence[Line]]  # by policy
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What the lines of a policy come to; what could not be measured is None."""
+    """The aggregate of a policy's lines; what could not be measured is None."""
 
     n: int
     users: int
@@ -30,26 +30,30 @@ class Sum:
     low_ms: float  # quartiles
     high_ms: float
     tiers: Mapping[str, int]
-    predicted_counts: int  # hits on what was nobody's question
     known: int  # hits of which it is known whether they are right
     false: int
-    chunks: int  # in prompts, where chunks were counted
-    found: int  # of these, with tensors kept
+    chunks: int  # in prompts
+    found: int  # of these, in the KV cache
     prompt: int  # tokens
     reused: int
     generated: int
     guessed: int  # of these, several in one step
     rouge: float | None
-    flops: float  # a question, without nights
-    night_flops: float  # a question
-    night_s: float  # in all
+    flops: float  # of a question, without idle runs
+    idle_flops: float  # of a question
+    idle_s: float  # in all
     written: int  # bytes in all
-    kept: float  # bytes of a user in the end, mean
+    stored: float  # bytes of a user at the end, mean
 
     @property
-    def shared(self) -> int:
-        """Count the answers that came out of the bank."""
+    def hits(self) -> int:
+        """Count the answers from the answer cache."""
         return self.tiers["exact"] + self.tiers["semantic"]
+
+    @property
+    def unknown(self) -> int:
+        """Count the hits of which it is not known whether they are right."""
+        return self.hits - self.known
 
 
 def summed(lines: Sequence[Line]) -> Sum:
@@ -57,8 +61,9 @@ def summed(lines: Sequence[Line]) -> Sum:
     times = [line.ms["total"] for line in lines]
     low, high = quartiles(times)
     last = {(line.corpus, line.user): line for line in lines}
-    idle_runs = [line.runner for line in lines if line.runner]
+    idle = [line.idle for line in lines if line.idle]
     tokens = [line.tokens for line in lines if line.tokens]
+    cached = [line.cached for line in lines if line.cached]
     return Sum(
         n=len(lines),
         users=len(last),
@@ -67,21 +72,20 @@ def summed(lines: Sequence[Line]) -> Sum:
         low_ms=low,
         high_ms=high,
         tiers=Counter(line.tier for line in lines),
-        predicted_counts=sum(line.predicted_counts for line in lines),
         known=sum(line.right is not None for line in lines),
         false=sum(line.right is False for line in lines),
-        chunks=sum(line.chunks or 0 for line in lines),
-        found=sum(line.found or 0 for line in lines),
+        chunks=sum(one.chunks for one in cached),
+        found=sum(one.found for one in cached),
         prompt=sum(one.prompt for one in tokens),
         reused=sum(one.reused for one in tokens),
         generated=sum(one.generated for one in tokens),
         guessed=sum(one.guessed for one in tokens),
         rouge=scored(lines, rouge_l),
         flops=fmean(line.flops for line in lines),
-        night_flops=sum(runner.flops for runner in idle_runs) / len(lines),
-        night_s=sum(runner.seconds for runner in idle_runs),
+        idle_flops=sum(one.flops for one in idle) / len(lines),
+        idle_s=sum(one.seconds for one in idle),
         written=sum(line.written for line in lines),
-        kept=fmean(line.bank_bytes + line.kv_bytes for line in last.values()),
+        stored=fmean(line.bank_bytes + line.kv_bytes for line in last.values()),
     )
 
 
@@ -103,12 +107,6 @@ def scored(lines: Iterable[Line], score: Callable[[str, str], float]) -> float |
 def rouge_l(answer: str, gold: str) -> float:
     """Return ROUGE-L of an answer's words."""
     return metrics.rouge_l(terms(answer), terms(gold))
-
-
-@lru_cache(1 << 16)
-def bleu(answer: str, gold: str) -> float:
-    """Return BLEU of an answer's words."""
-    return metrics.bleu(terms(answer), terms(gold))
 
 
 def share(part: float, whole: float) -> float | None:

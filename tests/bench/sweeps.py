@@ -1,6 +1,6 @@
-"""Report sections on settings (threshold, stride, budget) and on parts of pkb (ablation). Reads no file.
+"""Report sections on settings (threshold, stride, budget) and on parts of pkb (ablation).
 
-A policy's name says what varies or is off: `pkb-stride3`, `pkb-kv64MB`, `pkb-tau60`, `percache-tau60` (no guards),
+The name of a policy says what varies or is off: `pkb-stride3`, `pkb-kv64MB`, `pkb-tau60`, `percache-tau60` (no guards),
 `pkb-no-bank`, `pkb-no-kv`, `pkb-no-drafts`, `pkb-no-prediction`, and at 0.80 `pkb-no-bank-tau80`.
 """
 
@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from engine.settings import Settings
-from tests.bench.page import NONE, Curve, Curves, Picture, Section, of, percent, plain, points, ratio, table
-from tests.bench.reading import Line
-from tests.bench.sums import Sum, bleu, by, matched, of_policies, scored, share, summed
+from tests.bench.page import Curve, Curves, Picture, Section, of, percent, plain, ratio, table
+from tests.bench.records import Line
+from tests.bench.sums import Sum, by, matched, of_policies, share, summed
 
 BASES = ("pkb", "percache")
 DEFAULTS = {"tau": Settings().bank.tau, "stride": Settings().experiment.stride, "kv": Settings().kv.bytes / 1e6}
@@ -19,23 +19,15 @@ TITLES = {
     "stride": "Sensitivity to the stride",
     "kv": "Sensitivity to the budget",
 }
-AXES = {"tau": "tau", "stride": "questions predicted at a time", "kv": "MB of tensors"}
+AXES = {"tau": "tau", "stride": "questions predicted at a time", "kv": "MB of KV"}
 HEADS = (
-    "n",
-    "bank hits",
-    "false hits",
-    "chunks found",
-    "tokens reused",
-    "ROUGE-L",
-    "BLEU",
-    "mean ms",
-    "median",
-    "quartiles",
+    *("n", "answer hits", "false hits", "chunks found", "tokens reused", "ROUGE-L"),
+    *("mean ms", "median", "quartiles"),
 )
 
 
 def sweep(lines: Sequence[Line], kind: str) -> Section:
-    """Set what a varied setting does, by writer; a base stands among its variants at its own value."""
+    """Return the effect of a varied setting, by writer; a base is among its variants at its own value."""
     rows, panels = list[Sequence[str]](), list[Curves]()
     for writer, own in by(lines, lambda line: line.writer).items():
         groups = varied(own, kind)
@@ -51,9 +43,9 @@ def sweep(lines: Sequence[Line], kind: str) -> Section:
 
 
 def varied(lines: Sequence[Line], kind: str) -> dict[str, list[Line]]:
-    """Return the policies among which a setting varies, in its order, over the questions that all were asked.
+    """Return the policies that vary a setting, by its value, over their common questions.
 
-    A base is among them unless one of them is named for the base's own value.
+    A base is among them unless a variant has the base's own value.
     """
     values = {name: value for name in {line.policy for line in lines} if (value := value_of(name, kind)) is not None}
     varied = {(_base(name), value) for name, value in values.items() if name not in BASES}
@@ -64,7 +56,7 @@ def varied(lines: Sequence[Line], kind: str) -> dict[str, list[Line]]:
 
 
 def value_of(policy: str, kind: str) -> float | None:
-    """Read what a policy's name says of a setting; None where it varies something else."""
+    """Return the value of a setting by a policy's name; None where that varies something else."""
     if policy in BASES:
         return DEFAULTS[kind]
     found = re.fullmatch(rf"(?:{'|'.join(BASES)})-{kind}(\d+)(MB|GB)?", policy)
@@ -78,12 +70,11 @@ def quality(lines: Sequence[Line]) -> tuple[str, ...]:
     one = summed(lines)
     return (
         str(one.n),
-        percent(one.shared / one.n),
-        of(one.false, one.known, one.shared - one.known),
+        percent(one.hits / one.n),
+        of(one.false, one.known, one.unknown),
         of(one.found, one.chunks),
         percent(share(one.reused, one.prompt)),
         plain(one.rouge),
-        plain(scored(lines, bleu)),
         plain(one.mean_ms),
         plain(one.median_ms),
         f"{plain(one.low_ms)} to {plain(one.high_ms)}",
@@ -97,7 +88,7 @@ def _panels(sums: dict[str, Sum], kind: str, writer: str) -> list[Curves]:
         if not own:
             continue
         hits += [
-            Curve(f"{base}, bank hits", base, [(at, 100 * one.shared / one.n) for at, one in own]),
+            Curve(f"{base}, answer hits", base, [(at, 100 * one.hits / one.n) for at, one in own]),
             Curve(f"{base}, false", base, [(at, 100 * one.false / one.n) for at, one in own], dashed=True),
         ]
         if kind != "tau":
@@ -106,12 +97,7 @@ def _panels(sums: dict[str, Sum], kind: str, writer: str) -> list[Curves]:
         times.append(Curve(base, base, [(at, one.mean_ms) for at, one in own]))
     said, share_of = next(iter(sums.values())).n, "% of questions" if kind == "tau" else "% of questions, of chunks"
     return [
-        Curves(
-            f"Hits, {writer} (n = {said})",
-            AXES[kind],
-            share_of,
-            hits,
-        ),
+        Curves(f"Hits, {writer} (n = {said})", AXES[kind], share_of, hits),
         Curves(f"Mean latency, {writer} (n = {said})", AXES[kind], "ms", times, kind == "kv"),
     ]
 
@@ -122,26 +108,20 @@ def _base(policy: str) -> str:
 
 PARTS = ("", "-no-bank", "-no-kv", "-no-drafts", "-no-prediction")
 LEVELS = {"0.85": "", "0.80": "-tau80"}  # as the paper has them
-SAID = "What prediction adds to hits, in points (the paper: bank +6.8 to +13.8, tensors +11.6 to +37.6):"
-GAINS = ("corpus", "writer", "tau", "n", "bank hits", "chunks found", "false hits with", "without")
 Rows = list[Sequence[str]]
 
 
 def ablation(lines: Sequence[Line]) -> Section:
-    """Set pkb beside itself without each part, by writer and threshold."""
-    title, rows, gains = "Ablation", Rows(), Rows()
+    """Compare pkb with itself without each part, by writer and threshold."""
+    title, rows = "Ablation", Rows()
     for writer, own in by(lines, lambda line: line.writer).items():
         for level, suffix in LEVELS.items():
             names = [f"pkb{part}{suffix}" for part in PARTS]
             rows += _rows(of_policies(own, names), writer, level, names[0])
-            gains += _gains(own, writer, level, (names[0], names[-1]))
     if not rows:
         return Section(title, "Left out: there are no lines of pkb and of pkb without a part over the same questions.")
     heads = ("policy", "writer", "tau", *HEADS, "of pkb")
-    parts = [table(heads, rows, left=3)]
-    if gains:
-        parts += [SAID, table(GAINS, gains, left=3)]
-    return Section(title, "\n\n".join(parts))
+    return Section(title, table(heads, rows, left=3))
 
 
 def _rows(found: dict[str, list[Line]], writer: str, level: str, whole: str) -> Iterator[Sequence[str]]:
@@ -151,15 +131,3 @@ def _rows(found: dict[str, list[Line]], writer: str, level: str, whole: str) -> 
     mean = summed(groups[whole]).mean_ms
     for name, own in groups.items():
         yield (name, writer, level, *quality(own), ratio(summed(own).mean_ms, mean))
-
-
-def _gains(lines: Sequence[Line], writer: str, level: str, names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for corpus, own in by(lines, lambda line: line.corpus).items():
-        sums = [summed(group) for group in matched(of_policies(own, names)).values() if group]
-        if len(sums) == len(names):
-            whole, without = sums
-            shared = points(whole.shared / whole.n - without.shared / without.n)
-            shares = share(whole.found, whole.chunks), share(without.found, without.chunks)
-            there = points(shares[0] - shares[1]) if shares[0] is not None and shares[1] is not None else NONE
-            false = [of(one.false, one.known, one.shared - one.known) for one in sums]
-            yield (corpus, writer, level, str(whole.n), shared, there, *false)

@@ -1,45 +1,41 @@
 """A corpus generated from a seed: mail (RFC 822), minutes (`Speaker: text`), and a stream of questions about them.
 
-It shows mechanisms, not people: sentences are few and plain, and the shares below are stated, not observed. As many
-questions are rephrased as have a near twin (the same words about another thing, with another answer), so a cache that
-serves answers blindly is wrong as often as right. A mail states one fact; a meeting states one of each kind.
+Its sentences are in tests/data/synthetic.toml. It shows mechanisms, not people: sentences are few and plain, and the
+shares below are chosen, not observed. As many questions are rephrased as have a near twin (the same words about another
+thing, with another answer), so a cache without checks is wrong as often as right. A mail states one fact; a meeting
+states one of each kind.
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from tests.bench.corpus import Query, User, settled
-from tests.bench.synthetic_kinds import ABSENT, KINDS, Kind
+from tests.bench.corpus import Query, User, folders
 
+SENTENCES = Path(__file__).resolve().parents[1] / "data" / "synthetic.toml"
 TOLD = 3  # things of a kind that documents tell of: two in mail, one in a meeting; the others are told nowhere
 _BEGAN = datetime(2024, 1, 8, 7, tzinfo=UTC)
-_MEETINGS = {
-    **{"home": "family council", "choir": "choir committee", "boats": "boat club"},
-    **{"school": "parents' evening", "office": "planning round", "street": "neighbours' meeting"},
-}
-_PEOPLE = (
-    *("Agnes Holt", "Boris Stein", "Clara Winter", "Dirk Amsel", "Elsa Brook", "Frida Lang", "Georg Thal"),
-    *("Hanna Ebert", "Igor Maar", "Julia Senn", "Karl Oster", "Lena Frey", "Moritz Zahn", "Paula Rieck"),
-)
-_TALK = (
-    *("I hope this finds you well.", "It has been raining here for days.", "Forgive me for answering so late."),
-    *("I have asked around and this is what I heard.", "There is not much else to report.", "Do tell the others."),
-    *("I wrote it down before I could forget it.", "We talked about this last week, as you may remember."),
-    *("Let me know should anything change.", "It took a while until everybody agreed.", "Nobody was against it."),
-    *("I am on the road and shall read my mail in the evening.", "Thank you for all your help."),
-    *("Please keep this message, for I shall lose my own note.", "Somebody asked about it again yesterday."),
-    *("You may pass this on.", "More of it when we see each other.", "It is as we thought it would be."),
-)
-_SAID = (
-    *("Shall we begin?", "I have nothing to add to that.", "Could somebody write this down?", "Yes, I heard it too."),
-    *("That was a long discussion last time.", "Let us come to the next point.", "I am glad that this is settled."),
-    *("Who else wants to speak?", "It is warm in here.", "Then we all agree.", "I shall ask again to be sure."),
-    *("We are a little late already.", "Good.", "I had understood it in another way, but fine."),
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of fact: its topic, its sentence, three ways to ask for it, its subjects and its answers."""
+
+    circle: str
+    topic: str
+    told: str
+    asked: tuple[str, ...]
+    things: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+TEXTS: dict[str, Any] = tomllib.loads(SENTENCES.read_text("utf-8"))
+KINDS = tuple(Kind(**one | {key: tuple(one[key]) for key in ("asked", "things", "answers")}) for one in TEXTS["kinds"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +64,10 @@ class World:
 def world(seed: int) -> World:
     """Make all documents of one user; equal seeds give equal ones."""
     random = Random(f"papers {seed}")
-    me, *others = random.sample(_PEOPLE, len(_PEOPLE))
+    me, *others = random.sample(TEXTS["people"], len(TEXTS["people"]))
     circles = {
-        circle: f"docs/{_meeting_day(number)} {name}.txt" for number, (circle, name) in enumerate(_MEETINGS.items())
+        circle: f"docs/{_meeting_day(number)} {name}.txt"
+        for number, (circle, name) in enumerate(TEXTS["meetings"].items())
     }
     drawn = [one for kind in KINDS for one in _drawn(random, kind, circles[kind.circle])]
     mailed = [one for one in drawn if not one.document]
@@ -100,7 +97,7 @@ def _meeting_day(number: int) -> str:
 def _minutes(random: Random, facts: list[Fact], people: list[str]) -> str:
     said = list[str]()
     for fact in random.sample(facts, len(facts)):
-        said += [*random.sample(_SAID, 4), fact.sentence]
+        said += [*random.sample(TEXTS["said"], 4), fact.sentence]
     said.append("Thank you all, until next time.")
     return "".join(f"{people[number % len(people)]}: {text}\n" for number, text in enumerate(said))
 
@@ -108,7 +105,7 @@ def _minutes(random: Random, facts: list[Fact], people: list[str]) -> str:
 def _mail(random: Random, fact: Fact, me: str, sender: str, seed: int, number: int) -> str:
     written = _BEGAN + timedelta(days=2 * number, minutes=random.randrange(720))
     before, after = random.randint(2, 6), random.randint(2, 6)
-    around = random.sample(_TALK, before + after)
+    around = random.sample(TEXTS["talk"], before + after)
     body = (f"Dear {me.split()[0]},", "", " ".join((*around[:before], fact.sentence)), "", " ".join(around[before:]))
     head = (
         *(f"From: {_address(sender)}", f"To: {_address(me)}", f"Subject: {fact.kind.topic}"),
@@ -139,9 +136,16 @@ def users(scratch: Path, seeds: tuple[int, ...] = SEEDS) -> list[User]:
     for seed in seeds:
         made, folder = world(seed), scratch / f"seed-{seed}"
         for path, text in made.documents.items():
-            settled(folder / path, text)
-        found.append(User("synthetic", folder.name, (folder / "docs", folder / "mail"), stream(made, seed)))
+            _write(folder / path, text.encode())
+        found.append(User("synthetic", folder.name, folders(folder), stream(made, seed)))
     return found
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file unless it is there as it should be: ingest looks at its time."""
+    if not path.exists() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def stream(made: World, seed: int, questions: int = QUESTIONS) -> tuple[Query, ...]:
@@ -155,7 +159,7 @@ class Asker:
     def __init__(self, made: World, random: Random) -> None:
         self._facts, self._random = made.facts, random
         self._asked = list[tuple[Fact, int]]()  # with the number of the phrasing
-        self._absent, self._queries = random.sample(ABSENT, len(ABSENT)), list[Query]()
+        self._absent, self._queries = random.sample(TEXTS["absent"], len(TEXTS["absent"])), list[Query]()
         self._lost = 0  # questions without an answer so far
 
     def stream(self, questions: int) -> list[tuple[str, Query]]:

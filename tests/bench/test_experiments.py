@@ -1,31 +1,28 @@
-"""Plans contain what the papers vary; missing jobs are listed with a reason."""
+"""Plans contain what the papers vary; jobs run side by side, and missing ones are listed with a reason."""
 
 import sys
 from argparse import Namespace
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from time import time
 
+import psutil
 import pytest
 
-from tests.bench import experiments
-from tests.bench.harness import together, unit_file
-from tests.bench.plan import QUICK, SCOPES, WHOLE
+from tests.bench import experiments, jobs
+from tests.bench.harness import replay, unit_file
+from tests.bench.jobs import Job
+from tests.bench.plan import QUICK, WHOLE
 from tests.bench.policies import POLICIES
 
-HOUR, FIVE_MINUTES = 3600, 300
+NEVER, HOUR, FIVE_MINUTES = experiments.NEVER, 3600, 300
 
 
 def options(tmp_path: Path, **changes: object) -> Namespace:
     """Return a command line without data."""
-    found = {"scope": "whole", "out": tmp_path, "data": tmp_path / "none", "only": [], "minutes": experiments.NEVER}
-    found |= {"questions": sys.maxsize, "gptcache": "python", "until": experiments.NEVER}
-    return Namespace(**(found | changes))
-
-
-def test_no_unit_stands_in_two_experiments() -> None:
-    for scope in SCOPES.values():
-        units = [(c, policy.name, one.writer) for one in scope for c in one.corpora for policy in one.policies]
-        assert len(units) == len(set(units))
+    found = {"scope": "whole", "out": tmp_path, "data": tmp_path / "none", "only": [], "minutes": NEVER}
+    return Namespace(**(found | {"questions": sys.maxsize, "gptcache": "python", "until": NEVER} | changes))
 
 
 def test_the_whole_has_every_policy_at_a_real_shape_and_every_part_threshold_stride_and_budget() -> None:
@@ -33,73 +30,89 @@ def test_the_whole_has_every_policy_at_a_real_shape_and_every_part_threshold_str
     assert {policy.name for one in WHOLE if one.writer == "135M" for policy in one.policies} >= set(POLICIES)
     assert names >= {f"pkb-no-{part}{end}" for part in ("bank", "kv", "prediction") for end in ("", "-tau80")}
     assert names >= {f"{name}-tau{tau}" for name in ("pkb", "percache") for tau in range(60, 100, 5)}
-    assert names >= {f"pkb-stride{number}" for number in range(1, 6)}
-    assert names >= {"pkb-kv25MB", "pkb-kv100MB", "pkb-blocks"}
-    assert {one.writer for one in WHOLE} == {"quote", "nano", "135M", "0.5B"}
-
-
-def test_what_is_compared_at_a_real_shape_reads_two_chunks() -> None:
+    assert names >= {f"pkb-stride{number}" for number in range(1, 6)} | {"pkb-kv25MB", "pkb-kv100MB", "pkb-blocks"}
     real = [policy for one in WHOLE if one.writer in ("135M", "0.5B") for policy in one.policies]
     assert {policy.settings["ask.k"] for policy in real} == {2}
 
 
-def test_by_the_estimate_the_whole_takes_less_than_an_hour_of_two_cores_and_the_short_form_less_than_five_minutes(
-    tmp_path: Path,
-) -> None:
+def test_the_estimates_are_less_than_an_hour_of_two_cores_and_five_minutes(tmp_path: Path) -> None:
     rest = sum(job.seconds for job in experiments.others(options(tmp_path, data=tmp_path)))
     whole = sum(one.seconds(corpus) for one in WHOLE for corpus in one.corpora)
     assert (whole + rest) / 2 < HOUR
     assert sum(one.seconds(corpus) for one in QUICK for corpus in one.corpora) / 2 < FIVE_MINUTES
 
 
-def test_corpora_whose_documents_are_not_there_are_named_and_the_others_wait(tmp_path: Path) -> None:
-    waiting, absent = experiments.jobs(options(tmp_path))
-    assert {job.name for job in waiting} >= {"time synthetic", "nano synthetic", "peers", "operations", "shares"}
-    assert "public locomo" not in {job.name for job in waiting}
-    assert absent["public locomo"] == absent["words paraphrase"] == "its documents are not here"
-
-
-def test_only_what_was_named_waits_and_nothing_that_is_done(tmp_path: Path) -> None:
-    found = options(tmp_path, only=["strides", "peers"])
-    assert [job.name for job in experiments.jobs(found)[0]] == ["strides synthetic", "peers"]
+def test_jobs_without_documents_are_missing_and_finished_ones_are_not_repeated(tmp_path: Path) -> None:
+    found, missing = experiments.waiting(options(tmp_path))
+    assert {job.name for job in found} >= {"time synthetic", "nano synthetic", "kv_reuse", "operations"}
+    assert missing["public locomo"] == missing["words paraphrase"] == "its documents are not here"
+    some = options(tmp_path, only=["strides", "kv_reuse"])
+    assert [job.name for job in experiments.waiting(some)[0]] == ["strides synthetic", "kv_reuse"]
     strides = next(one for one in WHOLE if one.name == "strides")
-    for (works,) in [list(experiments.groups(strides, "synthetic", found))]:
-        for one in works:
-            unit_file(one, tmp_path).parent.mkdir(exist_ok=True)
-            unit_file(one, tmp_path).touch()
-    assert [job.name for job in experiments.jobs(found)[0]] == ["peers"]
+    for unit in (unit for units in experiments.groups(strides, "synthetic", some) for unit in units):
+        unit_file(unit, tmp_path).parent.mkdir(exist_ok=True)
+        unit_file(unit, tmp_path).touch()
+    assert [job.name for job in experiments.waiting(some)[0]] == ["kv_reuse"]
 
 
 @pytest.mark.slow
-def test_policies_take_turns_and_stop_together_when_it_is_late(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_policies_take_turns_and_stop_together_at_the_deadline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strides = next(one for one in WHOLE if one.name == "strides")
     two = replace(strides, policies=[POLICIES["naive"], POLICIES["meancache"]], questions=5)
-    (works,) = experiments.groups(two, "synthetic", options(tmp_path))
-    asked = list[int]()
-
-    def late() -> bool:
-        asked.append(1)
-        return len(asked) > 3
-
-    together(works, tmp_path, late)
+    monkeypatch.setattr(experiments, "SCOPES", {"whole": [two]})
+    (units,) = experiments.groups(two, "synthetic", options(tmp_path))
+    replay(units, tmp_path, lambda: True)
+    assert list((tmp_path / "lines").iterdir()) == []
+    rounds = iter([False, False, False, True])
+    replay(units, tmp_path, lambda: next(rounds))
     turns = [line.split(".")[2] for line in capsys.readouterr().err.splitlines()]
     assert turns == ["meancache", "naive", "naive", "meancache", "meancache", "naive"]
-    assert [len(unit_file(one, tmp_path).read_text("utf-8").splitlines()) for one in works] == [3, 3]
-    said = experiments.shortened(options(tmp_path), [two], {"strides synthetic"})
+    said = experiments.shortened(options(tmp_path), {"strides synthetic"})
     assert said == {"strides synthetic": "time was up: 3 of 5 questions"}
-    together(works, tmp_path, lambda: False)
-    assert [len(unit_file(one, tmp_path).read_text("utf-8").splitlines()) for one in works] == [3, 3]
+    replay(units, tmp_path)
+    assert [len(unit_file(one, tmp_path).read_text("utf-8").splitlines()) for one in units] == [3, 3]
 
 
-@pytest.mark.slow
-def test_where_it_is_late_from_the_beginning_there_is_no_unit(tmp_path: Path) -> None:
-    strides = next(one for one in WHOLE if one.name == "strides")
-    one, found = replace(strides, policies=[POLICIES["naive"]], questions=5), options(tmp_path)
-    (works,) = experiments.groups(one, "synthetic", found)
-    together(works, tmp_path, lambda: True)
-    assert list((tmp_path / "lines").iterdir()) == []
-    assert experiments.shortened(found, [one], ()) == {}
-    said = experiments.shortened(found, [one], {"strides synthetic"})
-    assert said == {"strides synthetic": "time was up: 0 of 5 questions"}
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put two modules beside the measurements: one writes its arguments, or fails; one sleeps."""
+    folder = tmp_path / "tests" / "bench"
+    folder.mkdir(parents=True)
+    for name, text in {
+        "__init__": "",
+        "said": "import os, sys\nthreads = os.environ['OMP_NUM_THREADS']\n"
+        "open(sys.argv[1], 'w').write(' '.join([*sys.argv[2:], threads]))\nsys.exit('bad' in sys.argv)\n",
+        "nap": "import time\ntime.sleep(60)\n",
+    }.items():
+        (folder / f"{name}.py").write_text(text, "utf-8")
+    (tmp_path / "tests" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_failed_jobs_are_told_from_others_and_a_limited_one_gets_its_share_of_the_time(modules: Path) -> None:
+    words = {"good": ["said", "a"], "bad": ["said", "b", "bad"]}
+    each = [Job(name, one, 1.0, limited=name == "good") for name, one in words.items()]
+    end = time() + 1000
+    assert {one.job.name: one.failed for one in jobs.run(each, [None], end)} == {"good": False, "bad": True}
+    limit, at, threads = (modules / "a").read_text("utf-8").split()
+    assert (limit, threads) == ("--until", "1")
+    assert end - 501 < float(at) < end - 450
+    assert list(jobs.run(each, [None], time())) == []
+
+
+def test_jobs_that_nobody_waits_for_any_more_are_ended(modules: Path) -> None:
+    each = [Job("nap", ["nap"], 9.0), Job("quick", ["said", "a"], 1.0)]
+    with closing(jobs.run(each, [None, None], NEVER)) as found:
+        assert next(found).job.name == "quick"
+    assert not [one for one in psutil.Process().children() if "tests.bench.nap" in one.cmdline()]
+
+
+def test_the_longest_job_is_first_but_of_limited_ones_the_shortest() -> None:
+    sizes = (("a", 1.0), ("b", 9.0), ("c", 5.0), ("d", 3.0))
+    each = [Job(name, [], seconds, limited=name in "bd") for name, seconds in sizes]
+    assert [job.name for job in jobs.ordered(each, limited=False)] == ["b", "c", "d", "a"]
+    assert [job.name for job in jobs.ordered(each, limited=True)] == ["c", "a", "d", "b"]
+    assert 1 <= len(jobs.cores()) <= jobs.WORKERS

@@ -1,4 +1,4 @@
-"""A teacher-forced model writes the given text token by token and does all the computation."""
+"""A teacher-forced model writes the given text token by token and computes everything."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from engine.models.kv_cache import length
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.types import Drafter, Meter, flops
-from tests.bench.forced import NOT_FOUND, Following, Script, follow, learnt, reply
+from tests.bench.forced import NOT_FOUND, ForcedResident, Script, forced, reply, tokenizer
 from tests.engine.models.shapes import KINDS, TEXT, bpe, make
 from tests.engine.models.traced import traced
 
@@ -26,13 +26,13 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     return replace(load(folder, name="small", cache=cache, memory_share=0.9), stops=frozenset(), one_line=False)
 
 
-def told(model: Mlx, says: str | None, most: int = 64) -> tuple[list[str], Meter, int]:
-    """Have a model write behind a prompt; returns the pieces, what it did for them, and what its cache then holds."""
-    forced = follow(replace(model, meter=Meter()), Script(says))
-    cache = forced.begin()
-    forced.prefill(cache, BEFORE)
-    pieces = list(forced.decode(cache, QUESTION, most))
-    return pieces, forced.meter, length(cache)
+def told(plain: Mlx, text: str | None, most: int = 64) -> tuple[list[str], Meter, int]:
+    """Have a model write behind a prompt; returns the pieces, its meter, and the length of its cache."""
+    model = forced(replace(plain, meter=Meter()), Script(text))
+    cache = model.begin()
+    model.prefill(cache, BEFORE)
+    pieces = list(model.decode(cache, QUESTION, most))
+    return pieces, model.meter, length(cache)
 
 
 def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
@@ -40,20 +40,11 @@ def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
     ids = plain.tokens(GOLD)
     assert "".join(pieces) == GOLD
     assert len(pieces) == len(ids)
-    assert (meter.prefilled, meter.generated) == (
+    assert (meter.read, meter.written) == (
         len(BEFORE) + len(QUESTION),
         len(ids) + 1,
     )  # a stop is read before it is known
     assert held == len(BEFORE) + len(QUESTION) + len(ids) + 1
-
-
-def test_what_is_computed_for_a_script_is_what_the_formula_says(plain: Mlx) -> None:
-    count, prompt = len(plain.tokens(GOLD)) + 1, len(BEFORE) + len(QUESTION)
-    pairs = len(BEFORE) ** 2 + len(QUESTION) * prompt + sum(prompt + number for number in range(1, count + 1))
-    _, meter, _ = told(plain, GOLD)
-    size = plain.size
-    products = size.parameters * (prompt + count) + size.head_parameters * count
-    assert flops(size, meter) == 2 * products + 4 * size.layers * size.width * pairs
 
 
 def test_the_layers_compute_what_is_counted_for_a_script(plain: Mlx) -> None:
@@ -64,11 +55,11 @@ def test_the_layers_compute_what_is_counted_for_a_script(plain: Mlx) -> None:
 
 
 def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -> None:
-    forced, cache, other = follow(plain, Script(GOLD)), plain.begin(), plain.begin()
-    ids = [*plain.tokens(GOLD), *forced.stops]
+    model, cache, other = forced(plain, Script(GOLD)), plain.begin(), plain.begin()
+    ids = [*plain.tokens(GOLD), *model.stops]
     for one in (cache, other):
         plain.prefill(one, BEFORE)
-    list(forced.decode(cache, QUESTION, 64))
+    list(model.decode(cache, QUESTION, 64))
     plain.logits(other, QUESTION)
     for id in ids:
         plain.logits(other, [id])
@@ -77,26 +68,14 @@ def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -
 
 def test_guesses_that_a_script_bears_out_take_no_steps_of_their_own(plain: Mlx) -> None:
     ids, steps = plain.tokens(GOLD), list[int]()
-    forced, cache = follow(replace(plain, yield_point=lambda: steps.append(1)), Script(GOLD)), plain.begin()
+    model, cache = forced(replace(plain, yield_point=lambda: steps.append(1)), Script(GOLD)), plain.begin()
     drafts = Drafter(lambda: [[5, 6, 7], ids[:3], [*ids, 9]], 8)
-    pieces = forced.decode(cache, QUESTION, 64, drafts)
+    pieces = model.decode(cache, QUESTION, 64, drafts)
     first = next(pieces)
     drafts.learn()
     assert first + "".join(pieces) == GOLD
     assert drafts.right > len(ids) // 2
     assert len(steps) <= 5  # one of them for the question, one for the second token
-
-
-def test_a_script_is_cut_where_an_answer_would_be(plain: Mlx) -> None:
-    pieces, meter, _ = told(plain, GOLD, most=3)
-    assert len(pieces) == 3
-    assert meter.generated == 2  # nobody asks what follows the last one
-
-
-def test_without_a_script_the_model_speaks_for_itself(plain: Mlx) -> None:
-    cache = plain.begin()
-    plain.prefill(cache, BEFORE)
-    assert told(plain, None)[0] == list(plain.decode(cache, QUESTION, 64))
 
 
 @pytest.mark.parametrize(
@@ -116,10 +95,10 @@ def test_an_answer_is_one_line_with_the_number_of_the_chunk_that_says_it(
 
 
 def test_a_tokenizer_learnt_from_the_documents_takes_few_tokens_for_their_words(tmp_path: Path) -> None:
-    learnt([TEXT] * 3).save(str(tmp_path / "tokenizer.json"))
-    found, usual = learnt([TEXT] * 3).encode(TEXT), bpe(300).encode(TEXT)
+    tokenizer([TEXT] * 3).save(str(tmp_path / "tokenizer.json"))
+    found, usual = tokenizer([TEXT] * 3).encode(TEXT), bpe(300).encode(TEXT)
     assert len(found.ids) < len(usual.ids) / 2
-    assert learnt([TEXT]).decode(found.ids, skip_special_tokens=False) != ""
+    assert tokenizer([TEXT]).decode(found.ids, skip_special_tokens=False) != ""
 
 
 def test_weights_that_are_in_memory_serve_others_and_each_counts_its_own_work(plain: Mlx, tmp_path: Path) -> None:
@@ -129,8 +108,8 @@ def test_weights_that_are_in_memory_serve_others_and_each_counts_its_own_work(pl
         loads.append(plain)
         return plain
 
-    one, two = (Following(tmp_path / name, Script(), loaded).get("small", load) for name in ("one", "two"))
+    one, two = (ForcedResident(tmp_path / name, Script(), loaded).get("small", load) for name in ("one", "two"))
     one.prefill(one.begin(), BEFORE)
     assert len(loads) == 1
     assert one.model is two.model
-    assert (one.meter.prefilled, two.meter.prefilled) == (len(BEFORE), 0)
+    assert (one.meter.read, two.meter.read) == (len(BEFORE), 0)

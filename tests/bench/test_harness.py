@@ -1,24 +1,24 @@
-"""Replays give the tiers that their policies allow, and record whose answer was given and whether it is right."""
+"""Replays give the tiers that their policies allow, record whose answer was served, and resume after a kill."""
 
-import json
+import io
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.bench import harness
 from tests.bench.corpus import Query, User
-from tests.bench.forced import learnt
-from tests.bench.lines import Work, entails
-from tests.bench.policies import POLICIES
+from tests.bench.forced import tokenizer
+from tests.bench.policies import POLICIES, Policy
+from tests.bench.records import Line, read_unit
+from tests.bench.replay import Unit, covers
 from tests.engine.models.shapes import KINDS, REAL, make
 
-KEYS = [
-    *("corpus", "user", "policy", "writer", "number", "question", "gold", "answer", "tier", "right", "matched"),
-    *("similarity", "foreseen", "tokens", "slots", "ms", "flops", "kept", "written", "night", "printed"),
-]
 STAGES = {"embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"}
 MAIL = {
     "rehearsal": "The choir rehearses on Thursday at half past six in St Brannoc's hall now, not in the school.",
@@ -28,10 +28,10 @@ MAIL = {
     "bus": "The coach to Ahrenswalde leaves from the station at seven in the morning and costs 30 pounds each.",
 }
 RIGHT = "seven in the morning"
-FORESEEN = 1  # question at a time
+Lines = dict[str, list[Line]]
 
 
-def user(folder: Path, queries: tuple[Query, ...] = ()) -> User:
+def user(folder: Path, *queries: Query) -> User:
     """Write a few messages; returns who asks about them."""
     mail = folder / "mail"
     mail.mkdir(exist_ok=True)
@@ -46,13 +46,19 @@ def query(text: str, answer: str = "") -> Query:
     return Query(text, answer, frozenset())
 
 
+def replayed(folder: Path, policy: Policy, *queries: Query, writer: str = "small") -> list[Line]:
+    """Replay questions under a policy that predicts at most one at a time."""
+    unit = Unit(user(folder, *queries), replace(policy, predict=min(policy.predict, 1)), writer, len(queries))
+    return read_unit(harness.replay([unit], folder)[0])
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield a harness's folder with a small model in place of one of a real shape."""
     found = tmp_path_factory.mktemp("harness")
     shape = KINDS["llama"] | {"max_position_embeddings": 4096, "vocab_size": 20_000}
     small = make(found / "models" / "small", shape)
-    learnt(harness.texts(user(found))).save(str(small / "tokenizer.json"))
+    tokenizer(harness.texts(user(found))).save(str(small / "tokenizer.json"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(REAL, "small", shape)
         yield found
@@ -65,171 +71,158 @@ def stream() -> tuple[Query, ...]:
     return asked, other, asked, query("Where is the coach?", "at the station"), query("Who sings bass on the moon?")
 
 
-Lines = dict[str, list[dict[str, Any]]]
-
-
 @pytest.fixture(scope="module")
-def replayed(folder: Path, stream: tuple[Query, ...]) -> Lines:
-    """Replay the stream under every policy, a little foreseen where anything is."""
-    found: Lines = {}
-    for name, policy in POLICIES.items():
-        work = Work(user(folder, stream), replace(policy, foresee=min(policy.foresee, FORESEEN)), "small", len(stream))
-        found[name] = read(harness.replay(work, folder))
-    return found
+def every(folder: Path, stream: tuple[Query, ...]) -> Lines:
+    """Replay the stream under every policy."""
+    return {name: replayed(folder, policy, *stream) for name, policy in POLICIES.items()}
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    """Read the lines of a unit."""
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-
-
-def tiers(lines: list[dict[str, Any]]) -> list[str]:
+def tiers(lines: list[Line]) -> list[str]:
     """Return the tier of each line."""
-    return [line["tier"] for line in lines]
+    return [line.tier for line in lines]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", POLICIES)
-def test_each_line_has_the_keys_of_the_contract_in_their_order(replayed: Lines, name: str) -> None:
-    for number, line in enumerate(replayed[name], 1):
-        assert list(line) == KEYS
-        assert set(line["ms"]) >= STAGES
-        assert set(line["kept"]) == {"bank_bytes", "kv_bytes"}
-        assert line["number"] == number
-        assert (line["corpus"], line["user"], line["policy"], line["writer"]) == ("made-up", "ann", name, "small")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("naive", ["full"] * 4),
+        ("ragcache", ["full", *["prefix"] * 3]),
+        ("meancache", ["full", "semantic", "exact", "full"]),
+        ("ragcache-meancache", ["full", "semantic", "exact", "prefix"]),
+        ("ragcache-sleeptime", ["full", "prefix", "prefix", "exact"]),
+        ("percache", ["full", "semantic", "exact", "exact"]),
+        ("pkb", ["prefix", "semantic", "exact", "exact"]),  # new chunks are prefetched
+    ],
+)
+def test_a_policy_has_the_tiers_of_its_caches(every: Lines, name: str, expected: list[str]) -> None:
+    lines = every[name]
+    assert tiers(lines)[:4] == expected
+    assert all(set(line.ms) <= STAGES for line in lines)
+    assert [line.number for line in lines] == [1, 2, 3, 4, 5]
+    assert (lines[4].answer, lines[4].gold) == (None, "")
 
 
 @pytest.mark.slow
-def test_naive_never_hits_and_reads_all(replayed: Lines) -> None:
-    lines = replayed["naive"]
-    assert tiers(lines) == ["full"] * 5
-    assert all(line["tokens"]["reused"] == 0 and line["kept"] == {"bank_bytes": 0, "kv_bytes": 0} for line in lines)
-    assert all(line["written"] == 0 and line["night"] is None and line["right"] is None for line in lines)
+def test_naive_reuses_and_stores_nothing(every: Lines) -> None:
+    for line in every["naive"]:
+        assert line.tokens is not None
+        assert (line.tokens.reused, line.bank_bytes, line.kv_bytes, line.written, line.right) == (0, 0, 0, 0, None)
+        assert line.idle is None
 
 
 @pytest.mark.slow
-def test_ragcache_reuses_the_context_of_a_question_asked_again_and_nothing_of_its_answer(replayed: Lines) -> None:
-    first, *_ = lines = replayed["ragcache"]
-    assert tiers(lines) == ["full", *["prefix"] * 4]
-    again = lines[2]
-    assert again["slots"] == {"chunks": first["slots"]["chunks"], "found": first["slots"]["chunks"]}
-    assert again["tokens"]["reused"] > again["tokens"]["computed"]
-    assert first["written"] == first["kept"]["kv_bytes"] > 0
-    assert again["written"] == 0
-    assert all(line["kept"]["bank_bytes"] == 0 for line in lines)
+def test_ragcache_reuses_the_context_of_a_repeated_question_and_stores_no_answer(every: Lines) -> None:
+    first, _, again, *_ = every["ragcache"]
+    assert again.cached is not None
+    assert again.tokens is not None
+    assert again.cached.found == again.cached.chunks
+    assert again.tokens.reused > again.tokens.computed
+    assert (first.written, again.written, again.bank_bytes) == (first.kv_bytes, 0, 0)
 
 
 @pytest.mark.slow
-def test_meancache_lends_answers_and_reuses_no_context(replayed: Lines) -> None:
-    lines = replayed["meancache"]
-    assert tiers(lines)[:4] == ["full", "semantic", "exact", "full"]
-    assert [line["matched"] for line in lines[1:3]] == [lines[0]["question"]] * 2
-    assert [(line["answer"], line["right"], line["foreseen"]) for line in lines[1:3]] == [(RIGHT, True, False)] * 2
-    assert lines[1]["similarity"] >= 0.85
-    assert all(line["tokens"] is None and line["slots"] is None and line["flops"] == 0 for line in lines[1:3])
-    assert all(line["kept"]["kv_bytes"] == 0 for line in lines)
+def test_meancache_serves_answers_and_reuses_no_context(every: Lines) -> None:
+    first, other, again, *_ = every["meancache"]
+    for hit in (other, again):
+        assert (hit.matched, hit.answer, hit.right, hit.predicted) == (first.question, RIGHT, True, False)
+        assert (hit.tokens, hit.cached, hit.flops, hit.kv_bytes) == (None, None, 0, 0)
 
 
 @pytest.mark.slow
-def test_sleep_time_answers_what_was_foreseen_and_keeps_nothing_else(replayed: Lines) -> None:
-    lines = replayed["sleeptime"]
-    assert tiers(lines)[0] == tiers(lines)[2] == "full"
-    assert (lines[3]["tier"], lines[3]["foreseen"], lines[3]["right"]) == ("exact", True, True)
-    assert lines[1]["night"]["foreseen"] == lines[1]["night"]["units"] == FORESEEN
-    assert lines[1]["night"]["flops"] > 0
-    assert all(line["kept"]["kv_bytes"] == 0 for line in lines)
+def test_sleep_time_serves_predicted_questions_and_stores_nothing_else(every: Lines) -> None:
+    lines = every["sleeptime"]
+    assert (lines[0].tier, lines[2].tier) == ("full", "full")
+    assert (lines[3].tier, lines[3].predicted, lines[3].right) == ("exact", True, True)
+    idle = lines[1].idle
+    assert idle is not None
+    assert (idle.predicted, idle.jobs) == (1, 1)
+    assert idle.flops > 0
 
 
 @pytest.mark.slow
-def test_both_together_do_what_each_does(replayed: Lines) -> None:
-    assert tiers(replayed["ragcache-meancache"])[:4] == ["full", "semantic", "exact", "prefix"]
-    lines = replayed["ragcache-sleeptime"]
-    assert tiers(lines)[:4] == ["full", "prefix", "prefix", "exact"]
-    assert lines[3]["foreseen"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "first"), [("percache", "full"), ("pkb", "prefix")])  # pkb reads new chunks ahead
-def test_percache_and_pkb_have_every_tier(replayed: Lines, name: str, first: str) -> None:
-    lines = replayed[name]
-    assert tiers(lines)[:4] == [first, "semantic", "exact", "exact"]
-    assert [line["foreseen"] for line in lines[:4]] == [False, False, False, True]
-    assert [line["right"] for line in lines[:4]] == [None, True, True, True]
-
-
-@pytest.mark.slow
-def test_only_percache_tells_what_its_own_engine_would_have_taken(replayed: Lines) -> None:
-    for name, lines in replayed.items():
-        assert [line["printed"] is not None for line in lines] == [name == "percache"] * 5
-    reused = replayed["percache"][4]
-    assert reused["printed"]["flops"] > reused["flops"]
-    assert reused["printed"]["ms"] > reused["ms"]["total"]
-    assert reused["printed"]["kv_bytes"] == 2 * reused["kept"]["kv_bytes"]  # 4 heads share 2 keys
-
-
-@pytest.mark.slow
-def test_percache_reads_two_chunks_and_the_others_up_to_five(replayed: Lines) -> None:
-    naive, percache, pkb = (replayed[name][0]["slots"]["chunks"] for name in ("naive", "percache", "pkb"))
+def test_percache_reads_two_chunks_and_the_others_up_to_five(every: Lines) -> None:
+    naive, percache, pkb = (one.chunks for name in ("naive", "percache", "pkb") if (one := every[name][0].cached))
     assert (percache, pkb) == (2, naive)
     assert 2 < naive <= 5
 
 
 @pytest.mark.slow
-def test_what_is_reused_and_what_is_computed_make_the_same_answers(replayed: Lines) -> None:
-    for name in ("ragcache", "ragcache-meancache", "pkb"):
-        assert [line["answer"] for line in replayed[name][:3]] == [RIGHT] * 3
-    generated = {line["tokens"]["generated"] for name in replayed for line in replayed[name][:1]}
-    assert len(generated) == 1
-
-
-def test_the_answer_of_a_set_is_kept_where_no_source_bears_it(folder: Path) -> None:
-    asked = query("How many altos are there?", "seventeen")
-    work = Work(user(folder, (asked, asked)), replace(POLICIES["meancache"], name="unborne"), "small", 2)
-    assert [line["answer"] for line in read(harness.replay(work, folder))] == ["seventeen"] * 2
-
-
-def test_a_foreseen_question_is_answered_with_a_quote(folder: Path, stream: tuple[Query, ...]) -> None:
-    policy = replace(POLICIES["sleeptime"], name="foreseeing", foresee=FORESEEN)
-    asked = query(f"Tell me: {stream[3].text}", "something else")
-    _, line = read(harness.replay(Work(user(folder, (stream[0], asked)), policy, "small", 2), folder))
-    assert (line["tier"], line["matched"], line["foreseen"]) == ("semantic", stream[3].text, True)
-    assert any(line["answer"] in text for text in MAIL.values())
-    assert line["right"] is False
-
-
-def test_an_answer_with_half_of_the_words_of_the_gold_one_bears_it() -> None:
-    assert entails("On Monday, at the pier.", "Monday at noon")
-    assert not entails("On Monday, at the pier.", "Tuesday at noon, in the hall")
-    assert entails(None, "")
-    assert not entails(None, "Monday")
-    assert not entails("Monday", "")
-
-
-@pytest.mark.slow
-def test_a_question_without_an_answer_is_declined(replayed: Lines) -> None:
-    assert {lines[4]["answer"] for lines in replayed.values()} == {None}
-    assert {lines[4]["gold"] for lines in replayed.values()} == {""}
-
-
-@pytest.mark.slow
-def test_homes_are_gone_and_what_was_made_is_kept(folder: Path, replayed: Lines) -> None:
-    assert len(replayed) == len(POLICIES)
+def test_homes_are_deleted_and_ingested_ones_are_kept(folder: Path, every: Lines) -> None:
+    assert len(every) == len(POLICIES)
     assert list((folder / "homes").iterdir()) == []
-    assert [path.name for path in (folder / "made").iterdir()] == ["made-up.ann"]
+    assert [path.name for path in (folder / "ingested").iterdir()] == ["made-up.ann"]
     assert {path.suffix for path in (folder / "lines").iterdir()} == {".jsonl"}
 
 
-def test_an_answer_that_is_right_for_another_is_told_from_one_that_is_not(folder: Path) -> None:
-    queries = (
-        query("What does the piano tuner charge?", "85 pounds"),
-        query("What does a piano tuner charge?", "90 pounds"),
-    )
-    work = Work(user(folder, queries), replace(POLICIES["meancache"], name="twins"), "small", 2)
-    *_, hit = read(harness.replay(work, folder))
-    assert (hit["tier"], hit["answer"], hit["right"]) == ("semantic", "85 pounds", False)
+def test_the_gold_answer_is_stored_whatever_the_sources_say(folder: Path) -> None:
+    asked = query("How many altos are there?", "seventeen")
+    policy = replace(POLICIES["meancache"], name="unsupported")
+    assert [line.answer for line in replayed(folder, policy, asked, asked)] == ["seventeen"] * 2
 
 
-def test_quotes_have_no_tokens_and_take_no_operations(folder: Path, stream: tuple[Query, ...]) -> None:
-    lines = read(harness.replay(Work(user(folder, stream), POLICIES["percache"], "quote", 3), folder))
-    assert tiers(lines)[2] == "exact"
-    assert all(line["tokens"] is None and line["printed"] is None and line["flops"] == 0 for line in lines)
+def test_a_predicted_question_is_answered_with_a_quote(folder: Path, stream: tuple[Query, ...]) -> None:
+    policy = replace(POLICIES["sleeptime"], name="predicting")
+    _, line = replayed(folder, policy, stream[0], query(f"Tell me: {stream[3].text}", "something else"))
+    assert (line.tier, line.matched, line.predicted, line.right) == ("semantic", stream[3].text, True, False)
+    assert any((line.answer or "?") in text for text in MAIL.values())
+
+
+def test_the_answer_of_another_question_is_wrong_where_the_gold_differs(folder: Path) -> None:
+    golds = {"the": "85 pounds", "a": "90 pounds"}
+    asked = (query(f"What does {which} piano tuner charge?", gold) for which, gold in golds.items())
+    *_, hit = replayed(folder, replace(POLICIES["meancache"], name="twins"), *asked)
+    assert (hit.tier, hit.answer, hit.right) == ("semantic", "85 pounds", False)
+
+
+def test_quotes_have_no_tokens_and_no_flops(folder: Path, stream: tuple[Query, ...]) -> None:
+    lines = replayed(folder, POLICIES["percache"], *stream[:3], writer="quote")
+    assert lines[2].tier == "exact"
+    assert all(line.tokens is None and line.flops == 0 for line in lines)
+
+
+def test_an_answer_with_half_of_the_words_of_the_gold_one_covers_it() -> None:
+    assert covers("On Monday, at the pier.", "Monday at noon")
+    assert not covers("On Monday, at the pier.", "Tuesday at noon, in the hall")
+    assert covers(None, "")
+    assert not covers(None, "Monday")
+    assert not covers("Monday", "")
+
+
+class Deadly(io.StringIO):
+    """Kills its process when the third question of the second policy is reported."""
+
+    def write(self, text: str) -> int:
+        if "meancache" in text and "question 3 of" in text:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().write(text)
+
+
+def both(folder: Path, *, turns: bool) -> None:
+    """Replay two policies with quotes, in turns or one after the other; run in a process of its own."""
+    queries = (query(f"Where does the choir rehearse in week {number}?", RIGHT) for number in range(6))
+    own = user(folder, *queries)
+    units = [Unit(own, POLICIES[name], "quote", 6) for name in ("naive", "meancache")]
+    for some in [units] if turns else [[one] for one in units]:
+        harness.replay(some, folder)
+
+
+def run(folder: Path, *, turns: bool, deadly: bool) -> int:
+    """Call it in a process of its own; returns the exit code."""
+    start = "sys.stderr = Deadly(); " if deadly else ""
+    code = f"import sys; from pathlib import Path; from tests.bench.test_harness import Deadly, both; {start}"
+    code += f"both(Path({str(folder)!r}), turns={turns})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).returncode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_killed_replay_repeats_no_complete_unit_and_starts_the_others_over(tmp_path: Path, turns: bool) -> None:
+    assert run(tmp_path, turns=turns, deadly=True) == -signal.SIGKILL
+    files = [tmp_path / "lines" / f"made-up.ann.{name}.quote.jsonl" for name in ("naive", "meancache")]
+    assert [file.exists() for file in files] == [not turns, False]
+    before = None if turns else files[0].stat().st_mtime_ns
+    assert run(tmp_path, turns=turns, deadly=False) == 0
+    assert before is None or files[0].stat().st_mtime_ns == before
+    assert [[line.number for line in read_unit(file)] for file in files] == [list(range(1, 7))] * 2
+    assert list((tmp_path / "homes").iterdir()) == []

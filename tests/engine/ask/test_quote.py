@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
 from engine.text.question import understand
 from engine.types import Passage
-from tests.bench.quoting import ask, best_sentence, judged, load
+from tests.bench.indexed import load
+from tests.bench.quoting import ask, best_sentence, judged
 from tests.effort import examples
 from tests.engine.ask.passages import changed, of_text
 
@@ -203,6 +204,6 @@ def test_support_is_a_share(question: str, given_reads: list[Passage]) -> None:
 
 def test_on_real_chats_the_quote_writer_beats_the_best_sentence_of_bm25(shared: Path) -> None:
     user = next(load(shared / "data", "locomo"))
-    cases = [ask(user, user, "answerable", row) for row in user.questions if not row.get("unanswerable")]
+    cases = [ask(user, user, "answerable", row) for row in user.rows if not row.get("unanswerable")]
     ours = fmean(judged(case, case.given.answer or "")[1] for case in cases)
     assert ours > 2 * fmean(judged(case, best_sentence(case))[1] for case in cases)

@@ -5,31 +5,31 @@ from pathlib import Path
 
 import prompts
 from engine.ask import keys
-from tests.bench.rooms import product_file, size, watched
+from tests.bench.entered import product_file, size, watched
 
 EXACT, PROMPTS = (product_file(Path(module.__file__ or "")) for module in (keys, prompts))
 
 
 def test_a_call_within_a_file_is_no_edge() -> None:
-    with watched() as rooms:
+    with watched() as found:
         keys.normalise("When?")
-    assert rooms.to_json() == {"files": 1, "functions": 1, "edges": 0}
+    assert found.to_json() == {"files": 1, "functions": 1, "edges": 0}
 
 
 def test_a_call_into_another_file_is_an_edge_however_often() -> None:
-    with watched() as rooms:
+    with watched() as found:
         keys.by_model("model", 10)
         keys.by_model("model", 10)
-    assert rooms.edges == {(EXACT, PROMPTS)}
-    assert {file for file, _, _ in rooms.functions} == {EXACT, PROMPTS}
+    assert found.edges == {(EXACT, PROMPTS)}
+    assert {file for file, _, _ in found.functions} == {EXACT, PROMPTS}
 
 
 def test_what_another_thread_enters_counts() -> None:
-    with watched() as rooms:
+    with watched() as found:
         thread = threading.Thread(target=keys.normalise, args=("When?",))
         thread.start()
         thread.join()
-    assert [name for _, name, _ in rooms.functions] == ["normalise"]
+    assert [name for _, name, _ in found.functions] == ["normalise"]
 
 
 def test_tests_and_libraries_are_no_product() -> None:
@@ -37,5 +37,5 @@ def test_tests_and_libraries_are_no_product() -> None:
 
 
 def test_the_product_has_more_lines_than_functions_and_more_functions_than_modules() -> None:
-    found = size()
-    assert found["lines"] > found["defined"] > found["modules"] > 0
+    sizes = size()
+    assert sizes["lines"] > sizes["defined"] > sizes["modules"] > 0

@@ -1,9 +1,9 @@
 """Counts the product files, functions and file-to-file edges that one pkb command enters, and the size of the product.
 
-Run `python -m tests.bench.rooms COMMAND [ARG...]`, for example `... ask "when is rehearsal?" --no-daemon`. The command
-runs in this process, threads included; what it prints goes to stderr, and one line of JSON to stdout at the end. Work
-that another process does, such as the background server's, is not counted. An edge is a call from one product file into
-another, library code in between included.
+Run `python -m tests.bench.entered COMMAND [ARG...]`, for example `... ask "when is rehearsal?" --no-daemon`. The
+command runs in this process, threads included; it prints to stderr, and one line of JSON goes to stdout at the end.
+Other processes, such as the background server, are not counted. An edge is a call from one product file into another,
+library code in between included.
 """
 
 import ast
@@ -22,7 +22,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("cli", "engine", "store", "prompts")
 
 
-class Rooms:
+class Entered:
     """The product functions that were entered so far, and the calls between product files."""
 
     def __init__(self) -> None:
@@ -62,13 +62,13 @@ class Rooms:
 
 
 @contextmanager
-def watched() -> Iterator[Rooms]:
+def watched() -> Iterator[Entered]:
     """Count what this thread and all threads that it starts enter."""
-    rooms = Rooms()
-    threading.setprofile(rooms)
-    sys.setprofile(rooms)
+    found = Entered()
+    threading.setprofile(found)
+    sys.setprofile(found)
     try:
-        yield rooms
+        yield found
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
@@ -105,9 +105,9 @@ def run(words: Sequence[str]) -> dict[str, Any]:
     """Run one pkb command, and return its exit code, what it entered, and the size of the product."""
     from cli.app import run as command
 
-    with redirect_stdout(sys.stderr), watched() as rooms:
+    with redirect_stdout(sys.stderr), watched() as found:
         code = command(list(words))
-    return {"command": words[0] if words else "", "exit": code, **rooms.to_json(), "product": size()}
+    return {"command": words[0] if words else "", "exit": code, **found.to_json(), "product": size()}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+"""Temporary homes for measurements: ingested by the command line, then asked and idle in this process."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.idle.plan import IdlePlanner, new_chunks
+from engine.idle.predict import offer, pick
+from engine.idle.refresh import Reasker
+from engine.idle.scheduler import JobRunner, RunContext, RunLimits
+from engine.idle.templates import from_forms
+from engine.idle.types import Kind
+from engine.llm.prompt import Order, in_document_order
+from engine.session import Session
+from engine.settings import Experiment, save
+from engine.types import AskOptions, AskResult
+from store.jobs import JobAccount, JobCost, Jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NANO = Path(__file__).resolve().parents[1] / "data" / "nano"
+NOW = datetime(2024, 5, 15, tzinfo=UTC)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the variables of a home below a folder."""
+    places = {"PKB_HOME": f"{folder}/home", "PKB_CACHE": f"{folder}/cache", "PKB_CONFIG": f"{folder}/config.toml"}
+    return places | {"PKB_DAEMON": "off"}  # each command is measured by itself
+
+
+def pkb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one pkb command in a process of its own."""
+    command = [sys.executable, "-m", "cli.app", *words]
+    return subprocess.run(
+        command, env={**os.environ, **environment(folder)}, capture_output=True, text=True, check=False
+    )
+
+
+def ingest(folder: Path, documents: Sequence[Path]) -> None:
+    """Ingest and embed folders of documents; unreadable files are skipped."""
+    done = pkb(folder, "ingest", *map(str, documents))
+    assert done.returncode in (0, 3), done.stderr
+
+
+def of_file(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the settings that a config file may hold."""
+    return {key: value for key, value in settings.items() if not key.startswith("experiment.")}
+
+
+def experiment(settings: Mapping[str, Any]) -> Experiment:
+    """Return the others, which are fields of `Experiment`."""
+    parts = {key: value for key, value in settings.items() if key.startswith("experiment.")}
+    return Experiment(**{key.removeprefix("experiment."): value for key, value in parts.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """An open home under given settings."""
+
+    session: Session
+    planner: IdlePlanner
+
+    def ask(self, text: str, *, read_bank: bool = True, write_bank: bool = True) -> AskResult:
+        """Ask a question and store what was computed once the answer is there."""
+        options = AskOptions(k=self.session.settings.ask.k, read_bank=read_bank, write_bank=write_bank)
+        answered = self.session.asker.ask(text, options, NOW)
+        answered.keep()
+        return answered
+
+    def predict(self, most: int) -> int:
+        """Queue up to `most` questions predicted from the forms of those asked so far; return their number.
+
+        A tiny or random model would not write questions.
+        """
+        reasker = Reasker(self.session.ledger, self.session.backend, self.session.room, NOW)
+        found = from_forms(new_chunks(self.session), self._asked(self.session.settings.experiment.history))
+        limits = dict.fromkeys((one.source for one in found), most)
+        chosen = pick(found, limits, self._known())[:most]
+        offer(reasker, [replace(one, probability=0.5) for one in chosen])
+        return len(chosen)
+
+    def idle(self, kinds: Iterable[Kind] | None = None) -> JobCost:
+        """Do all idle jobs of some kinds, or of all; returns their cost."""
+        ledger = self.session.ledger
+        context = RunContext(
+            clock=time.monotonic,
+            began=time.monotonic(),
+            why_stop=lambda: None,
+            generation=lambda: ledger.generation,
+            measure=self.planner.measure,
+            now=NOW.timestamp(),
+        )
+        runner = JobRunner(Jobs(ledger), JobAccount(ledger), context, RunLimits(float("inf"), 10**6))
+        handlers = self.planner.handlers()
+        wanted = set(handlers if kinds is None else kinds)
+        for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
+            pass
+        return sum(runner.spent.values(), JobCost())
+
+    def flops(self) -> float:
+        """Return the model's FLOPs since the home was opened, by formula."""
+        return self.planner.measure().flops
+
+    def _asked(self, most: int) -> list[str]:
+        """Return the latest questions, oldest first, those without a stored answer too."""
+        sql = "SELECT question FROM history GROUP BY question ORDER BY max(id) DESC LIMIT ?"
+        return [text for (text,) in self.session.ledger.rows.execute(sql, (most,))][::-1]
+
+    def _known(self) -> list[str]:
+        sql = "SELECT question FROM answers UNION SELECT question FROM history"
+        return [text for (text,) in self.session.ledger.rows.execute(sql)]
+
+
+def _unchanged(session: Session) -> None:
+    pass
+
+
+@contextmanager
+def opened(
+    folder: Path,
+    settings: Mapping[str, Any],
+    order: Order = in_document_order,
+    prepare: Callable[[Session], None] = _unchanged,
+) -> "Iterator[Home]":
+    """Open a home; `order` is of the passages in a prompt, and `prepare` may replace parts of the session."""
+    for key, value in of_file(settings).items():
+        save(Path(environment(folder)["PKB_CONFIG"]), key, str(value))
+    session = Session(environment(folder))
+    session.make()
+    session.settings = replace(session.settings, experiment=experiment(settings))
+    session.now, session.order = NOW, order
+    prepare(session)
+    planner = IdlePlanner(session, True, 10**6, lambda: _never, _never)
+    try:
+        if session.writer.load:
+            planner.load()
+        yield Home(session, planner)
+    finally:
+        if session.writer.load:
+            session.models.free()
+        session.ledger.close()
+
+
+def _never() -> bool:
+    return False

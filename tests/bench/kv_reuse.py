@@ -1,0 +1,271 @@
+"""Time to first token behind a cached prompt prefix: pkb against computing it and against mlx-lm's prompt caches.
+
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.kv_reuse [--model 135M|0.5B|1.2B|nano] [--rounds N] [--lengths N...]
+[--to FOLDER]`; with --to it writes FOLDER/kv_reuse.json. The weights are random, since speed does not depend on
+them; 1.2B takes 8 GB. All ways take turns in one process. "From disk" means that the files were removed from the
+system's file cache.
+"""
+
+import gc
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from engine.llm.prefill import Ids, KvBinding, PromptReader, keep, prefill
+from engine.models import runtime
+from engine.models.load import load
+from engine.models.mlx import Mlx
+from engine.types import Trace
+from store.database import open_ledger
+from store.kv_budget import KvLimits, scores
+from store.kv_store import KvStore
+from store.kv_tree import TreeRoot, root_of
+from tests.bench.forced import weights
+from tests.bench.home import NANO
+from tests.bench.records import Comparison, write_file
+from tests.engine.models.shapes import REAL
+from tests.store.kv_kit import WEIGHTS
+
+ROUNDS, LENGTHS = 5, (180, 400, 650, 2000)  # tokens of a prompt, its question left out
+SHARED_LENGTH, SHARED = 650, 2  # tokens of the prompt, and chunks, for partly shared prompts
+SYSTEM, CHUNK, QUESTION = 90, 130, 50  # tokens of a segment; of a chunk, at most
+STEP = 2048  # tokens that mlx-lm prefills at a time, by default
+BUDGET = 1 << 40
+PKB, COMPUTED = "pkb", "pkb, nothing cached"
+FILE, MEMORY, NEW = "mlx-lm, save_prompt_cache", "mlx-lm, LRUPromptCache", "mlx-lm, nothing cached"
+DISK = ", from disk"
+Ways = Mapping[str, Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPrompt:
+    """A prompt whose context, all segments but the question, is in pkb's KV cache and in both caches of mlx-lm."""
+
+    model: Mlx
+    segments: Sequence[Ids]
+    folder: Path
+    store: KvStore
+    root: TreeRoot
+    paths: Sequence[Path]  # of the KV nodes
+    file: Path  # of mlx-lm
+    memory: Any  # of mlx-lm
+
+    @property
+    def context(self) -> Sequence[Ids]:
+        """Return the segments before the question."""
+        return self.segments[:-1]
+
+    def ask(self, segments: Sequence[Ids], *, cached: bool = True) -> None:
+        """Compute the first token behind a prompt, with pkb's KV cache or without."""
+        reader = PromptReader(self.model, KvBinding(self.store, self.root, self.model) if cached else None)
+        with ExitStack() as held:
+            read = prefill(reader, segments[:-1], Trace(), held)
+            next(self.model.decode(read.cache, segments[-1], 1))
+            if cached:
+                self.model.release(read.cache)
+
+    def ask_file(self, segments: Sequence[Ids]) -> None:
+        """Compute the first token with mlx-lm's file, trimmed to what the prompt shares."""
+        from mlx_lm.models.cache import load_prompt_cache, trim_prompt_cache
+
+        shared = sum(len(ids) for ids, other in zip(segments, self.context, strict=False) if ids == other)
+        cache = load_prompt_cache(str(self.file))
+        trim_prompt_cache(cache, sum(map(len, self.context)) - shared)
+        first_token(self.model, flat(segments)[shared:], cache)
+
+    def ask_memory(self, segments: Sequence[Ids]) -> None:
+        """Compute the first token with mlx-lm's cache in memory."""
+        cache, rest = self.memory.fetch_nearest_cache(self.model.name, flat(segments))
+        first_token(self.model, rest, cache)
+
+
+@contextmanager
+def cached_prompt(model: Mlx, folder: Path, segments: Sequence[Ids]) -> Iterator[CachedPrompt]:
+    """Put a prompt into all caches, below a folder."""
+    from mlx_lm.models.cache import LRUPromptCache, save_prompt_cache
+
+    folder.mkdir(parents=True)
+    limits, score = KvLimits(BUDGET, BUDGET), scores(WEIGHTS)["value"]
+    with ExitStack() as held:
+        ledger = open_ledger(folder / "ledger.db", create=True)
+        held.callback(ledger.close)
+        store = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=model.sub_step, now=lambda: 1e9)
+        held.callback(store.close)
+        root, file, memory = root_of({"model": "bench"}), folder / "prompt.safetensors", LRUPromptCache()
+        binding = KvBinding(store, root, model)
+        with ExitStack() as reading:
+            read = prefill(PromptReader(model, binding), segments[:-1], Trace(), reading)
+            keep(binding, segments[:-1], read)
+        save_prompt_cache(str(file), read.cache)
+        cache = model.begin()
+        first_token(model, flat(segments), cache, most=0)
+        memory.insert_cache(model.name, flat(segments), cache)
+        with store.match(root, segments[:-1]) as match:
+            paths = [store.path_of(node) for node in match.nodes]
+        sync([file])
+        yield CachedPrompt(model, segments, folder, store, root, paths, file, memory)
+
+
+def main() -> None:
+    """Measure, print, and write."""
+    options = arguments()
+    with TemporaryDirectory(prefix="pkb-kv-") as name:
+        rows = list(measured(Path(name), options.model, options.rounds, options.lengths))
+    for row in rows:
+        print(f"{row.program:34}{row.figure:62}{row.pkb:12,.10g}{row.other:12,.10g} {row.unit:6} {row.note}")
+    if options.to:
+        write_file(options.to / "kv_reuse.json", rows)
+
+
+def arguments() -> Namespace:
+    """Read the command line."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=(*REAL, "nano"), default="135M")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    parser.add_argument("--to", type=Path)
+    return parser.parse_args()
+
+
+def measured(scratch: Path, name: str, rounds: int, lengths: Sequence[int]) -> Iterator[Comparison]:
+    """Yield times for the same prompt at some lengths, for partly shared prompts, and the bytes of the caches."""
+    model = loaded(scratch, name)
+    with cached_prompt(model, scratch / "first", prompt(SYSTEM + CHUNK)) as first:
+        first.ask(first.segments)  # the first steps of a process are slow
+    for length in lengths:
+        with cached_prompt(model, scratch / f"same-{length}", prompt(length)) as one:
+            ways = dict(same(one))
+            yield from compared(f"first token, {length} tokens cached", turns(ways, rounds))
+    with cached_prompt(model, scratch / "shared", prompt(SHARED_LENGTH)) as one:
+        half, none = changed(one.segments, 1 + SHARED), changed(one.segments, 1)
+        yield from compared("first token, two chunks shared", turns(dict(shared(one, half)), rounds))
+        yield from compared("first token, no chunk shared", turns(dict(shared(one, none)), rounds))
+        yield from weighed(one, half)
+
+
+def same(one: CachedPrompt) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the ways to the first token of the cached prompt itself."""
+    yield from shared(one, one.segments)
+    yield PKB + DISK, partial(after, one.paths, partial(one.ask, one.segments))
+    yield FILE + DISK, partial(after, [one.file], partial(one.ask_file, one.segments))
+
+
+def after(dropped: Iterable[Path], way: Callable[[], object]) -> None:
+    """Compute a first token with files that are not in the file cache."""
+    drop(dropped)
+    way()
+
+
+def shared(one: CachedPrompt, segments: Sequence[Ids]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the ways to the first token of a prompt that shares its start with the cached one."""
+    yield PKB, partial(one.ask, segments)
+    yield COMPUTED, partial(one.ask, segments, cached=False)
+    yield FILE, partial(one.ask_file, segments)
+    yield MEMORY, partial(one.ask_memory, segments)
+    yield NEW, partial(first_token, one.model, flat(segments))
+
+
+def prompt(tokens: int) -> list[Ids]:
+    """Return the segments of a prompt with so many tokens before its question."""
+    rng, left = Random(7), tokens - SYSTEM
+    count = -(-left // CHUNK)
+    chunks = [left // count + (number < left % count) for number in range(count)]
+    return [tuple(rng.randrange(10, 600) for _ in range(length)) for length in (SYSTEM, *chunks, QUESTION)]
+
+
+def changed(segments: Sequence[Ids], start: int) -> list[Ids]:
+    """Return a prompt with other segments from a place on."""
+    return [ids if place < start else tuple(id + 1 for id in ids) for place, ids in enumerate(segments)]
+
+
+def flat(segments: Sequence[Ids]) -> list[int]:
+    """Return the tokens of a prompt."""
+    return [id for ids in segments for id in ids]
+
+
+def loaded(folder: Path, name: str) -> Mlx:
+    """Load a model that never stops; random weights are made where they are missing."""
+    runtime.load_blas(folder)
+    path = NANO if name == "nano" else folder / name
+    if not path.is_dir():
+        weights(name, folder)
+    return replace(load(path, name=name, cache=folder, memory_share=0.9), stops=frozenset(), one_line=False)
+
+
+def first_token(model: Mlx, ids: Sequence[int], cache: Any = None, most: int = 1) -> None:
+    """Have mlx-lm prefill a prompt with its own loop, and generate one token, or none."""
+    import mlx.core as mx
+    from mlx_lm.generate import generate_step
+
+    given: dict[str, Any] = {"max_tokens": most, "prefill_step_size": STEP, "prompt_cache": cache}
+    next(generate_step(mx.array(list(ids)), model.model, **given), None)
+
+
+def turns(ways: Ways, rounds: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each way in each round; every round begins with another way, the first is dropped."""
+    names, times = list(ways), {name: list[float]() for name in ways}
+    for number in range(rounds + 1):
+        for place in range(len(names)):
+            name = names[(place + number) % len(names)]
+            free_memory()
+            began = perf_counter()
+            ways[name]()
+            times[name].append(1e3 * (perf_counter() - began))
+    return {name: own[1:] for name, own in times.items()}
+
+
+def free_memory() -> None:
+    """Have MLX return memory that the previous work has left, which the next would pay for."""
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+
+
+def drop(paths: Iterable[Path]) -> None:
+    """Remove files from the system's file cache."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Write files to the disk: others cannot be dropped from the file cache."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def compared(figure: str, times: Mapping[str, Sequence[float]]) -> Iterator[Comparison]:
+    """Yield the medians of each way beside pkb's, from disk where that is from disk."""
+    for name, theirs in times.items():
+        if name in (PKB, PKB + DISK):
+            continue
+        ours = times[PKB + DISK if name.endswith(DISK) else PKB]
+        note = f"pkb {min(ours):.0f} to {max(ours):.0f}, other {min(theirs):.0f} to {max(theirs):.0f}, n = {len(ours)}"
+        yield Comparison(name, figure, round(median(ours), 2), round(median(theirs), 2), "ms", note)
+
+
+def weighed(one: CachedPrompt, half: Sequence[Ids]) -> Iterator[Comparison]:
+    """Yield the bytes of the cached prompt, and of it and one that shares two chunks."""
+    own, theirs = sum(path.stat().st_size for path in one.paths), one.file.stat().st_size
+    yield Comparison(FILE, "bytes of one prompt", own, theirs, "bytes")
+    yield Comparison(MEMORY, "bytes of one prompt", own, one.memory.nbytes, "bytes", "in memory, with the question")
+    binding = KvBinding(one.store, one.root, one.model)
+    with ExitStack() as held:
+        keep(binding, half[:-1], prefill(PromptReader(one.model, binding), half[:-1], Trace(), held))
+    both = sum(path.stat().st_size for path in (one.folder / "kv").glob("*.safetensors"))
+    yield Comparison(FILE, "bytes of two prompts that share two chunks", both, 2 * theirs, "bytes", "a file each")
+
+
+if __name__ == "__main__":
+    main()
