@@ -107,8 +107,8 @@ def cached_prompt(model: Mlx, folder: Path, segments: Sequence[Ids]) -> Iterator
             keep(binding, segments[:-1], read)
         save_prompt_cache(str(file), read.cache)
         cache = model.begin()
-        first_token(model, flat(segments), cache, most=0)
-        memory.insert_cache(model.name, flat(segments), cache)
+        first_token(model, flat(segments[:-1]), cache, most=0)
+        memory.insert_cache(model.name, flat(segments[:-1]), cache)
         with store.match(root, segments[:-1]) as match:
             paths = [store.path_of(node) for node in match.nodes]
         sync([file])
@@ -259,7 +259,7 @@ def weighed(one: CachedPrompt, half: Sequence[Ids]) -> Iterator[Comparison]:
     """Yield the bytes of the cached prompt, and of it and one that shares two chunks."""
     own, theirs = sum(path.stat().st_size for path in one.paths), one.file.stat().st_size
     yield Comparison(FILE, "bytes of one prompt", own, theirs, "bytes")
-    yield Comparison(MEMORY, "bytes of one prompt", own, one.memory.nbytes, "bytes", "in memory, with the question")
+    yield Comparison(MEMORY, "bytes of one prompt", own, one.memory.nbytes, "bytes", "in memory")
     binding = KvBinding(one.store, one.root, one.model)
     with ExitStack() as held:
         keep(binding, half[:-1], prefill(PromptReader(one.model, binding), half[:-1], Trace(), held))
