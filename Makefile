@@ -53,7 +53,7 @@ $(PLOTS): $(READY)
 bench: $(PLOTS)  ## Run PerCache's evaluation into docs/benchmarks.md (about 50 minutes; resumes after an interruption)
 	@$(BIN)/python -m tests.bench.experiments whole --minutes 50 --to docs
 
-bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick (3 minutes)
+bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick (4 minutes)
 	@$(BIN)/python -m tests.bench.experiments quick --minutes 4
 
 docs: $(READY)  ## Generate docs/reference.md and the man page docs/pkb.1
