@@ -27,6 +27,7 @@ from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Evidence, GeneratedAnswer, OnText, Trace
+from tests.engine.ask.backend import Wrapped
 from tests.engine.models.shapes import REAL, make
 
 if TYPE_CHECKING:
@@ -113,31 +114,35 @@ def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx
     """
     script = Script()
     session.__dict__["models"] = ForcedResident(session.home.locks, script, {} if loaded is None else loaded)
-    writer, least = session.writer, session.settings.ask.decline_below
+    session.__dict__["backend"] = ForcedBackend(session, script, golds)
 
-    def write(question: Question, evidence: Evidence, trace: Trace, say: OnText | None) -> GeneratedAnswer:
-        begun = perf_counter()
-        shown = session.order(candidates(evidence))
-        gold = gold_of(question, evidence, golds, least)
-        script.quoted = normalise(question.text) not in golds
+
+class ForcedBackend(Wrapped):
+    """Has the model of a session write the known answers."""
+
+    def __init__(self, session: Session, script: Script, golds: Mapping[str, str]) -> None:
+        super().__init__(session.backend)
+        self._session, self._script, self._golds = session, script, golds
+
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+        begun, script = perf_counter(), self._script
+        shown = self._session.order(candidates(evidence))
+        gold = gold_of(question, evidence, self._golds, self._session.settings.ask.decline_below)
+        script.quoted = normalise(question.text) not in self._golds
         script.text = reply(gold, [one.chunk.text for one in shown])
         trace.started += perf_counter() - begun  # not a part of answering
         try:
-            written = writer.write(question, evidence, trace, say)
+            made = super().generate(question, evidence, trace, on_text)
         finally:
             script.text = None
-        if not shown:
-            return written
-        return replace(written, reply=replace(written.reply, text=" ".join(gold.split()) or None))
+        return replace(made, reply=replace(made.reply, text=" ".join(gold.split()) or None)) if shown else made
 
-    def entails(question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
-        script.text = YES
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        self._script.text = YES
         try:
-            return writer.entails(question, evidence, answer, trace)
+            return super().entails(question, evidence, answer, trace)
         finally:
-            script.text = None
-
-    session.__dict__["writer"] = replace(writer, write=write, entails=entails)
+            self._script.text = None
 
 
 def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:

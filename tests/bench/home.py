@@ -140,11 +140,11 @@ def opened(
     prepare(session)
     planner = IdlePlanner(session, True, 10**6, lambda: _never, _never)
     try:
-        if session.writer.load:
+        if session.load_model:
             planner.load()
         yield Home(session, planner)
     finally:
-        if session.writer.load:
+        if session.load_model:
             session.models.free()
         session.ledger.close()
 

@@ -17,7 +17,7 @@ from store.hits import Vectors
 from store.types import Chunk
 from tests.bench.corpus import folders, rows
 from tests.bench.metrics import Score, terms
-from tests.engine.ask.bank import Item, MemoryBank, embedded, hits
+from tests.engine.retrieval.memory_bank import Item, MemoryBank, embedded, hits
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
     session, least = home.session, home.session.settings.ask.decline_below
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
-    found = [session.backend.gather(*pair, OPTIONS, Trace()) for pair in zip(asked, vectors, strict=True)]
+    found = [session.backend.retrieve(*pair, OPTIONS, Trace()) for pair in zip(asked, vectors, strict=True)]
     said = [write(*pair, Trace(), least).reply.text for pair in zip(asked, found, strict=True)]
 
     def embed(number: int) -> Work:
@@ -138,7 +138,7 @@ def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
 
     def retrieve(number: int) -> Work:
         at = number % len(texts)
-        return partial(session.backend.gather, asked[at], vectors[at], OPTIONS, Trace())
+        return partial(session.backend.retrieve, asked[at], vectors[at], OPTIONS, Trace())
 
     def check(number: int) -> Work:
         at = number % len(texts)

@@ -27,9 +27,9 @@ from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
-from engine.text.question import understand
+from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
-from engine.types import Answer, AskOptions, Backend, Evidence, Trace
+from engine.types import Answer, AskOptions, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import open_ledger
 from store.hits import Vectors
@@ -39,6 +39,7 @@ from tests.bench.home import NOW
 from tests.bench.indexed import IndexedUser, golds, load
 from tests.bench.metrics import terms
 from tests.bench.records import Comparison, write_file
+from tests.engine.ask.backend import Unable
 
 SETS = ("paraphrase", "locomo", "qmsum", "clinton-foia")
 NEEDED = ("gptcache", "faiss", "sqlalchemy")
@@ -163,12 +164,24 @@ def caches(folder: Path, embedder: MiniLM, thresholds: Mapping[str, float]) -> d
     return own | {label: gptcache(folder / label, least, embedder.width) for label, least in thresholds.items()}
 
 
+class _Embedded(Unable):
+    """Has the vectors of cached questions, and takes every answer for entailed."""
+
+    def __init__(self, questions: QuestionVectors) -> None:
+        self._questions = questions
+
+    def question_vectors(self) -> QuestionVectors:
+        return self._questions
+
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+        return True
+
+
 def pkb(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
     """Make an empty cache of pkb's."""
     ledger = open_ledger(folder / "ledger.db", create=True)
     bank, questions = AnswerBank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
-    backend = Backend(_unused, _unused, _unused, _unused, lambda *_: True, lambda: questions, "quote")
-    lookup = SemanticLookup(backend, ledger, rules)
+    lookup = SemanticLookup(_Embedded(questions), ledger, rules)
 
     def find(one: Entry) -> str | None:
         found = lookup.find(replace(one.pending, generation=ledger.generation, trace=Trace()), one.context)
@@ -206,10 +219,6 @@ def gptcache(folder: Path, least: float, width: int) -> Cache:
             api.put(one.pending.text, f"{one.pending.text}\n{one.reply.text}", cache_obj=held)
 
     return Cache(find, put)
-
-
-def _unused(*_: object) -> Any:
-    raise AssertionError("a lookup alone embeds, retrieves and writes nothing")
 
 
 def measure(pairs: Sequence[Pair], compared: Mapping[str, Cache], tallies: Mapping[str, Tally]) -> None:

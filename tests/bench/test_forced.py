@@ -40,7 +40,7 @@ def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
     ids = plain.tokens(GOLD)
     assert "".join(pieces) == GOLD
     assert len(pieces) == len(ids)
-    assert (meter.read, meter.written) == (
+    assert (meter.prefilled, meter.generated) == (
         len(BEFORE) + len(QUESTION),
         len(ids) + 1,
     )  # a stop is read before it is known
@@ -112,4 +112,4 @@ def test_weights_that_are_in_memory_serve_others_and_each_counts_its_own_work(pl
     one.prefill(one.begin(), BEFORE)
     assert len(loads) == 1
     assert one.model is two.model
-    assert (one.meter.read, two.meter.read) == (len(BEFORE), 0)
+    assert (one.meter.prefilled, two.meter.prefilled) == (len(BEFORE), 0)
