@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from cli.options import Collection, Recipient, Sender, Since, Until
 from cli.output import open_pkb
 from engine.text.terminal import line, one_line, plain, valid_text
 from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from store.integrity import Repaired
 
 _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
@@ -25,20 +28,41 @@ def check(
     Example: pkb check --repair
     """
     with open_pkb() as pkb:
-        findings, again = pkb.check_and_repair(read_data=read_data, repair=repair)
+        findings, repaired = pkb.check_and_repair(read_data=read_data, repair=repair)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
-        output.data({"schema": output.SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": again})
+        output.data({"schema": output.SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": repaired.documents,
+                     "files_to_read_again": list(repaired.files)})  # fmt: skip
     else:
         for finding in findings:
             mark = _MARKS["bad" if finding.wrong else "note" if finding.note else "ok"]
             print(f"{mark}  {finding.name:<10} {plain(finding.wrong or finding.note) or 'no problems'}")
-        if wrong:
-            output.say(f"pkb: problems found; try: pkb {'ingest' if repair else 'check --repair'}")
-        elif again:
-            output.say(f"pkb: repaired; {again:,} documents must be read again; try: pkb ingest")
+        if repair:
+            _say_what_is_left(repaired, sound=not wrong)
+        elif wrong:
+            output.say("pkb: problems found; try: pkb check --repair")
     raise typer.Exit(1 if wrong else 0)
+
+
+_NAMED = 10  # files to read again
+
+
+def _say_what_is_left(repaired: "Repaired", *, sound: bool) -> None:
+    """Say which files must be read again, and what to type."""
+    for path in repaired.files[:_NAMED]:
+        gone = "; it is missing: restore it, or its documents are lost" if path in repaired.gone else ""
+        output.say(f"pkb: to be read again: {path}{gone}")
+    if len(repaired.files) > _NAMED:
+        output.say(f"pkb: and {len(repaired.files) - _NAMED:,} more files; pkb check --repair --json names all")
+    step = "pkb ingest" if repaired.roots else "pkb ingest FOLDER"
+    if repaired.files or not repaired.roots:
+        many = f"{repaired.documents:,}" if repaired.documents else "all"
+        output.say(f"pkb: repaired; {many} documents must be read again; try: {step}")
+    elif repaired.embeddings:
+        output.say(f"pkb: repaired; {repaired.embeddings:,} chunks must be embedded again; try: {step}")
+    elif not sound:
+        output.say(f"pkb: problems found; try: {step}")
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:

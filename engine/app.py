@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
     from store.history import HistoryEntry
-    from store.integrity import Finding
+    from store.integrity import Finding, Repaired
     from store.types import Scope
 
 CacheUse = Literal["use", "refresh", "off"]
@@ -252,8 +252,8 @@ class Pkb:
         """Verify index and caches, after repairing them if asked to."""
         return self.check_and_repair(read_data=read_data, repair=repair)[0]
 
-    def check_and_repair(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
-        """Verify index and caches; returns the number of documents that a repair left to be ingested again, too."""
+    def check_and_repair(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
+        """Verify index and caches; returns what a repair left to the next ingest, too."""
         return operations.check(self.session, read_data=read_data, repair=repair)
 
     def doctor(self) -> "Iterator[Check]":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.types import Evidence
     from store.catalog import SourceRoot
     from store.hits import Vectors
-    from store.integrity import Finding
+    from store.integrity import Finding, Repaired
     from store.types import Scope
 
 
@@ -83,16 +83,29 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> "list[di
         return shown(opened.reader, places)
 
 
-def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], int]":
-    """Examine the store, after mending it if asked to; returns the findings and the documents to read again."""
+def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
+    """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
+    if repair:
+        rebuild_damaged_ledger(opened)
     ledger = opened.ledger  # NoStore before LanceDB is imported and a lock file made
     from store import integrity
 
-    again, parts = 0, (opened.home, ledger, opened.tables)
-    with opened.locks.writer():
+    parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()
+    with opened.locks.exclusive() if repair else opened.locks.writer():
         if repair:
-            again = integrity.repair(*parts, opened.knowledge)
-        return list(integrity.examine(*parts, read_data=read_data)), again
+            repaired = integrity.repair(*parts, opened.knowledge)
+        return list(integrity.examine(*parts, read_data=read_data)), repaired
+
+
+def rebuild_damaged_ledger(opened: Session) -> None:
+    """Replace a damaged or lost ledger; the tables go with it, for only the ledger says which files they are from."""
+    from store.salvage import ledger_is_damaged, rebuild_ledger
+
+    if ledger_is_damaged(opened.home):
+        opened.make()
+        with opened.locks.exclusive():
+            rebuild_ledger(opened.home)
+        opened.on_notice(f"rebuilt {opened.home.ledger}: all documents must be read again")
 
 
 def examine(opened: Session) -> "Iterator[Check]":

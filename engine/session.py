@@ -12,7 +12,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store.errors import NoModel, UsageError
+from store.errors import DamagedLedger, NoModel, UsageError
+from store.home import has_tables
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
@@ -99,9 +100,11 @@ class Session:
 
     @cached_property
     def ledger(self) -> "Ledger":
-        """Open the ledger; NoStore where there is none."""
+        """Open the ledger; NoStore where there is none, DamagedLedger where it was lost."""
         from store.database import open_ledger
 
+        if not self.there and has_tables(self.home):
+            raise DamagedLedger(self.home.ledger, "is missing")
         return open_ledger(self.home.ledger, create=self._create, durable=self._create)
 
     @cached_property
@@ -157,11 +160,24 @@ class Session:
         from store.vectors import table_of
 
         made = self.ledger.get("vectors")
+        if self.embeddings_damaged:
+            return None
         try:
             fits = made is not None and made == table_of(self.embedder.fingerprint)
         except NoModel:
             return None
         return self.embedder if fits else None
+
+    @cached_property
+    def embeddings_damaged(self) -> bool:
+        """Return whether files of the vectors are damaged; the user is told, for search goes by keywords alone."""
+        from store.checksums import Checksums
+
+        table, checksums = self.ledger.get("vectors") or "vectors", Checksums(self.home.tables)
+        damaged = bool(checksums.needed(table, checksums.damaged(table)))
+        if damaged:
+            self.on_notice("the embeddings are damaged, so search uses keywords alone; try: pkb check --repair")
+        return damaged
 
     @cached_property
     def asker(self) -> "Asker":

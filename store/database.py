@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from store.errors import NoStore, PkbError
+from store.errors import DamagedLedger, NoStore, PkbError
 
 _FIRST = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -360,7 +360,7 @@ def exists(path: Path) -> bool:
 
 
 def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> Ledger:
-    """Open the ledger and migrate an older schema; NoStore where there is none and `create` is off.
+    """Open the ledger and migrate an older schema; NoStore where there is none and `create` is off, DamagedLedger.
 
     `durable` waits for the disk at each commit, for what LanceDB commits depend on; without it a power cut may lose the
     last answers, never corrupt the file.
@@ -382,7 +382,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
             sqlite3.SQLITE_NOTADB,
         ):
             raise  # a full or failing disk, a missing permission: not this file's fault
-        raise PkbError(f"{path} is damaged", "restore it from a backup, or remove it and: pkb ingest FOLDER") from None
+        raise DamagedLedger(path) from None
     except OSError as error:
         raise PkbError(f"cannot open {path}: {error.strerror}", "pkb doctor") from None
     return ledger

@@ -2,6 +2,8 @@
 
 PkbError                  1   any other error
 ├── UsageError            2   an invalid flag or argument
+├── DamagedTable          1   files of a search table are missing or not as they were written
+├── DamagedLedger         1   the ledger is missing or cannot be read
 ├── NoStore              10   nothing was ever ingested
 ├── Locked               11   another pkb is writing
 └── NoModel              12   the model asked for is not here
@@ -12,17 +14,17 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     5: ("another pkb is writing", "try again when it is done"),
     8: ("the ledger cannot be written: read-only", "pkb doctor"),
     10: ("the ledger cannot be read or written: the disk is full or failing", "pkb doctor"),
-    11: ("the ledger is damaged", "pkb check"),
+    11: ("the ledger (ledger.db) is damaged", "pkb check --repair"),
     13: ("no space left on the disk", "pkb doctor"),
     14: ("the ledger cannot be opened", "pkb doctor"),
-    26: ("the ledger is not a pkb database", "pkb check"),
+    26: ("the ledger (ledger.db) is not a pkb database", "pkb check --repair"),
 }
 _TABLES = (  # the system error inside LanceDB's message
     ("os error 28", "no space left on the disk", "pkb doctor"),
     ("os error 13", "the tables cannot be read or written: permission denied", "pkb doctor"),
     ("os error 30", "the tables cannot be written: read-only", "pkb doctor"),
-    ("LanceError(IO)", "the tables are damaged", "pkb check"),
-    ("LanceError(Corrupt", "the tables are damaged", "pkb check"),
+    ("LanceError(IO)", "the search index is damaged", "pkb check --repair"),
+    ("LanceError(Corrupt", "the search index is damaged", "pkb check --repair"),
 )
 
 
@@ -40,6 +42,21 @@ class UsageError(PkbError):
     """An invalid flag or argument."""
 
     code = 2
+
+
+class DamagedTable(PkbError):
+    """Files of a search table are missing, or not as they were written."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"the search index is damaged ({table})", "pkb check --repair")
+        self.table = table
+
+
+class DamagedLedger(PkbError):
+    """The ledger is missing or cannot be read."""
+
+    def __init__(self, path: object, what: str = "is damaged") -> None:
+        super().__init__(f"{path} {what}", "restore it from a backup, or rebuild it: pkb check --repair")
 
 
 class NoStore(PkbError):

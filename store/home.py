@@ -73,6 +73,11 @@ class Home:
             yield from (Path(folder, name) for name in names)
 
 
+def has_tables(home: Home) -> bool:
+    """Return whether search tables are stored, and so a ledger must have been."""
+    return any(home.tables.glob("*.lance"))
+
+
 def _folder_size(folder: Path) -> int:
     return sum(_size(Path(inner, name)) for inner, _, names in os.walk(folder) for name in names)
 

@@ -1,6 +1,6 @@
 """Consistency checks of ledger, tables and KV files, and their repair. Knows no content."""
 
-import sqlite3
+import os
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -15,8 +15,10 @@ from store.documents import FrequencyDelta, Knowledge
 from store.errors import PkbError
 from store.home import Home
 from store.kv_folder import KvFolder
-from store.summaries import Abstracts
+from store.salvage import page_damage
+from store.summaries import ABSTRACTS_DONE, Abstracts
 from store.tables import Tables
+from store.vectors import count_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Finding:
 
 def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
     """Run all checks; `read_data` reads every page and every word. Needs the writer lock to see no half-made change."""
-    file = _ledger_file(ledger, whole=read_data)
+    damage = page_damage(ledger, whole=read_data)
+    file = Finding("ledger", f"SQLite says: {damage}" if damage else "")
     yield file
     if file.wrong:
         return  # nothing read from it is reliable
@@ -45,23 +48,49 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     }
     yield _journal(ledger)
     yield _privacy(home)
-    yield _documents(ledger, tables, begun)
-    yield _chunks(ledger, tables, begun)
+    index = _index(tables, read_data=read_data)
+    yield index
+    if not index.wrong:  # else nothing read from it is reliable
+        yield _documents(ledger, tables, begun)
+        yield _chunks(ledger, tables, begun)
     yield _places(ledger)
+    if not index.wrong:
+        yield from _derived(ledger, tables, begun, read_data=read_data)
+    yield _kv(home, ledger, read_data=read_data)
+
+
+def _derived(ledger: Ledger, tables: Tables, begun: Collection[str], *, read_data: bool) -> Iterator[Finding]:
+    """Compare what is made from the chunks with the chunks."""
     yield _vectors(ledger, tables, begun)
     if not begun:
         yield _abstracts(ledger, tables)
-    yield _kv(home, ledger, read_data=read_data)
     if read_data and not begun:
         yield _words(ledger, tables)
         yield _collections(ledger, tables)
 
 
-def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> int:
-    """Repair what can be repaired; returns the number of documents that the next `pkb ingest` will read again.
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair leaves to the next `pkb ingest`: documents to read again from these files, chunks to embed.
 
-    Documents on which ledger and tables disagree are removed from both, and their files are marked as changed.
+    `files` that are `gone` cannot be read again. `roots` says whether the ingested folders are still known.
     """
+
+    documents: int = 0
+    files: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    embeddings: int = 0
+    roots: bool = True
+
+
+def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> Repaired:
+    """Repair what can be repaired; needs to be alone.
+
+    Damaged tables are rebuilt or removed. Documents on which ledger and tables disagree are removed from both, and their
+    files are marked as changed.
+    """
+    if "removed" in tables.repair().values():
+        ledger.set(ABSTRACTS_DONE, "")
     knowledge.recover()
     home.remove_obsolete()
     for path in home.entries():
@@ -77,15 +106,10 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     abstracts.drop(abstracts.orphans())
     _recount(ledger, tables)
     _repair_kv(home, ledger)
-    return len(torn | unread)
-
-
-def _ledger_file(ledger: Ledger, *, whole: bool) -> Finding:
-    try:
-        found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        found = str(error)
-    return Finding("ledger", "" if found == "ok" else f"SQLite says: {found.splitlines()[-1]}")
+    files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
+    gone = tuple(path for path in files if not os.path.lexists(path))
+    known = bool(Catalog(ledger).roots())
+    return Repaired(len(torn | unread), files, gone, count_missing(ledger), known)
 
 
 def _journal(ledger: Ledger) -> Finding:
@@ -103,6 +127,13 @@ def _is_open(path: Path) -> bool:
         return bool(stat.S_IMODE(path.lstat().st_mode) & 0o077)
     except FileNotFoundError:
         return False  # a lock or a version that another process removed meanwhile
+
+
+def _index(tables: Tables, *, read_data: bool) -> Finding:
+    """Find tables of which files are missing or not as they were written."""
+    damaged = tables.damaged(read_data=read_data)
+    wrong = ", ".join(f"{name} ({len(files)} files)" for name, files in damaged.items())
+    return Finding("index", f"damaged: {wrong}" if wrong else "")
 
 
 def _documents(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
@@ -224,9 +255,5 @@ def check_slice(home: Home, ledger: Ledger, count: int) -> int:
 
 
 def _check_pages(ledger: Ledger) -> None:
-    try:
-        found = ledger.rows.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        found = str(error)
-    if found != "ok":
-        raise PkbError("the ledger is damaged", "pkb check --read-data")
+    if page_damage(ledger, whole=False):
+        raise PkbError("the ledger is damaged", "pkb check --repair")

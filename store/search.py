@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from store import documents, vectors
 from store.database import Ledger
-from store.errors import PkbError
+from store.errors import DamagedTable
 from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
 from store.tables import Row, Tables
@@ -25,7 +25,7 @@ class Reader:
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that contain any of the words, best full-text score first."""
         if not self._tables.has("chunks") and self._ledger.count("chunks"):
-            raise PkbError("the search tables are missing", "pkb check --repair")
+            raise DamagedTable("chunks")
         return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
@@ -65,7 +65,10 @@ class Reader:
         return self._ledger.get("vectors") or "vectors"
 
     def _hits(self, rows: Sequence[Row]) -> list[Hit]:
-        vectors = self._tables.vectors(self._vectors, [row["id"] for row in rows])
+        try:
+            vectors = self._tables.vectors(self._vectors, [row["id"] for row in rows])
+        except DamagedTable:
+            vectors = {}  # keyword search needs none
         return [_hit(row, vectors.get(row["id"])) for row in rows]
 
 

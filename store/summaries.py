@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _NAME = "abstracts"
-_DONE = "abstracts_done"  # the generation in which no chunk lacked an abstract
+ABSTRACTS_DONE = "abstracts_done"  # the generation in which no chunk lacked an abstract
 _COLUMNS = ("id", "text", "chunks", "date", "made", "writer", "asked", "drawn")
 
 
@@ -50,7 +50,7 @@ class Abstract:
 
 def is_up_to_date(ledger: Ledger) -> bool:
     """Return whether no chunk lacks an abstract, without opening the tables."""
-    return ledger.get(_DONE) == str(ledger.generation)
+    return ledger.get(ABSTRACTS_DONE) == str(ledger.generation)
 
 
 class Abstracts:
@@ -68,7 +68,7 @@ class Abstracts:
         rows = self._tables.select("chunks", "true", ["id", "document", "position", "date"])
         left = sorted((row for row in rows if row["id"] not in summarized), key=_newest_first)
         if not left:
-            self._ledger.set(_DONE, str(generation))
+            self._ledger.set(ABSTRACTS_DONE, str(generation))
         return [row["id"] for row in left[:limit]]
 
     def put(self, abstracts: Sequence[Abstract]) -> int:
@@ -108,7 +108,7 @@ class Abstracts:
         """Remove abstracts."""
         if ids:
             self._tables.delete(_NAME, among("id", ids))
-            self._ledger.set(_DONE, "")
+            self._ledger.set(ABSTRACTS_DONE, "")
 
 
 def _newest_first(row: "Row") -> tuple[float, str, int]:

@@ -1,12 +1,14 @@
-"""LanceDB, known to this module alone: typed tables, their indexes, search, compaction.
+"""LanceDB, known to this module alone: typed tables, their indexes, search, compaction, repair.
 
 Knows columns and conditions, not what a row means.
 """
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lancedb
 import numpy as np
@@ -14,6 +16,8 @@ import pyarrow as pa
 from lancedb.index import FTS, BTree, IvfFlat, LabelList
 from lancedb.query import MatchQuery
 
+from store.checksums import Checksums, folder_of
+from store.errors import DamagedTable
 from store.filters import among
 from store.hits import Vectors
 
@@ -72,80 +76,97 @@ _PROBES = 16  # of about 256 clusters: recall@100 1.0 in 7 ms at 100,000
 _OLD = timedelta(minutes=30)  # versions that a reader may still use; removing them at once breaks readers
 
 
+_REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
+_SYSTEM = ("os error 13", "os error 24", "os error 28", "os error 30")  # closed, too many open, full, read-only: no damage
+Outcome = Literal["sound", "rebuilt", "removed"]
+
+
 class Tables:
-    """The open tables of one home."""
+    """The open tables of one home; DamagedTable where files of a table are missing or not as they were written."""
 
     def __init__(self, folder: Path) -> None:
-        # Without the interval, commits of other processes are not seen.
-        self._db = lancedb.connect(folder, read_consistency_interval=timedelta(0))
-        self._folder = folder
+        self._folder, self._checksums = folder, Checksums(folder)
+        self._db = _connect(folder)
         self._open: dict[str, Any] = {}
 
     def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
         """Insert rows, replacing those of the same id."""
-        table = self._table(name, width)
-        data = pa.Table.from_pylist(list(rows), schema=table.schema)
-        table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
+        with self._writing(name):
+            table = self._table(name, width)
+            data = pa.Table.from_pylist(list(rows), schema=table.schema)
+            table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
 
     def add(self, name: str, rows: Sequence[Row]) -> None:
         """Append rows whose ids are known to be new."""
-        table = self._table(name)
-        table.add(pa.Table.from_pylist(list(rows), schema=table.schema))
+        with self._writing(name):
+            table = self._table(name)
+            table.add(pa.Table.from_pylist(list(rows), schema=table.schema))
 
     def delete(self, name: str, condition: str) -> None:
         """Delete the rows under a condition; they stay on disk until the table is rewritten."""
         if self.has(name):
-            self._table(name).delete(condition)
+            with self._writing(name):
+                self._table(name).delete(condition)
 
     def set_collections(self, documents: Sequence[str], collections: Sequence[str], vectors: str) -> None:
         """Set the collections of documents, in every table that filters by them."""
         for name, column in (("documents", "id"), ("chunks", "document"), (vectors, "document")):
             if self.has(name):
-                self._table(name).update(where=among(column, documents), values={"collections": list(collections)})
+                with self._writing(name):
+                    self._table(name).update(where=among(column, documents), values={"collections": list(collections)})
 
     def select(self, name: str, condition: str, columns: Sequence[str], limit: int | None = None) -> list[Row]:
         """Return columns of the rows under a condition, in no order."""
         if not self.has(name):
             return []
-        query = self._table(name).search().where(condition).select(list(columns))
-        found: list[Row] = query.limit(limit).to_list()
+        with _damage_of(name):
+            query = self._table(name).search().where(condition).select(list(columns))
+            found: list[Row] = query.limit(limit).to_list()
         return found
 
     def by_words(self, words: Sequence[str], condition: str | None, columns: Sequence[str], limit: int) -> list[Row]:
         """Return the chunks that contain any of the words, best first, with `_score`."""
         if not words or not self.has("chunks"):
             return []
-        query = self._table("chunks").search(MatchQuery(" ".join(words), "words"), query_type="fts").limit(limit)
-        query = query.where(condition, prefilter=True) if condition else query
-        found: list[Row] = query.select([*columns, "_score"]).to_list()
+        with _damage_of("chunks"):
+            query = self._table("chunks").search(MatchQuery(" ".join(words), "words"), query_type="fts").limit(limit)
+            query = query.where(condition, prefilter=True) if condition else query
+            found: list[Row] = query.select([*columns, "_score"]).to_list()
         return found
 
     def by_vector(self, name: str, vector: Vectors, condition: str | None, limit: int) -> dict[str, Vectors]:
         """Return the ids nearest to a unit vector with their own vectors, nearest first."""
         if not self.has(name):
             return {}
-        query = self._table(name).search(vector, vector_column_name="vector").distance_type("dot").nprobes(_PROBES)
-        query = query.where(condition, prefilter=True) if condition else query
-        found = query.limit(limit).select(["id", "vector", "_distance"]).to_arrow()
+        with _damage_of(name):
+            query = self._table(name).search(vector, vector_column_name="vector").distance_type("dot").nprobes(_PROBES)
+            query = query.where(condition, prefilter=True) if condition else query
+            found = query.limit(limit).select(["id", "vector", "_distance"]).to_arrow()
         return _vectors(found)
 
     def vectors(self, name: str, ids: Sequence[str]) -> dict[str, Vectors]:
         """Return the vectors of these ids, those that have one."""
         if not ids or not self.has(name):
             return {}
-        found = self._table(name).search().where(among("id", ids)).select(["id", "vector"]).limit(len(ids)).to_arrow()
+        with _damage_of(name):
+            query = self._table(name).search().where(among("id", ids)).select(["id", "vector"])
+            found = query.limit(len(ids)).to_arrow()
         return _vectors(found)
 
     def count(self, name: str, condition: str | None = None) -> int:
         """Count rows."""
-        return int(self._table(name).count_rows(condition)) if self.has(name) else 0
+        if not self.has(name):
+            return 0
+        with _damage_of(name):
+            return int(self._table(name).count_rows(condition))
 
     def compact(self) -> None:
         """Update indexes, merge small files, drop versions that no reader uses any more."""
         for name in self.names():
-            table = self._table(name)
-            self._index(name, table)
-            table.optimize(cleanup_older_than=_OLD)
+            with self._writing(name):
+                table = self._table(name)
+                self._index(name, table)
+                table.optimize(cleanup_older_than=_OLD)
 
     def names(self) -> list[str]:
         """Return the names of the tables."""
@@ -154,12 +175,100 @@ class Tables:
 
     def has(self, name: str) -> bool:
         """Return whether a table exists."""
+        if name not in self._open:
+            self._verify(name)
         return name in self._open or name in self.names()
 
     def drop(self, name: str) -> None:
         """Remove a table, if it exists."""
         self._open.pop(name, None)
         self._db.drop_table(name, ignore_missing=True)
+        self._checksums.forget(name)
+
+    def damaged(self, *, read_data: bool = False) -> dict[str, list[str]]:
+        """Return the tables of which files are missing or not as they were written, with those files."""
+        found = {name: self._checksums.damaged(name, read_data=read_data) for name in self._stored()}
+        found |= {name: [folder_of(name)] for name in found if not found[name] and not self._opens(name)}
+        return {name: files for name, files in found.items() if files}
+
+    def repair(self) -> dict[str, Outcome]:
+        """Rebuild damaged tables from their rows, and remove those whose rows are lost; breaks readers, so be alone."""
+        shutil.rmtree(self._folder / _REBUILT, ignore_errors=True)
+        return {name: self._repair(name) for name in self._stored()}
+
+    def _repair(self, name: str) -> Outcome:
+        damaged, rows = self._checksums.damaged(name, read_data=True), self._rows(name)
+        if not damaged and rows is not None and self._answers(name, rows):
+            self._checksums.record(name)
+            return "sound"
+        if rows is None or self._checksums.hold_rows(name, damaged):
+            self._remove(name)
+            return "removed"
+        self._rebuild(name, rows)
+        return "rebuilt"
+
+    def _rebuild(self, name: str, rows: pa.Table) -> None:
+        """Write the rows into a new table, which then takes the place of the damaged one."""
+        fresh = _connect(self._folder / _REBUILT).create_table(name, data=rows, schema=rows.schema)
+        self._index(name, fresh)
+        self._remove(name)
+        (self._folder / _REBUILT / folder_of(name)).replace(self._folder / folder_of(name))
+        shutil.rmtree(self._folder / _REBUILT)
+        self._checksums.record(name)
+
+    def _remove(self, name: str) -> None:
+        """Remove a table that LanceDB may be unable to open."""
+        self._open.pop(name, None)
+        path = self._folder / folder_of(name)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        self._checksums.forget(name)
+        self._db = _connect(self._folder)  # nothing of the former table is in its cache
+
+    def _rows(self, name: str) -> pa.Table | None:
+        """Read all rows; None where that fails."""
+        with suppress(DamagedTable), _damage_of(name):
+            return self._db.open_table(name).to_arrow() if self._is_complete(name) else None
+        return None
+
+    def _answers(self, name: str, rows: pa.Table) -> bool:
+        """Return whether the indexes of a table can be searched."""
+        try:
+            if len(rows):
+                self.select(name, among("id", [rows["id"][0].as_py()]), ["id"])
+            if len(rows) and name == "chunks":
+                self.by_words(rows["words"][0].as_py().split(" "), None, ["id"], 1)
+            if len(rows) and "vector" in rows.schema.names:
+                self.by_vector(name, np.asarray(rows["vector"][0].as_py(), np.float32), None, 1)
+        except DamagedTable:
+            return False
+        return True
+
+    def _opens(self, name: str) -> bool:
+        try:
+            self.count(name)
+        except DamagedTable:
+            return False
+        return True
+
+    def _stored(self) -> list[str]:
+        """Return the names of all tables there are or were, those that cannot be opened among them."""
+        folders = {path.stem for path in self._folder.glob(f"*{folder_of('')}")}
+        return sorted(folders | set(self._checksums.tables()))
+
+    def _verify(self, name: str) -> None:
+        if self._checksums.needed(name, self._checksums.damaged(name)):
+            raise DamagedTable(name)
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        """List the files of a table anew after a block that writes to it, unless they are damaged before."""
+        if name not in self._open:
+            self._verify(name)
+        with _damage_of(name), self._checksums.changing(name):
+            yield
 
     def _is_complete(self, name: str) -> bool:
         """Return whether a table is complete, unlike the folder that a writer killed while creating one leaves."""
@@ -167,6 +276,7 @@ class Tables:
 
     def _table(self, name: str, width: int = 0) -> Any:
         if name not in self._open:
+            self._verify(name)
             fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "abstracts": _ABSTRACTS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
             there = name in self.names()
@@ -187,6 +297,31 @@ class Tables:
         for column, config in wanted.items():
             if rows and column not in made:
                 table.create_index(column, config=config)
+
+
+def _connect(folder: Path) -> Any:
+    # Without the interval, commits of other processes are not seen.
+    return lancedb.connect(folder, read_consistency_interval=timedelta(0))
+
+
+@contextmanager
+def _damage_of(name: str) -> Iterator[None]:
+    """Turn what LanceDB raises for files that are missing or damaged into DamagedTable."""
+    try:
+        yield
+    except BaseException as error:
+        if not _is_damage(error):
+            raise
+        raise DamagedTable(name) from None
+
+
+def _is_damage(error: BaseException) -> bool:
+    """Return whether an error of LanceDB, or a panic of its native code, is due to the content of files."""
+    if type(error).__name__ == "PanicException":
+        return True
+    text = str(error)
+    known = isinstance(error, (OSError, RuntimeError, ValueError)) and "lance" in text.lower()
+    return known and not any(mark in text for mark in _SYSTEM)
 
 
 def _vectors(found: pa.Table) -> dict[str, Vectors]:

@@ -1,0 +1,156 @@
+"""Checksums of the files of the search tables, which LanceDB itself does not verify.
+
+LanceDB writes every file once, under a new name. A list per table holds each with its size, times and CRC32: a file that
+has not changed since costs one `stat`, any other is read and compared. Knows no rows.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from zlib import crc32
+
+from store.kv_files import Identity, identity
+
+_BLOCK = 1 << 20
+_REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
+_LISTS = "checksums"  # the folder of the lists, beside those of the tables
+_ROWS = ("data", "_deletions")  # the folders of a table without which rows are lost
+_VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """A file as it was written: what `stat` says of it, and the CRC32 of its content."""
+
+    file: Identity
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """The files of a table by their path within it; with `writing`, files may vanish, for a writer is at work or died."""
+
+    files: Mapping[str, Checksum]
+    writing: bool = False
+
+
+class Checksums:
+    """The lists of one home; only the process that holds the writer lock changes them."""
+
+    def __init__(self, tables: Path) -> None:
+        self._tables, self._lists = tables, tables / _LISTS
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables that have a list."""
+        return sorted(path.stem for path in self._lists.glob("*.json"))
+
+    def damaged(self, table: str, *, read_data: bool = False) -> list[str]:
+        """Return the files of a table that are missing or not as they were written; none where it has no list.
+
+        `read_data` reads those that seem unchanged, too.
+        """
+        while True:
+            known = self._read(table)
+            bad = [name for name, one in known.files.items() if not self._is_intact(table, name, one, read_data)]
+            if known.writing:
+                return [name for name in bad if os.path.lexists(self._tables / folder_of(table) / name)]
+            if not bad or known == self._read(table):  # else another process removed them meanwhile
+                return bad
+
+    @contextmanager
+    def changing(self, table: str) -> Iterator[None]:
+        """List the files that a block writes, and forget those that it removes."""
+        known = self._read(table)
+        self._write(table, replace(known, writing=True))
+        yield
+        self.record(table)
+
+    def record(self, table: str) -> None:
+        """List the files of a table as they are now; those listed already keep their checksum."""
+        known, found = self._read(table).files, dict[str, Checksum]()
+        folder = self._tables / folder_of(table)
+        for name in _names(folder):
+            if name in known:
+                found[name] = known[name]
+            elif (fresh := _checksum(folder / name)) is not None:
+                found[name] = fresh
+        self._write(table, FileList(found))
+
+    def needed(self, table: str, files: Iterable[str]) -> list[str]:
+        """Return those files that reading the latest version may need."""
+        latest = self._latest(table)
+        return [name for name in files if name.split("/")[0] not in (_VERSIONS, _RECORDS) or name == latest]
+
+    def hold_rows(self, table: str, files: Iterable[str]) -> list[str]:
+        """Return those files without which rows are lost; everything else can be made from the rows."""
+        latest = self._latest(table)
+        return [name for name in files if name.split("/")[0] in _ROWS or name == latest]
+
+    def forget(self, table: str) -> None:
+        """Remove the list of a table that was removed."""
+        with suppress(OSError):
+            self._path(table).unlink()
+
+    def _is_intact(self, table: str, name: str, known: Checksum, read_data: bool) -> bool:
+        path = self._tables / folder_of(table) / name
+        found = identity(path)
+        if found == known.file and not read_data:
+            return True
+        fresh = _checksum(path) if found and found.size == known.file.size else None
+        return fresh is not None and fresh.crc == known.crc
+
+    def _latest(self, table: str) -> str:
+        """Return the file of the latest version, which has the lowest number in its name."""
+        return min((name for name in self._read(table).files if name.startswith(f"{_VERSIONS}/")), default="")
+
+    def _path(self, table: str) -> Path:
+        return self._lists / f"{table}.json"
+
+    def _read(self, table: str) -> FileList:
+        """Read a list; an empty one where there is none, or where it is damaged itself."""
+        try:
+            text = self._path(table).read_bytes()
+            checksum, _, body = text.partition(b"\n")
+            if int(checksum, 16) != crc32(body):
+                return FileList({})
+            writing, rows = json.loads(body)
+        except (OSError, ValueError):
+            return FileList({})
+        return FileList({name: Checksum(Identity(*file), crc) for name, file, crc in rows}, writing)
+
+    def _write(self, table: str, known: FileList) -> None:
+        rows = [(name, astuple(one.file), one.crc) for name, one in sorted(known.files.items())]
+        body = json.dumps([known.writing, rows]).encode()
+        self._lists.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._path(table).with_suffix(f".{os.getpid()}")
+        temporary.write_bytes(b"%08x\n%s" % (crc32(body), body))
+        temporary.replace(self._path(table))
+
+
+def folder_of(table: str) -> str:
+    """Name the folder of a table."""
+    return f"{table}.lance"
+
+
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for inner, _, names in os.walk(folder):
+        yield from (Path(inner, name).relative_to(folder).as_posix() for name in names if name != _REWRITTEN)
+
+
+def _checksum(path: Path) -> Checksum | None:
+    """Read a file; None where there is no regular file, or where it was written to meanwhile."""
+    before, crc = identity(path), 0
+    if before is None:
+        return None
+    try:
+        with path.open("rb", buffering=0) as file:
+            while block := file.read(_BLOCK):
+                crc = crc32(block, crc)
+    except OSError:
+        return None
+    return Checksum(before, crc) if identity(path) == before else None
