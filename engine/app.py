@@ -264,7 +264,7 @@ class Pkb:
         """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""
         from engine.ask.semantic import reject_answer
 
-        last = reject_answer(self.session.ledger, self.session.now)
+        last = reject_answer(self.session.lasting_ledger, self.session.now)
         if last is None:
             raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
         return last

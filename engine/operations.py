@@ -87,7 +87,7 @@ def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Find
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
     if repair:
         rebuild_damaged_ledger(opened)
-    ledger = opened.ledger  # NoStore before LanceDB is imported and a lock file made
+    ledger = opened.lasting_ledger if repair else opened.ledger  # NoStore before LanceDB is imported
     from store import integrity
 
     parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()

@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store.errors import DamagedLedger, NoModel, UsageError
-from store.home import has_tables
+from store.errors import DamagedLedger, NoModel, PkbError, UsageError
+from store.home import has_tables, is_full
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
@@ -100,12 +100,22 @@ class Session:
 
     @cached_property
     def ledger(self) -> "Ledger":
-        """Open the ledger; NoStore where there is none, DamagedLedger where it was lost."""
-        from store.database import open_ledger
+        """Open the ledger, on a full disk a copy; NoStore where there is none, DamagedLedger where it was lost."""
+        from store.database import open_copy, open_ledger
 
+        if not self._create and self.there and is_full(self.home):
+            self.on_notice("no space left on the disk: nothing is cached or counted; try: pkb doctor")
+            return open_copy(self.home.ledger)
         if not self.there and has_tables(self.home):
             raise DamagedLedger(self.home.ledger, "is missing")
         return open_ledger(self.home.ledger, create=self._create, durable=self._create)
+
+    @property
+    def lasting_ledger(self) -> "Ledger":
+        """Return the ledger for a change that must last; PkbError where the disk is full."""
+        if self.ledger.temporary:
+            raise PkbError("no space left on the disk", "pkb doctor")
+        return self.ledger
 
     @cached_property
     def catalogue(self) -> "Catalog":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from store.errors import DamagedLedger, NoStore, PkbError
 
@@ -297,10 +297,13 @@ _APPLICATION_ID = 0x706B6231  # "pkb1"
 
 
 class Ledger:
-    """An open ledger; `rows` is its connection, for the modules that own tables in it."""
+    """An open ledger; `rows` is its connection, for the modules that own tables in it.
 
-    def __init__(self, rows: sqlite3.Connection) -> None:
-        self.rows = rows
+    A `temporary` one is a copy in memory: what is written to it is lost when it is closed.
+    """
+
+    def __init__(self, rows: sqlite3.Connection, *, temporary: bool = False) -> None:
+        self.rows, self.temporary = rows, temporary
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -377,14 +380,37 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         ledger = Ledger(rows)
         _migrate(ledger)
     except sqlite3.DatabaseError as error:
-        if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF not in (
-            sqlite3.SQLITE_CORRUPT,
-            sqlite3.SQLITE_NOTADB,
-        ):
-            raise  # a full or failing disk, a missing permission: not this file's fault
-        raise DamagedLedger(path) from None
+        _explain(error, path)
     except OSError as error:
         raise PkbError(f"cannot open {path}: {error.strerror}", "pkb doctor") from None
+    return ledger
+
+
+def _explain(error: sqlite3.DatabaseError, path: Path) -> NoReturn:
+    """Raise DamagedLedger where SQLite found damage."""
+    if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        raise DamagedLedger(path) from None
+    raise error  # a full or failing disk, a missing permission: not this file's fault
+
+
+def open_copy(path: Path) -> Ledger:
+    """Open a copy in memory, for reading and answering on a disk that has no room for SQLite's own files."""
+    if not exists(path):
+        raise NoStore
+    wal = path.with_name(f"{path.name}-wal")
+    # Without a write-ahead log nothing but the file itself is needed; with one, SQLite must not share its index.
+    pending = exists(wal)
+    name = f"{path.as_uri()}?{'mode=rw' if pending else 'mode=ro&immutable=1'}"
+    rows = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        with closing(sqlite3.connect(name, uri=True)) as source:
+            source.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if pending else 'NORMAL'}")
+            source.backup(rows)
+    except sqlite3.DatabaseError as error:
+        _explain(error, path)
+    rows.execute("PRAGMA foreign_keys = ON")
+    ledger = Ledger(rows, temporary=True)
+    _migrate(ledger)
     return ledger
 
 

@@ -73,6 +73,18 @@ class Home:
             yield from (Path(folder, name) for name in names)
 
 
+_ROOM = 1 << 20  # bytes; an answer, its history and SQLite's own files take less
+
+
+def is_full(home: Home) -> bool:
+    """Return whether the disk has too little room left for what a question writes."""
+    try:
+        found = os.statvfs(home.data)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _ROOM
+
+
 def has_tables(home: Home) -> bool:
     """Return whether search tables are stored, and so a ledger must have been."""
     return any(home.tables.glob("*.lance"))

@@ -183,4 +183,7 @@ class KvFolder:
 
 def _unlink(path: Path) -> None:
     with suppress(OSError):
-        path.unlink()
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()

@@ -15,6 +15,7 @@ from filelock import FileLock, ReadWriteLock, Timeout
 
 from store.errors import Locked
 
+_SQLITE = b"SQLite format 3\0"  # the beginning of every database that is not empty
 _TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
 
 
@@ -35,6 +36,7 @@ class Lease:
         if not self.held:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            _remove_folder(self._path)
             descriptor = os.open(self._path, flags, 0o600)
             if not _held(descriptor):
                 os.close(descriptor)
@@ -60,6 +62,7 @@ class Lease:
         """Return whether any process holds the lease."""
         if self.held:
             return True
+        _remove_folder(self._path)
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -160,7 +163,7 @@ class Locks:
 
     @contextmanager
     def _without_waiting(self, name: str) -> Iterator[bool]:
-        lock = FileLock(self._folder / f"{name}.lock", mode=0o600)
+        lock = self._file(name)
         with suppress(Timeout):
             lock.acquire(timeout=0)
         try:
@@ -170,7 +173,7 @@ class Locks:
 
     @contextmanager
     def _mutex(self, name: str, doing: str, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
-        lock = FileLock(self._folder / f"{name}.lock", mode=0o600)
+        lock = self._file(name)
         try:
             lock.acquire(timeout=timeout_s)
         except Timeout:
@@ -180,6 +183,32 @@ class Locks:
         finally:
             lock.release()
 
+    def _file(self, name: str) -> FileLock:
+        path = self._folder / f"{name}.lock"
+        _remove_folder(path)
+        return FileLock(path, mode=0o600)
+
     def _access(self) -> ReadWriteLock:
+        """Return the lock of readers; called only behind the gate, so that no two processes replace a damaged file."""
+        path = self._folder / "access.db"
+        _remove_folder(path)
+        if not _is_database(path):
+            path.unlink()
         # Not the shared instance: two threads of one process must be two holders.
-        return ReadWriteLock(self._folder / "access.db", is_singleton=False)
+        return ReadWriteLock(path, is_singleton=False)
+
+
+def _remove_folder(path: Path) -> None:
+    """Remove an empty folder where a lock file should be: nobody can hold it."""
+    with suppress(OSError):
+        path.rmdir()
+
+
+def _is_database(path: Path) -> bool:
+    """Return whether SQLite can open a file, as far as its first bytes say; one that is missing or empty, it can."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(len(_SQLITE))
+    except FileNotFoundError:
+        return True
+    return first in (b"", _SQLITE)

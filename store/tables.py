@@ -317,11 +317,12 @@ def _damage_of(name: str) -> Iterator[None]:
 
 def _is_damage(error: BaseException) -> bool:
     """Return whether an error of LanceDB, or a panic of its native code, is due to the content of files."""
-    if type(error).__name__ == "PanicException":
+    if type(error).__name__ in ("PanicException", "RustPanic"):
         return True
     text = str(error)
-    known = isinstance(error, (OSError, RuntimeError, ValueError)) and "lance" in text.lower()
-    return known and not any(mark in text for mark in _SYSTEM)
+    known = isinstance(error, (OSError, RuntimeError, ValueError))
+    ours = "lance" in text.lower() or text.startswith("Invalid input")
+    return known and ours and not any(mark in text for mark in _SYSTEM)
 
 
 def _vectors(found: pa.Table) -> dict[str, Vectors]:

@@ -27,7 +27,7 @@ WhyStop = Callable[[], str | None]
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
     """Run the jobs there are, unless another process does; whatever prevents it is a reason and no error."""
-    ledger, locks, report = session.ledger, session.locks, IdleReport()  # NoStore before a lock file is made
+    ledger, locks, report = session.lasting_ledger, session.locks, IdleReport()  # NoStore before a lock file is made
     with locks.idle() as alone:
         if not alone and not request.dry_run:
             report.reason = "another pkb idle is running"

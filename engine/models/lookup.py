@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b, file_digest
@@ -96,21 +97,40 @@ def _aliases(package: Path) -> Mapping[str, str]:
 
 
 def digest(path: Path, notes: Path | None = None) -> str:
-    """Return a file's BLAKE2b digest, remembered in the folder `notes` while its path, size, mtime and inode stay."""
+    """Return a file's BLAKE2b digest, remembered in the folder `notes` while nobody writes to the file.
+
+    Writing changes size, mtime, ctime or inode; programs can set the mtime back, not the ctime.
+    """
     if notes is None:
         return _digest(path)
     stat = path.stat()
-    state = f"{path.resolve()}\n{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
-    note = notes / f"digest-{blake2b(state.encode(), digest_size=16).hexdigest()}"
-    try:
-        return note.read_text(encoding="ascii")
-    except FileNotFoundError:
-        found = _digest(path)
-    notes.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = note.with_suffix(f".{os.getpid()}")
-    fresh.write_text(found, encoding="ascii")
-    fresh.replace(note)
+    state = f"{path.resolve()}\n{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
+    note = notes / f"digest-{_short(state)}"
+    with suppress(OSError, UnicodeDecodeError):
+        found, _, check = note.read_text(encoding="ascii").partition(" ")
+        if check == _short(state + found):
+            return found
+    found = _digest(path)
+    with suppress(OSError):  # a full disk: the file is read again next time
+        _remember(note, f"{found} {_short(state + found)}")
     return found
+
+
+def _short(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def _remember(note: Path, text: str) -> None:
+    """Write a note atomically, in place of a damaged one, or of a folder."""
+    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if note.is_dir():
+        note.rmdir()
+    fresh = note.with_suffix(f".{os.getpid()}")
+    try:
+        fresh.write_text(text, encoding="ascii")
+        fresh.replace(note)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _digest(path: Path) -> str:

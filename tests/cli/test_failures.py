@@ -77,13 +77,32 @@ def test_a_full_disk_loses_nothing_and_the_next_run_finishes(fresh: Pkb, small_d
     assert fresh("stats", "--json").row["index"]["documents"] == 15
 
 
-def test_asking_with_a_full_disk_is_one_line(fresh: Pkb, small_disk: Path) -> None:
+def test_on_a_full_disk_reading_and_answering_go_on(fresh: Pkb, small_disk: Path) -> None:
     home = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
     fresh("ingest", str(DATA / "mail" / "mh"), "--vectors", "later", env=home)
+    question = "when is the general meeting?"
+    kept, other = fresh("ask", question), fresh("ask", "who is the treasurer?", "--no-cache")
     _fill(small_disk)
-    ran = fresh("ask", "when is the general meeting?")
-    assert ran.code == 1
-    assert FULL.fullmatch(ran.err)
+    full = "pkb: no space left on the disk: nothing is cached or counted; try: pkb doctor\n"
+    again = fresh("ask", question)
+    assert (again.code, again.out.splitlines()[0], full in again.err) == (0, kept.out.splitlines()[0], True)
+    new = fresh("ask", "who is the treasurer?")
+    assert (new.code, new.out.splitlines()[0], full in new.err) == (other.code, other.out.splitlines()[0], True)
+    path = next((DATA / "mail" / "mh").glob("1*"))
+    assert [fresh(*words).code for words in (("search", "meeting"), ("show", str(path)), ("stats",))] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("words", [("wrong",), ("check", "--repair"), ("idle", "--force")])
+def test_a_change_that_must_last_is_refused_on_a_full_disk(
+    fresh: Pkb, small_disk: Path, words: tuple[str, ...]
+) -> None:
+    home = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
+    fresh("ingest", str(DATA / "mail" / "mh"), "--vectors", "later", env=home)
+    fresh("ask", "when is the general meeting?")
+    _fill(small_disk)
+    ran = fresh(*words)
+    assert (ran.code, ran.out) == (1, "")
+    assert FULL.fullmatch(ran.err.splitlines(keepends=True)[-1])
 
 
 def test_a_missing_temporary_folder_is_not_reported_as_damage(tmp_path: Path) -> None:
