@@ -92,7 +92,7 @@ class Checksums:
     def forget(self, table: str) -> None:
         """Remove the list of a table that was removed."""
         with suppress(OSError):
-            self._path(table).unlink()
+            self._path(table).rmdir() if self._path(table).is_dir() else self._path(table).unlink()
 
     def _is_intact(self, table: str, name: str, known: Checksum, read_data: bool) -> bool:
         path = self._tables / folder_of(table) / name
@@ -125,6 +125,8 @@ class Checksums:
         rows = [(name, astuple(one.file), one.crc) for name, one in sorted(known.files.items())]
         body = json.dumps([known.writing, rows]).encode()
         self._lists.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._path(table).is_dir():  # put there by somebody else
+            self._path(table).rmdir()
         temporary = self._path(table).with_suffix(f".{os.getpid()}")
         temporary.write_bytes(b"%08x\n%s" % (crc32(body), body))
         temporary.replace(self._path(table))

@@ -92,7 +92,7 @@ def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     done = subprocess.run(command, check=False, capture_output=True).returncode == 0
     names.unlink()
     if done:
-        for old in copy.parent.glob("*.so"):
+        for old in (*copy.parent.glob("*.so"), *copy.parent.glob(f"*{_CHECKSUM}")):
             old.rmdir() if old.is_dir() else old.unlink(missing_ok=True)
         copy.with_suffix(_CHECKSUM).write_text(f"{crc32(fresh.read_bytes()):08x}", encoding="ascii")
         fresh.replace(copy)

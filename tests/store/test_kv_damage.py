@@ -87,7 +87,7 @@ def test_a_damaged_node_is_a_miss_with_all_below_it(kept: Kept, kind: str) -> No
     assert kept.states() == ["complete"] * 2
 
 
-@pytest.mark.parametrize("kind", sorted(DAMAGE.keys() - {"folder"}))
+@pytest.mark.parametrize("kind", sorted(DAMAGE))
 def test_a_damaged_node_can_be_kept_again(kept: Kept, kind: str) -> None:
     kept.keep(A)
     DAMAGE[kind](kept.path_of(A))
@@ -97,7 +97,9 @@ def test_a_damaged_node_can_be_kept_again(kept: Kept, kind: str) -> None:
 
 def test_where_a_nodes_place_cannot_be_cleared_it_is_not_kept_and_nothing_is_left(kept: Kept) -> None:
     kept.keep(A)
-    damage_folder(kept.path_of(A))
+    path = kept.path_of(A)
+    damage_folder(path)
+    (path / "of somebody else").touch()
     assert not kept.has(A)
     assert (kept.keep(A), kept.states(), [*kept.store.stats().refused]) == (None, [], ["write_error"])
 

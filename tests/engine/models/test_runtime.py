@@ -100,7 +100,18 @@ def test_the_copy_of_the_library_is_made_once(tmp_path: Path) -> None:
     again = renamed_copy(tmp_path)
     assert again is not None
     assert again.stat().st_mtime_ns == made
-    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
+    assert {path.name for path in copy.parent.iterdir()} == {copy.name, copy.with_suffix(".crc32").name}
+
+
+def test_a_damaged_copy_of_the_library_is_made_again(tmp_path: Path) -> None:
+    copy = renamed_copy(tmp_path)
+    if copy is None:
+        pytest.skip("the wheel with OpenBLAS or patchelf is not installed")
+    whole = copy.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
+        copy.write_bytes(damaged)
+        assert renamed_copy(tmp_path) == copy
+        assert copy.read_bytes() == whole
 
 
 def test_mlx_compiles_into_a_private_folder(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""Files of the search tables, damaged one by one: noticed before they are read, mended from what is left."""
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from store import checksums
+from store.checksums import Checksums
+from store.errors import DamagedTable
+from store.integrity import repair
+from store.summaries import Abstract, Abstracts
+from store.tables import Tables
+from store.types import Scope
+from tests.damage import DAMAGES
+from tests.store.conftest import Open
+from tests.store.kit import HashEmbedder, Opened, entry
+
+
+@pytest.fixture
+def filled(opened: Opened) -> Opened:
+    """Return a home with rows, indexes and removed rows in every table."""
+    opened.keep(entry("a", "red fish", "blue"), entry("b", "green"), entry("gone", "red"))
+    opened.vectors.use("hash-1")
+    _embed(opened)
+    Abstracts(opened.ledger, opened.tables).put([Abstract("in short", ("a/0", "a/1"), None, 1.0, "w")])
+    opened.tables.compact()
+    opened.keep(entry("c", "red boat"), removes=["gone"])
+    _embed(opened)
+    return opened
+
+
+def _embed(opened: Opened) -> None:
+    rows = opened.vectors.wanted(10)
+    opened.vectors.put([row["id"] for row in rows], HashEmbedder().embed([row["text"] for row in rows]))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def _kinds(folder: Path) -> list[Path]:
+    """Return the first and the last file of each kind in each table."""
+    kinds: dict[tuple[str, ...], list[Path]] = {}
+    for path in _files(folder):
+        kinds.setdefault((*path.parts[:2], path.suffix), []).append(path)
+    return [path for several in kinds.values() for path in dict.fromkeys((several[0], several[-1]))]
+
+
+def _read(opened: Opened) -> object:
+    """Return what is found by words, by vector and by id, as another process would find it."""
+    reader = Opened(opened.home).reader
+    vector = HashEmbedder().embed_question("red fish")
+    words = [(hit.chunk.id, hit.chunk.text) for hit in reader.by_words(["red", "green"], Scope(), 9)]
+    near = [hit.chunk.id for hit in reader.by_vector(vector, Scope(), 9)]
+    return sorted(words), near, {name: row["text"] for name, row in reader.documents(["a", "b", "c"]).items()}
+
+
+def _reading(opened: Opened, sound: object) -> str:
+    try:
+        return "right" if _read(opened) == sound else "wrong"
+    except DamagedTable:
+        return "damaged"
+
+
+def _mend(opened: Opened) -> list[str]:
+    """Repair, then do what is left to ingest and idle; returns what is still wrong."""
+    repaired = repair(opened.home, opened.ledger, opened.tables, opened.knowledge)
+    if repaired.documents:
+        opened.keep(entry("a", "red fish", "blue"), entry("b", "green"), entry("c", "red boat"))
+    _embed(opened)
+    return [finding.name for finding in Opened(opened.home).wrong() if finding.name != "kv"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_no_damaged_file_gives_a_wrong_result_and_every_one_is_mended(
+    filled: Opened, tmp_path: Path, damage: str
+) -> None:
+    assert len(_kinds(filled.home.tables)) > 20
+    assert _wrong(filled, tmp_path / "kept", [(path, damage) for path in _kinds(filled.home.tables)]) == {}
+
+
+def test_damage_is_noticed_and_mended_wherever_it_is(filled: Opened, tmp_path: Path) -> None:
+    every = [(path, damage) for path in _kinds(filled.home.tables) for damage in sorted(DAMAGES)]
+    assert _wrong(filled, tmp_path / "kept", random.Random(7).sample(every, 8)) == {}
+
+
+def _wrong(filled: Opened, kept: Path, cases: Sequence[tuple[Path, str]]) -> dict[tuple[Path, str], object]:
+    """Damage one file at a time; returns what was read before, found wrong after a repair, and read then."""
+    sound, found = _read(filled), {}
+    filled.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    filled.ledger.close()
+    shutil.copytree(filled.home.data, kept)
+    for number, (path, damage) in enumerate(cases):
+        shutil.rmtree(filled.home.data)
+        shutil.copytree(kept, filled.home.data)
+        DAMAGES[damage](filled.home.tables / path, random.Random(number))
+        opened = Opened(filled.home)
+        said = (_reading(opened, sound), _mend(opened), _reading(opened, sound))
+        opened.ledger.close()
+        if said[0] == "wrong" or said[1:] != ([], "right"):
+            found[path, damage] = said
+    return found
+
+
+def test_a_copied_home_is_read_once_and_is_sound(filled: Opened, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(filled.home.tables, tmp_path / "copy"))
+    assert Tables(copy).damaged() == {}
+
+
+def test_a_bit_that_rots_without_a_write_is_found_by_reading_all_data(filled: Opened) -> None:
+    path = min(filled.home.tables.glob("documents.lance/data/*"))
+    table = Checksums(filled.home.tables)
+    with _unwritten(path):
+        raw = bytearray(path.read_bytes())
+        raw[len(raw) // 3] ^= 4
+        path.write_bytes(raw)
+        assert table.damaged("documents", read_data=True) == [f"data/{path.name}"]
+
+
+@contextmanager
+def _unwritten(path: Path) -> Iterator[None]:
+    """Have the file system say for a while that nobody wrote to a file."""
+    known, real = checksums.identity(path), checksums.identity
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checksums, "identity", lambda other: known if other == path else real(other))
+        yield
+
+
+def test_files_that_a_writer_removes_meanwhile_are_no_damage(filled: Opened) -> None:
+    table = Checksums(filled.home.tables)
+    path = min(filled.home.tables.glob("chunks.lance/_transactions/*"))
+    with table.changing("chunks"):
+        path.unlink()
+        assert table.damaged("chunks") == []
+    assert table.damaged("chunks") == []
+
+
+def test_damage_beside_a_writer_that_died_is_still_found(filled: Opened) -> None:
+    table = Checksums(filled.home.tables)
+    with pytest.raises(ZeroDivisionError), table.changing("chunks"):
+        raise ZeroDivisionError
+    path = min(filled.home.tables.glob("chunks.lance/data/*"))
+    os.truncate(path, 10)
+    assert table.damaged("chunks") == [f"data/{path.name}"]
+
+
+def test_writing_to_a_damaged_table_is_refused(filled: Opened, open_home: Open) -> None:
+    os.truncate(min(filled.home.tables.glob("chunks.lance/data/*")), 10)
+    with pytest.raises(DamagedTable, match=r"the search index is damaged \(chunks\)"):
+        open_home().keep(entry("d", "new"))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: os.truncate(path, 9)])
+def test_a_lost_list_is_made_again_and_hides_nothing_that_is_sound(
+    filled: Opened, damage: Callable[[Path], None]
+) -> None:
+    path, sound = filled.home.tables / "checksums" / "chunks.json", _read(filled)
+    damage(path)
+    assert _reading(filled, sound) == "right"
+    assert _mend(filled) == []
+    os.truncate(min(filled.home.tables.glob("chunks.lance/data/*")), 10)
+    assert _reading(filled, sound) == "damaged"
