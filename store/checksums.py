@@ -137,8 +137,6 @@ def folder_of(table: str) -> str:
     return f"{table}.lance"
 
 
-
-
 def _names(folder: Path) -> Iterator[str]:
     for inner, _, names in os.walk(folder):
         yield from (Path(inner, name).relative_to(folder).as_posix() for name in names if name != _REWRITTEN)

@@ -26,6 +26,7 @@ _TABLES = (  # the system error inside LanceDB's message
     ("LanceError(IO)", "the search index is damaged", "pkb check --repair"),
     ("LanceError(Corrupt", "the search index is damaged", "pkb check --repair"),
 )
+_COMPILED = "Could not load C++ shared library"
 
 
 class PkbError(Exception):
@@ -89,6 +90,8 @@ def explain(error: Exception) -> tuple[str, str] | None:
     if isinstance(error, sqlite3.Error):
         return _LEDGER.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)
     text = str(error)
+    if _COMPILED in text:
+        return "code that MLX compiled is damaged", "pkb check --repair"
     if "lance" in text.lower():
         return next(((what, step) for mark, what, step in _TABLES if mark in text), None)
     if isinstance(error, OSError) and error.errno is not None:

@@ -39,6 +39,11 @@ class Home:
         """Return the folder of the KV cache."""
         return self.cache / "kv"
 
+    @property
+    def compiled(self) -> Path:
+        """Return the folder of the code that MLX compiles, and compiles again where it is missing."""
+        return self.cache / "tmp" / "mlx"
+
     def other_cache_bytes(self) -> int:
         """Return the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""
         found = 0

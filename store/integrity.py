@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
 from store import catalog, documents
 from store.catalog import Catalog
@@ -93,6 +94,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
         ledger.set(ABSTRACTS_DONE, "")
     knowledge.recover()
     home.remove_obsolete()
+    rmtree(home.compiled, ignore_errors=True)
     for path in home.entries():
         with suppress(FileNotFoundError):
             path.chmod(0o700 if path.is_dir() else 0o600)

@@ -77,7 +77,12 @@ _OLD = timedelta(minutes=30)  # versions that a reader may still use; removing t
 
 
 _REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
-_SYSTEM = ("os error 13", "os error 24", "os error 28", "os error 30")  # closed, too many open, full, read-only: no damage
+_SYSTEM = (
+    "os error 13",
+    "os error 24",
+    "os error 28",
+    "os error 30",
+)  # closed, too many open, full, read-only: no damage
 Outcome = Literal["sound", "rebuilt", "removed"]
 
 

@@ -193,8 +193,9 @@ def test_a_lost_file_of_the_embeddings_is_said_and_search_goes_on(pkb: Pkb) -> N
     assert (ran.code, ran.out.splitlines()[0], said in ran.err) == (0, before.out.splitlines()[0], True)
     assert "must be embedded again; try: pkb ingest" in pkb("check", "--repair").err
     assert pkb("ingest").code in (0, 3)
-    assert pkb("ask", "Who has the spare key to the workshop?", "--no-cache").out.splitlines()[:3] == (
-        before.out.splitlines()[:3]
+    assert (
+        pkb("ask", "Who has the spare key to the workshop?", "--no-cache").out.splitlines()[:3]
+        == (before.out.splitlines()[:3])
     )
 
 

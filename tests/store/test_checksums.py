@@ -156,7 +156,9 @@ def test_writing_to_a_damaged_table_is_refused(filled: Opened, open_home: Open) 
         open_home().keep(entry("d", "new"))
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: os.truncate(path, 9)])
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: os.truncate(path, 9)]
+)
 def test_a_lost_list_is_made_again_and_hides_nothing_that_is_sound(
     filled: Opened, damage: Callable[[Path], None]
 ) -> None:
