@@ -1,7 +1,7 @@
 """Checksums of the files of the search tables, which LanceDB itself does not verify.
 
-LanceDB writes every file once, under a new name. A list per table holds each with its size, times and CRC32: a file that
-has not changed since costs one `stat`, any other is read and compared. Knows no rows.
+LanceDB writes every file once, under a new name. A list per table holds each with its size, times and CRC32: a file
+that has not changed since costs one `stat`, any other is read and compared. Knows no rows.
 """
 
 import json
@@ -31,7 +31,7 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class FileList:
-    """The files of a table by their path within it; with `writing`, files may vanish, for a writer is at work or died."""
+    """The files of a table by their path in it; with `writing`, a writer is at work or died, and files may vanish."""
 
     files: Mapping[str, Checksum]
     writing: bool = False

@@ -87,8 +87,8 @@ class Repaired:
 def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> Repaired:
     """Repair what can be repaired; needs to be alone.
 
-    Damaged tables are rebuilt or removed. Documents on which ledger and tables disagree are removed from both, and their
-    files are marked as changed.
+    Damaged tables are rebuilt or removed. Documents on which ledger and tables disagree are removed from both, and
+    their files are marked as changed.
     """
     if "removed" in tables.repair().values():
         ledger.set(ABSTRACTS_DONE, "")

@@ -163,3 +163,18 @@ def test_locks_hold_no_file_open_once_released(tmp_path: Path) -> None:
         with locks.writer():
             pass
     assert open_files() == before
+
+
+@pytest.mark.parametrize("name", ["gate.lock", "writer.lock", "embedder.lock", "idle.lock", "bench.lock", "access.db"])
+def test_a_folder_in_the_place_of_a_lock_file_is_removed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    locks = Locks(tmp_path)
+    with locks.writer(), locks.embedder() as embeds, locks.idle() as idles, locks.bench():
+        assert (embeds, idles) == (True, True)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 4096, b"SQLite", b"From: Ann\n" * 50])
+def test_a_damaged_lock_file_of_readers_is_replaced(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "access.db").write_bytes(content)
+    with Locks(tmp_path).reader(), pytest.raises(Locked), Locks(tmp_path).exclusive(0.05):
+        pass

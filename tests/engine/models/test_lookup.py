@@ -1,6 +1,7 @@
 """Where a model is found on this machine, when it is whole, and what its digest covers."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from engine.models.lookup import (
     EMBEDDER,
     bits,
     default,
+    digest,
     find,
     fingerprint,
     hub_cache,
@@ -323,3 +325,35 @@ def test_no_default_needs_more_than_there_is_room_for() -> None:
 )
 def test_bits_are_those_of_a_weight_on_disk(config: dict[str, object], expected: int) -> None:
     assert bits(config) == expected
+
+
+def test_a_file_changed_under_the_same_size_and_mtime_has_another_digest(tmp_path: Path) -> None:
+    path, notes = tmp_path / "weights", tmp_path / "notes"
+    path.write_bytes(b"one")
+    before, stat = digest(path, notes), path.stat()
+    path.write_bytes(b"two")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
+    assert digest(path, notes) == digest(path) != before
+
+
+@pytest.mark.parametrize("damage", [b"", b"0" * 64, b"0" * 97, bytes(range(200, 255)), None], ids=range(5))
+def test_a_damaged_note_of_a_digest_is_made_again(tmp_path: Path, damage: bytes | None) -> None:
+    path, notes = tmp_path / "weights", tmp_path / "notes"
+    path.write_bytes(b"one")
+    right = digest(path, notes)
+    (note,) = notes.iterdir()
+    whole = note.read_bytes()
+    if damage is None:
+        note.unlink()
+        note.mkdir()
+    else:
+        note.write_bytes(damage)
+    assert (digest(path, notes), note.read_bytes()) == (right, whole)
+
+
+def test_a_digest_that_cannot_be_noted_is_computed_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    (tmp_path / "notes").write_text("no folder")
+    assert digest(path, tmp_path / "notes") == digest(path)
