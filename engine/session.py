@@ -225,7 +225,7 @@ class Session:
         from engine.backends import local_model
 
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
-        kept = self.keeps_tensors and self.settings.kv.reuse != "off"
+        kept = self.keeps_tensors and self.settings.kv.reuse != "off" and not self.ledger.temporary
         return local_model(self._retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
 
     @property
