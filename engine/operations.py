@@ -99,7 +99,7 @@ def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Find
 
 def rebuild_damaged_ledger(opened: Session) -> None:
     """Replace a damaged or lost ledger; the tables go with it, for only the ledger says which files they are from."""
-    from store.salvage import ledger_is_damaged, rebuild_ledger
+    from store.integrity import ledger_is_damaged, rebuild_ledger
 
     if ledger_is_damaged(opened.home):
         opened.make()

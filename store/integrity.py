@@ -1,22 +1,22 @@
 """Consistency checks of ledger, tables and KV files, and their repair. Knows no content."""
 
 import os
+import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
 from store import catalog, documents
 from store.catalog import Catalog
-from store.database import Ledger
+from store.database import Ledger, exists, open_ledger
 from store.documents import FrequencyDelta, Knowledge
-from store.errors import PkbError
-from store.home import Home
+from store.errors import DamagedLedger, PkbError
+from store.home import Home, has_tables
 from store.kv_folder import KvFolder
-from store.salvage import page_damage
 from store.summaries import ABSTRACTS_DONE, Abstracts
 from store.tables import Tables
 from store.vectors import count_missing
@@ -259,3 +259,84 @@ def check_slice(home: Home, ledger: Ledger, count: int) -> int:
 def _check_pages(ledger: Ledger) -> None:
     if page_damage(ledger, whole=False):
         raise PkbError("the ledger is damaged", "pkb check --repair")
+
+
+# A damaged ledger is moved aside, and a new one takes over what cannot be made from documents: folders and history.
+
+_KEPT = ("roots", "history", "rejected_answers")
+_VALUES = ("threads",)  # small values that later results must agree with
+_DAMAGED = ".damaged"
+_FRESH = "ledger.new"
+
+
+def ledger_is_damaged(home: Home) -> bool:
+    """Return whether the ledger is missing beside tables, cannot be opened, or has damaged pages."""
+    if not exists(home.ledger):
+        return home.ledger.is_dir() or has_tables(home)
+    try:
+        with closing(open_ledger(home.ledger)) as ledger:
+            return page_damage(ledger) != ""
+    except DamagedLedger:
+        return True
+
+
+def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
+    """Return how SQLite says that the ledger's pages are damaged, empty where they are not."""
+    try:
+        found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    return "" if found == "ok" else str(found.splitlines()[-1])
+
+
+def rebuild_ledger(home: Home) -> None:
+    """Replace the ledger by a new one with what can be read from it; it is kept beside it. Needs to be alone."""
+    fresh = home.data / _FRESH
+    for path in home.data.glob(f"{_FRESH}*"):
+        path.unlink()
+    with closing(open_ledger(fresh, create=True, durable=True)) as ledger:
+        for table in _KEPT:
+            _copy(home.ledger, ledger, table)
+        for name in _VALUES:
+            with suppress(sqlite3.DatabaseError), closing(_read_only(home.ledger)) as rows:
+                for (value,) in rows.execute("SELECT value FROM meta WHERE name = ?", (name,)):
+                    ledger.set(name, str(value))
+    for suffix in ("-wal", "-shm"):
+        home.ledger.with_name(home.ledger.name + suffix).unlink(missing_ok=True)
+    if home.ledger.exists():
+        _move_aside(home.ledger)
+    fresh.replace(home.ledger)
+    rmtree(home.tables, ignore_errors=True)
+    home.create()
+
+
+def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
+    """Copy the rows of a table that can be read, from either end up to the damage."""
+    width = len(ledger.rows.execute(f"SELECT * FROM pragma_table_info('{table}')").fetchall())
+    rows = {row for order in ("ASC", "DESC") for row in _rows(damaged, table, order) if len(row) == width}
+    with ledger.transaction():
+        for row in sorted(rows, key=repr):
+            with suppress(sqlite3.IntegrityError):
+                ledger.rows.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})", row)
+
+
+def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:
+    with suppress(sqlite3.DatabaseError), closing(_read_only(damaged)) as rows:
+        rows.text_factory = _text
+        yield from rows.execute(f"SELECT * FROM {table} ORDER BY 1 {order}")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+
+
+def _move_aside(path: Path) -> None:
+    """Keep a damaged ledger under another name, in place of an earlier one; a folder in its place is of no use."""
+    aside = path.with_name(path.name + _DAMAGED)
+    if aside.is_dir():
+        aside.rmdir()
+    path.replace(aside)

@@ -200,7 +200,11 @@ class Trial:
 
     def _try(self, folder: Path) -> None:
         case, model = self._verdict.case, ("--model", str(NANO)) if self._verdict.case.model else ()
-        asks = (("ask", KEPT, "--json"), ("ask", NEW, "--no-cache", "--json"), ("search", *WORDS, "--json"))
+        asks: tuple[tuple[str, ...], ...] = (
+            ("ask", KEPT, "--json"),
+            ("ask", NEW, "--no-cache", "--json"),
+            ("search", *WORDS, "--json"),
+        )
         if case.model:
             asks = tuple(("ask", TICKET, *model, flag, "--json") for flag in ("--no-daemon", "--fresh", "--no-cache"))
         mail = str(min((self._home / "mail").glob("*.eml")))
@@ -209,8 +213,8 @@ class Trial:
         DAMAGES[case.damage](folder / case.file, random.Random(case.seed))
         for words in asks:
             self._compare(words, self._run(*words), expected[words], "before")
-        for words in (("stats",), ("check",), ("check", "--read-data")):
-            self._run(*words)
+        for command in ("stats", "check", "check --read-data"):
+            self._run(*command.split())
         self._mend(folder)
         wrong = len(self._verdict.problems)
         for words in asks:

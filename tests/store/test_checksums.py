@@ -13,6 +13,7 @@ from store import checksums
 from store.checksums import Checksums
 from store.errors import DamagedTable
 from store.integrity import repair
+from store.kv_files import identity
 from store.summaries import Abstract, Abstracts
 from store.tables import Tables
 from store.types import Scope
@@ -92,7 +93,8 @@ def test_damage_is_noticed_and_mended_wherever_it_is(filled: Opened, tmp_path: P
 
 def _wrong(filled: Opened, kept: Path, cases: Sequence[tuple[Path, str]]) -> dict[tuple[Path, str], object]:
     """Damage one file at a time; returns what was read before, found wrong after a repair, and read then."""
-    sound, found = _read(filled), {}
+    sound = _read(filled)
+    found: dict[tuple[Path, str], object] = {}
     filled.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     filled.ledger.close()
     shutil.copytree(filled.home.data, kept)
@@ -126,9 +128,9 @@ def test_a_bit_that_rots_without_a_write_is_found_by_reading_all_data(filled: Op
 @contextmanager
 def _unwritten(path: Path) -> Iterator[None]:
     """Have the file system say for a while that nobody wrote to a file."""
-    known, real = checksums.identity(path), checksums.identity
+    known = identity(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checksums, "identity", lambda other: known if other == path else real(other))
+        patch.setattr(checksums, "identity", lambda other: known if other == path else identity(other))
         yield
 
 

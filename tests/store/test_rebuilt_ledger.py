@@ -11,7 +11,7 @@ from store.catalog import SourceRoot
 from store.database import open_ledger
 from store.errors import DamagedLedger
 from store.history import History, HistoryEntry
-from store.salvage import ledger_is_damaged, rebuild_ledger
+from store.integrity import ledger_is_damaged, rebuild_ledger
 from tests.store.kit import Opened, entry
 
 
