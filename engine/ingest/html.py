@@ -1,12 +1,16 @@
-"""HTML to readable text in linear time: hidden parts removed, quotes marked by `>`, table cells separated by bars."""
+"""HTML to readable text in linear time: hidden parts removed, quotes marked by `>`, table cells separated by bars.
+
+What is hidden is decided by css.py.
+"""
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from engine.ingest.charsets import tidy
+from engine.ingest.css import Declared, Style, media_apply, parse_color, parse_sheet, parse_style, style_element
 
 DEEPEST_QUOTE = 8
 
@@ -75,6 +79,8 @@ class TextWriter:
 MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond this
 LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100
+_MOST_SHEETS = 50
+_MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
 _DROPPED = frozenset(
     [
         "script",
@@ -90,6 +96,14 @@ _DROPPED = frozenset(
         "button",
         "iframe",
         "canvas",
+        "audio",
+        "video",
+        "datalist",
+        "meter",
+        "progress",
+        "noembed",
+        "noframes",
+        "rp",
     ]
 )
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "blockquote", "pre", "hr"])
@@ -114,8 +128,9 @@ _LINES = frozenset(
         "caption",
     ]
 )
-_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|mso-hide\s*:\s*all", re.I)
-_LONG_TAG = re.compile(rf"<([a-zA-Z][a-zA-Z0-9]*+)[^<>]{{{LONGEST_TAG},}}+>")
+_LONG_TAG = re.compile(rf"<[a-zA-Z][^<>]{{{LONGEST_TAG},}}+>")
+_LONG_VALUE = re.compile(r"""(?<!style)=(?:"[^"]{1000,}+"|'[^']{1000,}+'|[^\s"'>]{1000,}+)""", re.I)
+_LINK = re.compile(r":(?:any-)?link\b")
 _INVISIBLE = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.DOTALL)
 _BREAK = re.compile(r"</?(?:p|div|br|tr|li|h[1-6]|table|ul|ol|blockquote|pre|hr)\b[^<>]*+>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*+>?")
@@ -124,52 +139,97 @@ _EMPTY_LINES = re.compile(r"\n\s*\n")
 
 def html_text(source: str) -> str:
     """Return the visible text of a page; never fails."""
-    source = _LONG_TAG.sub(r"<\1>", tidy(source))
+    source = _LONG_TAG.sub(lambda tag: _LONG_VALUE.sub("=''", tag[0]), tidy(source))
     if source.count("<") > MOST_TAGS:
         return _stripped(source)
     root = LexborHTMLParser(source).root
     writer = TextWriter()
     if root is not None:
-        for node, leaving in _walk(root):
-            (_leave if leaving else _enter)(writer, node)
+        for node, style, leaving in _walk(root, _sheet_declarations(root, source.count("<"))):
+            (_leave if leaving else _enter)(writer, node, style)
     writer.end_line()
     return tidy("\n".join(writer.lines)).strip("\n")
 
 
-def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
-    """Yield the visible nodes in document order, elements on entering and on leaving, without recursion."""
+def _sheet_declarations(root: LexborNode, tags: int) -> dict[int, list[Declared]]:
+    """Return what the page's own sheets declare for its nodes (by `mem_id`), weakest first."""
+    declared: dict[int, list[Declared]] = {}
+    sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
+    rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(sheet.text(deep=True))]
+    for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
+        for node in _select(root, rule.selector):
+            declared.setdefault(node.mem_id, []).append(rule.declared)
+    return declared
+
+
+def _select(root: LexborNode, selector: str) -> list[LexborNode]:
+    if ":has" in selector:  # takes the parser quadratic time
+        return []
+    try:
+        return root.css(_LINK.sub("[href]", selector))
+    except SelectolaxError:  # a selector of other clients, or none at all
+        return []
+
+
+def _walk(root: LexborNode, sheet: Mapping[int, list[Declared]]) -> Iterator[tuple[LexborNode, Style, bool]]:
+    """Yield the visible nodes in document order with their styles, elements on entering and on leaving.
+
+    There is no recursion: pages may be deep.
+    """
     node: LexborNode | None = root
-    depth = 0
+    styles = [Style()]
     while node is not None:
-        seen = not _is_hidden(node)
-        if seen:
-            yield node, False
-        if seen and node.child is not None:
-            node, depth = node.child, depth + 1
-            continue
-        if seen:
-            yield node, True
+        style = _style_of(node, styles[-1], sheet)
+        if style is not None:
+            yield node, style, False
+            if node.child is not None:
+                styles.append(style)
+                node = node.child
+                continue
+            yield node, style, True
         while node is not None and node.next is None:
-            node, depth = node.parent, depth - 1
-            if node is None or depth < 0:
+            if len(styles) == 1 or (node := node.parent) is None:
                 return
-            yield node, True
-        node = node.next if node is not None and depth else None
+            yield node, styles.pop(), True
+        node = node.next if node is not None and len(styles) > 1 else None
 
 
-def _is_hidden(node: LexborNode) -> bool:
+def _style_of(node: LexborNode, parent: Style, sheet: Mapping[int, list[Declared]]) -> Style | None:
+    """Return a node's style, None if neither it nor anything in it is shown."""
     if not node.is_element_node:
-        return not node.is_text_node
-    if node.tag in _DROPPED:
-        return True
+        return parent if node.is_text_node else None
+    tag = node.tag or ""
+    if tag in _DROPPED:
+        return None
     attributes = node.attributes
-    return bool(attributes) and ("hidden" in attributes or _HIDDEN.search(attributes.get("style") or "") is not None)
+    declared = sheet.get(node.mem_id, [])
+    if inline := attributes.get("style"):
+        declared = [*declared, parse_style(inline)]
+    hints = dict(_hints(tag, attributes)) if attributes or tag == "dialog" else {}
+    if attributes.get("aria-hidden") == "true":
+        return None
+    return style_element(parent, tag, declared, hints) if declared or hints else parent
 
 
-def _enter(writer: TextWriter, node: LexborNode) -> None:
+def _hints(tag: str, attributes: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield the CSS that attributes stand for."""
+    if "hidden" in attributes or (tag == "dialog" and "open" not in attributes):
+        yield "display", "none"
+    if tag == "a" and "href" in attributes:
+        yield "color", "#0000ee"
+    if tag == "img":
+        yield from ((name, value.strip()) for name in ("width", "height") if (value := attributes.get(name)))
+    if attributes.get("background"):
+        yield "background-image", "url()"
+    for name, property_name in (("bgcolor", "background-color"), ("color", "color"), ("text", "color")):
+        if value := (attributes.get(name) or "").strip().lower():
+            yield property_name, value if parse_color(value) else f"#{value}"
+
+
+def _enter(writer: TextWriter, node: LexborNode, style: Style) -> None:
     tag = node.tag or ""
     if node.is_text_node:
-        writer.write_text(node.text_content or "")
+        writer.write_text((node.text_content or "") if style.shows_text else " ")
     elif tag == "br":
         writer.end_line() if writer.current and not writer.breaks else writer.request_break(2)
     elif tag in ("td", "th"):
@@ -179,10 +239,10 @@ def _enter(writer: TextWriter, node: LexborNode) -> None:
         writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
     elif tag in _LINES:
         writer.request_break(1)
-    _open(writer, tag, node)
+    _open(writer, tag, node, style)
 
 
-def _open(writer: TextWriter, tag: str, node: LexborNode) -> None:
+def _open(writer: TextWriter, tag: str, node: LexborNode, style: Style) -> None:
     """Apply what some elements need beyond a break."""
     if tag == "blockquote":
         writer.end_line() if writer.current else None
@@ -191,14 +251,14 @@ def _open(writer: TextWriter, tag: str, node: LexborNode) -> None:
         writer.preformatted += 1
     elif tag in ("ul", "ol"):
         writer.items.append(0 if tag == "ol" else -1)
-    elif tag == "li" and writer.items:
+    elif tag == "li" and writer.items and style.shows_text:
         writer.items[-1] += writer.items[-1] >= 0
         writer.write("  " * (len(writer.items[:6]) - 1) + (f"{writer.items[-1]}. " if writer.items[-1] > 0 else "- "))
-    elif tag == "img" and (caption := node.attributes.get("alt")):
+    elif tag == "img" and style.is_visible and (caption := node.attributes.get("alt")):
         writer.write_text(f" {caption[:200]} ")
 
 
-def _leave(writer: TextWriter, node: LexborNode) -> None:
+def _leave(writer: TextWriter, node: LexborNode, style: Style) -> None:
     tag = node.tag or ""
     if tag in ("td", "th") and writer.cells:
         _end_cell(writer)
@@ -211,7 +271,7 @@ def _leave(writer: TextWriter, node: LexborNode) -> None:
         writer.preformatted -= 1
     elif tag in ("ul", "ol"):
         writer.items.pop()
-    elif tag == "a":
+    elif tag == "a" and style.shows_text:
         _add_link_target(writer, node)
     if tag in _PARAGRAPHS:
         writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
