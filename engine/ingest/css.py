@@ -26,6 +26,7 @@ _LENGTH = re.compile(rf"(?:calc\( ?)?({_NUMBER})([a-z]{{0,4}}|%) ?\)?")
 _NUMBERS = re.compile(rf"({_NUMBER})([a-z%]?)")
 
 
+@lru_cache(maxsize=4096)
 def pixels(value: str, font: float = 16.0) -> float | None:
     """Return a length in pixels: em are of the font's size, per cent of the screen's width; None for anything else."""
     found = _LENGTH.fullmatch(value)
@@ -33,6 +34,12 @@ def pixels(value: str, font: float = 16.0) -> float | None:
         return None
     unit = {"em": font, "ex": font / 2, "ch": font / 2, "%": _WIDTH / 100}.get(found[2]) or _UNITS.get(found[2])
     return None if unit is None else float(found[1]) * unit
+
+
+def _length(values: Mapping[str, str], name: str, font: float) -> float:
+    """Return the length of a property, 0 where it is none."""
+    value = values.get(name)
+    return pixels(value, font) or 0.0 if value else 0.0
 
 
 def _font_size(value: str, parent: float) -> float:
@@ -101,14 +108,16 @@ def parse_color(value: str) -> Color | None:
         digits = value[1:] if len(value) > 5 else "".join(2 * digit for digit in value[1:])
         red, green, blue, alpha = (int(digits[at : at + 2] or "ff", 16) for at in (0, 2, 4, 6))
         return Color(red, green, blue, alpha / 255)
-    parts = [*_NUMBERS.findall(value[:100]), ("1", "")]
-    if not value.startswith(("rgb", "hsl")) or len(parts) not in (4, 5):
+    if not value.startswith(("rgb", "hsl")):
         return None
-    alpha_part = _share(parts[3], 1)
-    if value.startswith("rgb"):
-        return Color(*(_share(part, 255) for part in parts[:3]), alpha_part)
-    rgb = hls_to_rgb(float(parts[0][0]) % 360 / 360, _share(parts[2], 100) / 100, _share(parts[1], 100) / 100)
-    return Color(*(255 * part for part in rgb), alpha_part)
+    parts = [*_NUMBERS.findall(value[:100]), ("1", "")]
+    if len(parts) not in (4, 5):
+        return None
+    red, green, blue = (_share(part, 255) for part in parts[:3])
+    if value.startswith("hsl"):
+        hue, saturation, lightness = float(parts[0][0]) % 360, _share(parts[1], 100), _share(parts[2], 100)
+        red, green, blue = (255 * part for part in hls_to_rgb(hue / 360, lightness / 100, saturation / 100))
+    return Color(red, green, blue, _share(parts[3], 1))
 
 
 def _share(part: tuple[str, str], whole: float) -> float:
@@ -177,8 +186,22 @@ _LENGTHS = frozenset(
     + [before + side for before in _SIDES.values() for side in ("top", "right", "bottom", "left")]
 )
 _WORDS = frozenset(
-    ["background-image", "clip", "clip-path", "content-visibility", "filter", "mso-hide", "opacity", "overflow-x"]
-    + ["overflow-y", "position", "scale", "transform", "translate", "visibility"]
+    [
+        "background-image",
+        "clip",
+        "clip-path",
+        "content-visibility",
+        "filter",
+        "mso-hide",
+        "opacity",
+        "overflow-x",
+        "overflow-y",
+        "position",
+        "scale",
+        "transform",
+        "translate",
+        "visibility",
+    ]
 )
 _GLOBAL = frozenset(["inherit", "initial", "unset", "revert", "auto", "none", "currentcolor"])
 _DISPLAY = re.compile(
@@ -244,7 +267,7 @@ def _is_size(value: str) -> bool:
 
 
 def _is_valid(name: str, value: str) -> bool:
-    if name.startswith("--") or ((name in _LENGTHS | _COLORED | _WORDS or name == "display") and "var(" in value):
+    if name.startswith("--") or ("var(" in value and (name in _LENGTHS | _COLORED | _WORDS or name == "display")):
         return True
     if name == "display":
         return _DISPLAY.fullmatch(value) is not None
@@ -341,6 +364,9 @@ def _specificity(selector: str) -> Specificity:
 
 # Styles: what elements inherit, and what they show.
 
+Variables = tuple[tuple[str, str], ...]  # names and values, the last of a name holds
+
+_MOST_VARIABLES = 100
 _LEAST_FONT = 3.0  # pixels
 _LEAST_ALPHA = 0.1
 _OUTSIDE = -500.0  # pixels: an offset or indent beyond the page's edge
@@ -363,7 +389,7 @@ class Style:
     indent: float = 0.0
     is_visible: bool = True
     opacity: float = 1.0
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Variables = ()
 
     @property
     def shows_text(self) -> bool:
@@ -388,13 +414,14 @@ def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: 
         values.update(normal)
     for _, important in declared:
         values.update(important)
-    variables = parent.variables
-    if own := {name: value for name, value in values.items() if name.startswith("--")}:
-        variables = {**variables, **own}
-    if variables or any("var(" in value for value in values.values()):
-        values = _with_variables(values, variables)
+    own = tuple((name, value) for name, value in values.items() if name.startswith("--"))
+    variables = (*parent.variables, *own)[-_MOST_VARIABLES:]
+    if own or any("var(" in value for value in values.values()):
+        values = _with_variables(values, dict(variables))
     font = _font_size(values.get("font-size", ""), parent.font_size)
-    if _is_removed(values) or _has_no_size(tag, values, font) or _is_outside(values, font) or _is_clipped(values):
+    if _is_removed(values) or _has_no_size(tag, values, font):
+        return None
+    if (_MOVING & values.keys() and _is_outside(values, font)) or _is_clipped(values):
         return None
     return _inherited(parent, values, font, variables)
 
@@ -416,11 +443,11 @@ def _replace_variables(value: str, variables: Mapping[str, str]) -> str:
     return "" if "var(" in value else value
 
 
-def _inherited(parent: Style, values: Mapping[str, str], font: float, variables: Mapping[str, str]) -> Style:
+def _inherited(parent: Style, values: Mapping[str, str], font: float, variables: Variables) -> Style:
     visibility = values.get("visibility", "inherit")
     indent = pixels(values.get("text-indent", ""), font)
     return Style(
-        color=_color(values.get("color"), parent.color, _BLACK),
+        color=_color(values.get("color"), parent.color, _BLACK) or _BLACK,
         fill=_color(values.get("-webkit-text-fill-color"), parent.fill, None),
         ground=_ground(parent.ground, values),
         font_size=font,
@@ -487,14 +514,16 @@ _CLIPPING = ("hidden", "clip", "scroll", "auto")
 
 def _is_flat(axis: tuple[str, str, str], values: Mapping[str, str], font: float, clips: bool) -> bool:
     size, *sides = axis
-    least, most = pixels(values.get(f"min-{size}", ""), font), pixels(values.get(f"max-{size}", ""), font)
-    own = pixels(values.get(size, ""), font)
-    padding = sum(pixels(values.get(f"padding-{side}", ""), font) or 0 for side in sides)
-    if (least or 0) + padding > _ZERO_BOX:
+    limits = [pixels(values[name], font) for name in (size, f"max-{size}") if name in values]
+    known = [limit for limit in limits if limit is not None]
+    if not known or min(known) > _ZERO_BOX:
         return False
-    return most == 0 or (clips and min(one for one in (own, most, _WIDTH) if one is not None) <= _ZERO_BOX)
+    if sum(_length(values, name, font) for name in (f"min-{size}", *(f"padding-{side}" for side in sides))) > _ZERO_BOX:
+        return False
+    return clips or pixels(values.get(f"max-{size}", ""), font) == 0
 
 
+_MOVING = frozenset(["position", "transform", "translate", "scale", "margin-top", "margin-left"])
 _TRANSLATED = re.compile(r"translate(?:x|y|3d)?\(([^()]*)\)")
 _SCALED = re.compile(r"scale(?:x|y|3d)?\(([^()]*)\)")
 _MATRIX = re.compile(r"matrix\(([^()]*)\)")
@@ -506,12 +535,12 @@ def _is_outside(values: Mapping[str, str], font: float) -> bool:
     moved = ",".join([*_TRANSLATED.findall(transform), values.get("translate", "").replace(" ", ",")])
     offsets = [pixels(one.strip(), font) or 0.0 for one in moved.split(",") if "%" not in one]
     if values.get("position") in ("absolute", "fixed", "relative", "sticky"):
-        offsets += [pixels(values.get(side, ""), font) or 0.0 for side in ("top", "right", "bottom", "left")]
-        offsets.append(_FAR_RIGHT - (pixels(values.get("left", ""), font) or 0.0))
-    for side in ("top", "left"):
-        margin, padding = (pixels(values.get(f"{kind}-{side}", ""), font) or 0.0 for kind in ("margin", "padding"))
-        offsets.append(margin + padding)
-    return any(offset <= _OUTSIDE for offset in offsets) or _is_scaled_away(transform, values.get("scale", ""))
+        offsets += [_length(values, side, font) for side in ("top", "right", "bottom", "left")]
+        offsets.append(_FAR_RIGHT - _length(values, "left", font))
+    offsets += [
+        _length(values, f"margin-{side}", font) + _length(values, f"padding-{side}", font) for side in ("top", "left")
+    ]
+    return min(offsets) <= _OUTSIDE or _is_scaled_away(transform, values.get("scale", ""))
 
 
 def _is_scaled_away(transform: str, scale: str) -> bool:
@@ -531,6 +560,8 @@ _SHAPE = re.compile(r"(rect|inset|circle|ellipse|polygon)\(([^()]*)\)")
 
 def _is_clipped(values: Mapping[str, str]) -> bool:
     """Return whether nothing is left of an element by `clip` or `clip-path`."""
+    if "clip" not in values and "clip-path" not in values:
+        return False
     for shape, arguments in _SHAPE.findall(f"{values.get('clip', '')} {values.get('clip-path', '')}"):
         numbers = _numbers(arguments)
         if shape == "rect" and len(numbers) == 4 and "auto" not in arguments:

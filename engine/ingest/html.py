@@ -130,6 +130,10 @@ _LINES = frozenset(
 )
 _LONG_TAG = re.compile(rf"<[a-zA-Z][^<>]{{{LONGEST_TAG},}}+>")
 _LONG_VALUE = re.compile(r"""(?<!style)=(?:"[^"]{1000,}+"|'[^']{1000,}+'|[^\s"'>]{1000,}+)""", re.I)
+_SIMPLE = re.compile(r"([a-zA-Z0-9]*)([.#][\w-]+)")
+_NAME = re.compile(r"[.#][\w-]+(?![\w\\-])")
+_IN_PARENTHESES = re.compile(r"[(\[].*", re.DOTALL)
+_NOTHING: list[Declared] = []
 _LINK = re.compile(r":(?:any-)?link\b")
 _INVISIBLE = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.DOTALL)
 _BREAK = re.compile(r"</?(?:p|div|br|tr|li|h[1-6]|table|ul|ol|blockquote|pre|hr)\b[^<>]*+>", re.I)
@@ -145,33 +149,72 @@ def html_text(source: str) -> str:
     root = LexborHTMLParser(source).root
     writer = TextWriter()
     if root is not None:
-        for node, style, leaving in _walk(root, _sheet_declarations(root, source.count("<"))):
+        for node, style, leaving in _walk(root, _Styles(root, source.count("<"))):
             (_leave if leaving else _enter)(writer, node, style)
     writer.end_line()
     return tidy("\n".join(writer.lines)).strip("\n")
 
 
-def _sheet_declarations(root: LexborNode, tags: int) -> dict[int, list[Declared]]:
-    """Return what the page's own sheets declare for its nodes (by `mem_id`), weakest first."""
-    declared: dict[int, list[Declared]] = {}
-    sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
-    rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(sheet.text(deep=True))]
-    for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
-        for node in _select(root, rule.selector):
-            declared.setdefault(node.mem_id, []).append(rule.declared)
-    return declared
+class _Styles:
+    """The styles of a page's elements; mutable: it remembers what it has computed."""
+
+    def __init__(self, root: LexborNode, tags: int) -> None:
+        self._declared: dict[int, list[Declared]] = {}  # by the sheets, weakest first; by the node's `mem_id`
+        self._computed: dict[tuple[object, ...], Style | None] = {}
+        self._equal: dict[Style, Style] = {}  # one object of each, so that more is found in `_computed`
+        sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
+        rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(sheet.text(deep=True))]
+        names = _Names(root) if rules else None
+        for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
+            for node in names.select(rule.selector) if names else ():
+                self._declared.setdefault(node.mem_id, []).append(rule.declared)
+
+    def of(self, node: LexborNode, parent: Style) -> Style | None:
+        """Return a node's style, None if neither it nor anything in it is shown."""
+        if not node.is_element_node:
+            return parent if node.is_text_node else None
+        tag = node.tag or ""
+        declared, attributes = self._declared.get(node.mem_id, _NOTHING), node.attributes
+        if tag in _DROPPED or attributes.get("aria-hidden") == "true":
+            return None
+        if not attributes and not declared:
+            return None if tag == "dialog" else parent
+        hints = tuple(_hints(tag, attributes))
+        inline = attributes.get("style") or ""
+        key = (id(parent), tag, hints, inline, *map(id, declared))  # objects that live as long as this one
+        if key not in self._computed:
+            style = style_element(parent, tag, [*declared, parse_style(inline)], dict(hints))
+            self._computed[key] = style and self._equal.setdefault(style, style)
+        return self._computed[key]
 
 
-def _select(root: LexborNode, selector: str) -> list[LexborNode]:
-    if ":has" in selector:  # takes the parser quadratic time
-        return []
-    try:
-        return root.css(_LINK.sub("[href]", selector))
-    except SelectolaxError:  # a selector of other clients, or none at all
-        return []
+class _Names:
+    """The classes and ids of a page, by which most selectors are matched."""
+
+    def __init__(self, root: LexborNode) -> None:
+        self._root = root
+        self._nodes: dict[str, list[LexborNode]] = {}
+        for node in root.css("[class], [id]"):
+            attributes = node.attributes
+            names = {f".{name}" for name in (attributes.get("class") or "").split()} | {f"#{attributes.get('id')}"}
+            for name in names:
+                self._nodes.setdefault(name, []).append(node)
+
+    def select(self, selector: str) -> list[LexborNode]:
+        """Return the nodes that a selector matches, none if it is invalid."""
+        if simple := _SIMPLE.fullmatch(selector):
+            return [node for node in self._nodes.get(simple[2], []) if simple[1].lower() in ("", node.tag)]
+        if any(name not in self._nodes for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
+            return []
+        if ":has" in selector:  # takes the library quadratic time
+            return []
+        try:
+            return self._root.css(_LINK.sub("[href]", selector))
+        except SelectolaxError:  # a selector of other clients, or none at all
+            return []
 
 
-def _walk(root: LexborNode, sheet: Mapping[int, list[Declared]]) -> Iterator[tuple[LexborNode, Style, bool]]:
+def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, bool]]:
     """Yield the visible nodes in document order with their styles, elements on entering and on leaving.
 
     There is no recursion: pages may be deep.
@@ -179,7 +222,7 @@ def _walk(root: LexborNode, sheet: Mapping[int, list[Declared]]) -> Iterator[tup
     node: LexborNode | None = root
     styles = [Style()]
     while node is not None:
-        style = _style_of(node, styles[-1], sheet)
+        style = page.of(node, styles[-1])
         if style is not None:
             yield node, style, False
             if node.child is not None:
@@ -194,26 +237,13 @@ def _walk(root: LexborNode, sheet: Mapping[int, list[Declared]]) -> Iterator[tup
         node = node.next if node is not None and len(styles) > 1 else None
 
 
-def _style_of(node: LexborNode, parent: Style, sheet: Mapping[int, list[Declared]]) -> Style | None:
-    """Return a node's style, None if neither it nor anything in it is shown."""
-    if not node.is_element_node:
-        return parent if node.is_text_node else None
-    tag = node.tag or ""
-    if tag in _DROPPED:
-        return None
-    attributes = node.attributes
-    declared = sheet.get(node.mem_id, [])
-    if inline := attributes.get("style"):
-        declared = [*declared, parse_style(inline)]
-    hints = dict(_hints(tag, attributes)) if attributes or tag == "dialog" else {}
-    if attributes.get("aria-hidden") == "true":
-        return None
-    return style_element(parent, tag, declared, hints) if declared or hints else parent
-
-
 def _hints(tag: str, attributes: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yield the CSS that attributes stand for."""
-    if "hidden" in attributes or (tag == "dialog" and "open" not in attributes):
+    if (
+        "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or (tag == "dialog" and "open" not in attributes)
+    ):
         yield "display", "none"
     if tag == "a" and "href" in attributes:
         yield "color", "#0000ee"
