@@ -106,8 +106,7 @@ def parse_color(value: str) -> Color | None:
     value = f"#{_COLORS[value]}" if value in _COLORS else value
     if _HEX.fullmatch(value):
         digits = value[1:] if len(value) > 5 else "".join(2 * digit for digit in value[1:])
-        red, green, blue, alpha = (int(digits[at : at + 2] or "ff", 16) for at in (0, 2, 4, 6))
-        return Color(red, green, blue, alpha / 255)
+        return _from_digits(digits)
     if not value.startswith(("rgb", "hsl")):
         return None
     parts = [*_NUMBERS.findall(value[:100]), ("1", "")]
@@ -118,6 +117,11 @@ def parse_color(value: str) -> Color | None:
         hue, saturation, lightness = float(parts[0][0]) % 360, _share(parts[1], 100), _share(parts[2], 100)
         red, green, blue = (255 * part for part in hls_to_rgb(hue / 360, lightness / 100, saturation / 100))
     return Color(red, green, blue, _share(parts[3], 1))
+
+
+def _from_digits(digits: str) -> Color:
+    red, green, blue, alpha = (int(digits[at : at + 2] or "ff", 16) for at in (0, 2, 4, 6))
+    return Color(red, green, blue, alpha / 255)
 
 
 def _share(part: tuple[str, str], whole: float) -> float:
@@ -187,20 +191,8 @@ _LENGTHS = frozenset(
 )
 _WORDS = frozenset(
     [
-        "background-image",
-        "clip",
-        "clip-path",
-        "content-visibility",
-        "filter",
-        "mso-hide",
-        "opacity",
-        "overflow-x",
-        "overflow-y",
-        "position",
-        "scale",
-        "transform",
-        "translate",
-        "visibility",
+        *("background-image", "clip", "clip-path", "content-visibility", "filter", "mso-hide", "opacity", "overflow-x"),
+        *("overflow-y", "position", "scale", "transform", "translate", "visibility"),
     ]
 )
 _GLOBAL = frozenset(["inherit", "initial", "unset", "revert", "auto", "none", "currentcolor"])
@@ -296,7 +288,7 @@ class Specificity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StyleRule:
     """One selector and what it declares."""
 
     selector: str
@@ -314,14 +306,14 @@ class _Block:
 
 
 @lru_cache(maxsize=16)
-def parse_sheet(text: str) -> tuple[Rule, ...]:
+def parse_sheet(text: str) -> tuple[StyleRule, ...]:
     """Return the rules of a sheet that hold for the reader and bear on what is seen, in its order; never fails."""
-    rules: list[Rule] = []
+    rules: list[StyleRule] = []
     for block in _blocks(_COMMENT.sub(r"\1", text[:_MOST_SHEET].replace("<!--", "").replace("-->", ""))):
         declared = _declared(block.pieces)
         if block.applies and block.selector and any(declared):
             selectors = _SELECTOR.findall(block.selector)
-            rules += [Rule(one.strip(), _specificity(one), declared) for one in selectors]
+            rules += [StyleRule(one.strip(), _specificity(one), declared) for one in selectors]
     return tuple(rules)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.mailbox import split_mbox, unwrap_emlx
+from engine.ingest.files import split_mbox, unwrap_emlx
 from engine.ingest.types import UnreadableItem
 
 FROM = b"From ann@example.org Fri May  3 10:00:00 2024\n"
