@@ -7,6 +7,7 @@ import typer
 from cli import output
 from cli.output import session
 from engine.session import Session
+from engine.text.terminal import line
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
@@ -24,7 +25,7 @@ def get(
         from engine.settings import find
 
         value = find(opened.settings, key)
-    output.data({"schema": output.SCHEMA, "key": key, "value": value}) if as_json else print(value)
+    output.data({"schema": output.SCHEMA, "key": key, "value": value}) if as_json else print(line(str(value)))
 
 
 @config.command("set")
@@ -41,7 +42,8 @@ def put(
         from engine.settings import save
 
         kept = save(opened.home.config, key, value)
-        output.data({"schema": output.SCHEMA, "key": key, "value": kept}) if as_json else print(f"{key} = {kept}")
+        row = {"schema": output.SCHEMA, "key": key, "value": kept}
+        output.data(row) if as_json else print(line(f"{key} = {kept}"))
         _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "kv.bytes":
             _keep_within(opened)
@@ -55,7 +57,7 @@ def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.
     """
     with session() as opened:
         where = str(opened.home.config)
-    output.data({"schema": output.SCHEMA, "path": where}) if as_json else print(where)
+    output.data({"schema": output.SCHEMA, "path": where}) if as_json else print(line(where))
 
 
 @config.command("show")
@@ -78,7 +80,7 @@ def show(
         output.data({"schema": output.SCHEMA, "settings": rows})
         return
     for key, value in values.items():
-        print(f"{key} = {value}" + (f"  ({where[key]})" if origin else ""))
+        print(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")))
 
 
 def _keep_within(opened: Session) -> None:

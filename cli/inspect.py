@@ -76,7 +76,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
             checks.append(found)
             if not as_json:
                 step = f"; try: {found.next_step}" if found.next_step else ""
-                print(f"{_MARKS[found.state]}  {found.name:<10} {plain(found.found)}{step}", flush=True)
+                print(line(f"{_MARKS[found.state]}  {found.name:<10} {found.found}{step}"), flush=True)
     fit = all(found.state != "bad" for found in checks)
     if as_json:
         rows = [{"name": c.name, "state": c.state, "found": c.found, "next": c.next_step} for c in checks]

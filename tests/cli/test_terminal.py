@@ -1,5 +1,6 @@
 """What reaches the terminal: nothing that it would act on, no styles where nobody sees them, no noise in a pipe."""
 
+import json
 import os
 import subprocess
 import sys
@@ -58,6 +59,28 @@ def test_nothing_in_mail_acts_on_the_terminal(fresh: Pkb, tmp_path: Path) -> Non
         ran = fresh(*words)
         assert (words, acted_on(ran.out + ran.err)) == (words, set())
         assert all(row["schema"] == 2 for row in ran.rows if "--json" in words) if "--json" in words else True
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_no_setting_acts_on_the_terminal_or_forges_a_line(fresh: Pkb, options: tuple[str, ...]) -> None:
+    evil = f"/models/{EVIL}\nask.k = 50"
+    texts = ("model.name", "embed.model")
+    commands = [["config", "set", key, evil] for key in (*texts, "ask.k", "kv.reuse", evil)]
+    commands += [["config", "get", key] for key in (*texts, evil)]
+    commands += [["config", "show"], ["config", "show", "--origin"], ["config", "path"], ["doctor"]]
+    for words in commands:
+        ran = fresh(*words, *options)
+        assert (words, acted_on(ran.out + ran.err), "\nask.k = 50" in ran.out) == (words, set(), False)
+
+
+def test_no_settings_file_acts_on_the_terminal(fresh: Pkb) -> None:
+    config = Path(fresh("config", "path").out.strip())
+    config.parent.mkdir(parents=True, exist_ok=True)
+    for text in (f"[ask]\n{json.dumps(EVIL)} = 1\n", f"[ask]\nk = {json.dumps(EVIL)}\n", f"[ask]\nk = {EVIL}\n"):
+        config.write_text(text, "utf-8")
+        for words in (["config", "show"], ["config", "set", "ask.k", "5"], ["config", "get", "ask.k"]):
+            ran = fresh(*words)
+            assert (text, words, acted_on(ran.out + ran.err)) == (text, words, set())
 
 
 def test_no_name_or_subject_forges_a_line(fresh: Pkb, tmp_path: Path) -> None:
