@@ -51,6 +51,8 @@ def ingest(
         start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
     began = time.perf_counter()
     with open_pkb() as pkb:
+        for check in pkb.unfit_places():
+            output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         with bars(quiet=as_json) as tick:
             summary, missing = pkb.index(paths or [], kind=kind, collection=collection, prune=prune, on_progress=tick)
         chunks = pkb.session.ledger.count("chunks")

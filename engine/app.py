@@ -260,6 +260,12 @@ class Pkb:
         """Yield what was found of this machine, check by check."""
         return operations.examine(self.session)
 
+    def unfit_places(self) -> "list[Check]":
+        """Return why the home is no safe place to write to: permissions, a network disk, a synced folder, no room."""
+        from engine.health import unfit_places
+
+        return unfit_places(self.session.home)
+
     def reject(self) -> "HistoryEntry":
         """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""
         from engine.ask.semantic import reject_answer

@@ -52,6 +52,11 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         yield _kv_form(settings, environ)
 
 
+def unfit_places(home: Home) -> list[Check]:
+    """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its disk."""
+    return [check for check in (_home(home), _disk_kind(home), _room(home)) if check.state == "bad"]
+
+
 def _python() -> Check:
     fit = (3, 11) <= sys.version_info < (3, 14)
     found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"

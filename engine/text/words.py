@@ -14,7 +14,7 @@ from prompts import word_groups
 # `re` does not count Indic vowel signs as letters, but they are part of the word.
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])"
 _WORD = re.compile(
-    r"(?P<address>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"(?P<address>(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++)"  # only at its start: runs stay linear
     r"|(?P<number>\d+(?:[.,:/-]\d+)+)"
     rf"|(?P<word>{_LETTER}+(?:['-]{_LETTER}+)*)"
 )

@@ -55,3 +55,14 @@ def test_a_cache_without_room_for_tensors_names_what_the_rest_takes(pkb: Pkb) ->
     assert said.endswith(", so no KV cache can be stored; try: pkb config set kv.bytes 4000000000\n")
     assert (checks(pkb)["cache"]["state"], pkb("doctor").code) == ("note", 0)
     assert pkb("config", "set", "kv.bytes", "4000000000").err == ""
+
+
+def test_ingest_warns_of_a_home_that_doctor_refuses(fresh: Pkb, tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
+    assert fresh("ingest", str(note), "--vectors", "later").err == ""
+    (tmp_path / "Dropbox").mkdir()
+    ran = fresh("ingest", str(note), "--vectors", "later", env={"PKB_HOME": str(tmp_path / "Dropbox" / "home")})
+    refused = checks(fresh)["disk"]
+    assert (refused["state"], ran.code) == ("bad", 0)
+    assert ran.err == f"pkb: warning: {refused['found']}; try: {refused['next']}\n"

@@ -109,3 +109,15 @@ def test_it_the_abbreviation_is_not_dropped() -> None:
 
 def test_function_words_are_stemmed_as_by_words() -> None:
     assert {"wher", "the", "who", "have", "hav"} & FUNCTION_WORDS == {"wher", "the", "who", "have", "hav"}
+
+
+@pytest.mark.parametrize("piece", ["a.", "a_", "_", "...", "-", "a@", "a@a.", "+a-", "1.", "a'"])
+def test_long_runs_take_time_in_proportion(piece: str) -> None:
+    assert words(piece * 200_000 + " end")[-1] == "end"  # hours, if each start were tried to the end
+
+
+@pytest.mark.parametrize("address", ["ann@example.org", "-ann@example.org", "x+y@a-b.example.org"])
+def test_an_address_is_one_word_beside_punctuation(address: str) -> None:
+    assert [
+        address in words(f"{before}{address}{after}") for before, after in (("<", ">"), ("to:", ","), ("", "."))
+    ] == [True] * 3
