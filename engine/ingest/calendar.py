@@ -186,6 +186,7 @@ _PARAMETER = re.compile(r';([A-Za-z-]{1,40})=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
 _ESCAPE = re.compile(r"\\([nN\\;,])")
 _DURATION = re.compile(r"([+-]?)P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,6})S)?)?$")
+_NO_TIME = "unreadable"
 _HEADINGS = {
     "CANCEL": "Cancelled",
     "REPLY": "Reply to invitation",
@@ -282,7 +283,7 @@ def _when(event: Component, zones: Zones) -> str:
     first = event["DTSTART"][0]
     start = parse_time(first.value, first.parameters.get("TZID", ""), zones)
     if start is None:
-        return clean(first.value)
+        return _NO_TIME  # not its text, in which a question could find a day, such as "tomorrow"
     end = _end(event, start.at, zones)
     if isinstance(start.at, datetime):
         return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)

@@ -61,8 +61,9 @@ def test_ingest_warns_of_a_home_that_doctor_refuses(fresh: Pkb, tmp_path: Path) 
     note = tmp_path / "note.txt"
     note.write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
     assert fresh("ingest", str(note), "--vectors", "later").err == ""
-    (tmp_path / "Dropbox").mkdir()
-    ran = fresh("ingest", str(note), "--vectors", "later", env={"PKB_HOME": str(tmp_path / "Dropbox" / "home")})
+    home = tmp_path / "Dropbox" / "home"
+    home.mkdir(parents=True, mode=0o700)
+    ran = fresh("ingest", str(note), "--vectors", "later", env={"PKB_HOME": str(home)})
     refused = checks(fresh)["disk"]
     assert (refused["state"], ran.code) == ("bad", 0)
     assert ran.err == f"pkb: warning: {refused['found']}; try: {refused['next']}\n"

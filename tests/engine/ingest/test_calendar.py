@@ -51,7 +51,7 @@ def test_an_invitation_is_a_readable_paragraph() -> None:
         (["DTSTART:20240503T230000Z", "DURATION:PT2H"], "Friday 3 May 2024, 23:00 to Saturday 4 May 2024, 01:00 (UTC)"),
         (["DTSTART:20240503T170000"], "Friday 3 May 2024, 17:00"),
         (["DTSTART;TZID=Moon Base:20240503T170000"], "Friday 3 May 2024, 17:00 (Moon Base)"),
-        (["DTSTART:20240231T170000Z"], "20240231T170000Z"),
+        (["DTSTART:20240231T170000Z"], "unreadable"),
     ],
 )
 def test_times_are_absolute(lines: list[str], when: str) -> None:
@@ -150,3 +150,15 @@ def test_any_lines_are_a_calendar(lines: list[str]) -> None:
 @given(st.text(max_size=200))
 def test_any_text_after_a_summary_is_harmless(text: str) -> None:
     assert event_texts(f"BEGIN:VEVENT\nSUMMARY:s\n{text}")[0].startswith(("Event", "Cancelled"))
+
+
+@pytest.mark.parametrize(
+    "value", ["", "tomorrow", "2024-06-05 at ten", "20240231T100000", "20240605T250000", "x" * 500]
+)
+def test_an_event_of_an_unreadable_time_has_none(value: str) -> None:
+    def event(name: str, start: str) -> str:
+        return f"BEGIN:VEVENT\nSUMMARY:{name}\nDTSTART:{start}\nEND:VEVENT\n"
+
+    first, bad, last = event_texts(event("A", "20240604T100000Z") + event("B", value) + event("C", "20240606T100000Z"))
+    assert bad == "Event: B\nWhen: unreadable"
+    assert ("4 June" in first, "6 June" in last) == (True, True)
