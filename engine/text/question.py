@@ -38,6 +38,7 @@ _ASKING = (
 )
 # Words about asking and telling, which the answering text rarely contains; as stemmed by words().
 ASKING_WORDS = frozenset(_ASKING.split())
+_HOW_MUCH = frozenset(["much"])  # an amount is what answers it, not the word
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 # Polite openings in front of the question itself.
@@ -89,7 +90,8 @@ class Question:
     @property
     def content(self) -> tuple[str, ...]:
         """Return the content words, or all words if there are only function words."""
-        return tuple(word for word in self.words if word not in FUNCTION_WORDS) or self.words
+        asking = _HOW_MUCH if self.asked == "amount" else frozenset[str]()
+        return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking) or self.words
 
     @property
     def day_words(self) -> tuple[str, ...]:

@@ -43,3 +43,23 @@ def test_of_a_day_that_is_asked_about_what_was_once_moved_to_it_is_told_last() -
     reads = (changed(OLD, text=moved), changed(NEW, text="The concert is on 22 June."))
     assert answered("What is on 22 June?", *reads) == "The concert is on 22 June."
     assert answered("What was on 22 June?", *reads) == moved
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("The fence costs 420 euros.", "420 euros"),
+        ("The fence is 420 euros.", "420 euros"),
+        ("The price of the fence is $420.", "$420"),
+        ("We paid 420 euros for the fence.", "420 euros"),
+    ],
+)
+@pytest.mark.parametrize("question", ["How much is the fence?", "how much was the fence", "How much for the fence?"])
+def test_how_much_is_answered_by_an_amount_however_it_is_said(question: str, text: str, amount: str) -> None:
+    read = changed(OLD, header="From: Ben, Garden", text=f"{text} The gate is green.")
+    assert answered(question, read) == amount
+
+
+@pytest.mark.parametrize("text", ["The gate costs 420 euros.", "Lunch is 12 euros."])
+def test_the_amount_of_another_thing_is_no_answer(text: str) -> None:
+    assert answered("How much is the fence?", changed(OLD, header="From: Ben, Garden", text=text)) is None
