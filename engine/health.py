@@ -54,7 +54,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
 
 def unfit_places(home: Home) -> list[Check]:
     """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its disk."""
-    return [check for check in (_home(home), _disk_kind(home), _room(home)) if check.state == "bad"]
+    return [check for check in (_home(home), _disk_kind(home), _disk_space(home)) if check.state == "bad"]
 
 
 def _python() -> Check:
