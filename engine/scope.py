@@ -2,7 +2,7 @@
 
 import calendar
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from engine.session import Session
 from engine.text.terminal import valid_text
@@ -36,31 +36,25 @@ def scope_of(
     return Scope(who, whom, first, last, where)
 
 
-def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> datetime:
-    """Return the start of a day, month or year in the user's zone, or with `end` the moment after it."""
+def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
+    """Return the first day of a day, month or year, or with `end` the day after it; UsageError naming the flag."""
     try:
-        return moment(day, now, end=end)
+        return first_day(day, now.date(), end=end)
     except (ValueError, OverflowError):
         raise UsageError(f"{flag} {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
 
 
-def moment(day: str, now: datetime, *, end: bool = False) -> datetime:
-    """Return the start of a day, month or year in the user's zone, or with `end` the moment after it; ValueError."""
+def first_day(day: str, today: date, *, end: bool = False) -> date:
+    """Return the first day of a day, month or year, or with `end` the day after it; ValueError."""
     if ago := _AGO.fullmatch(day.strip()):
-        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
     if iso := _ISO.fullmatch(day.strip()):
-        return _after(iso) if end else _start(iso)
+        first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
+        return first + timedelta(days=_length(first, iso)) if end else first
     raise ValueError
 
 
-def _start(iso: re.Match[str]) -> datetime:
-    # The zone's offset of that day, not of today.
-    return datetime(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1)).astimezone()
-
-
-def _after(iso: re.Match[str]) -> datetime:
-    first = _start(iso)
+def _length(first: date, iso: re.Match[str]) -> int:
+    """Return the number of days of the day, month or year that begins so."""
     in_month = calendar.monthrange(first.year, first.month)[1]
-    days = 1 if iso[3] else in_month if iso[2] else 366 if calendar.isleap(first.year) else 365
-    return first + timedelta(days=days)
+    return 1 if iso[3] else in_month if iso[2] else 366 if calendar.isleap(first.year) else 365

@@ -286,8 +286,11 @@ _ANSWERS = (
     "UPDATE answers SET reply = upgrade_answer_json(reply, question, tier, made_ms) WHERE reply != ''",
 )
 
+# Documents know their local day, and quotes theirs: every file is to be read again. Until then, days are those of UTC.
+_LOCAL_DAYS = ("UPDATE files SET mtime_ns = -1", "UPDATE documents SET rechunk = 1")
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
+    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS), _LOCAL_DAYS,
 )  # fmt: skip
 
 

@@ -1,9 +1,11 @@
 """SQL conditions for LanceDB, from values that may contain anything a person can type. Loads no LanceDB."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import date
 
 from store.types import Scope
+
+_LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
 
 
 def within(scope: Scope) -> str | None:
@@ -14,9 +16,9 @@ def within(scope: Scope) -> str | None:
     if scope.recipient:
         parts.append(f"strpos(lower(recipients), {_text(scope.recipient.lower())}) > 0")
     if scope.since:
-        parts.append(f"date >= {_moment(scope.since)}")
+        parts.append(f"{_LOCAL} >= {_midnight(scope.since)}")
     if scope.until:
-        parts.append(f"date < {_moment(scope.until)}")
+        parts.append(f"{_LOCAL} < {_midnight(scope.until)}")
     if scope.collection:
         parts.append(f"array_has(collections, {_text(scope.collection)})")
     return " AND ".join(parts) or None
@@ -37,5 +39,5 @@ def _text(value: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _moment(value: datetime) -> str:
-    return f"TIMESTAMP '{value.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%f')}Z'"
+def _midnight(day: date) -> str:
+    return f"TIMESTAMP '{day.isoformat()}T00:00:00'"

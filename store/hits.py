@@ -21,11 +21,16 @@ class Hit:
     chunk: Chunk
     tokens: str
     vector: Vectors | None = field(repr=False, compare=False)
-    date: datetime | None  # aware
+    date: datetime | None  # aware, in its writer's zone
     sender: str
     recipients: tuple[str, ...]
     title: str
     score: float = 0.0
+
+    @property
+    def written(self) -> datetime | None:
+        """Return when its text was written: with its document, unless it is quoted or forwarded."""
+        return self.chunk.written if self.chunk.role in ("quote", "forward") else self.date
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Keyword and vector search over the index, for retrieval. Knows no ranking."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from store import documents, vectors
 from store.database import Ledger
@@ -8,11 +9,11 @@ from store.errors import DamagedTable
 from store.filters import among, within
 from store.hits import Hit, Totals, Vectors
 from store.tables import Row, Tables
-from store.types import Chunk, Scope
+from store.types import Chunk, Scope, in_own_zone
 
 _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
-    "title", "date", "sender", "recipients",
+    "role", "written", "title", "date", "local", "sender", "recipients",
 )  # fmt: skip
 
 
@@ -53,8 +54,9 @@ class Reader:
 
     def documents(self, ids: Sequence[str]) -> dict[str, Row]:
         """Return the rows of documents, by id."""
-        columns = ("id", "kind", "title", "sender", "recipients", "date", "message_id", "text")
-        return {row["id"]: row for row in self._tables.select("documents", among("id", ids), columns)}
+        columns = ("id", "kind", "title", "sender", "recipients", "date", "local", "message_id", "text")
+        rows = self._tables.select("documents", among("id", ids), columns)
+        return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
 
     def _where(self, conditions: Sequence[str | None]) -> list[Hit]:
         condition = " AND ".join(f"({one})" for one in conditions if one)
@@ -74,5 +76,8 @@ class Reader:
 
 def _hit(row: Row, vector: Vectors | None) -> Hit:
     place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
+    written = datetime.fromisoformat(row["written"]) if row["written"] else None
+    chunk = Chunk(*place, row["role"] or "body", written)
     recipients = tuple(name for name in row["recipients"].split("\n") if name)
-    return Hit(Chunk(*place), row["words"], vector, row["date"], row["sender"], recipients, row["title"])
+    moment = in_own_zone(row["date"], row["local"])
+    return Hit(chunk, row["words"], vector, moment, row["sender"], recipients, row["title"])

@@ -1,7 +1,7 @@
 """Immutable values shared by all packages: documents, chunks, scopes, places."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, timezone
 from typing import Any, Literal
 
 Kind = Literal["mail", "transcript"]
@@ -18,6 +18,7 @@ class DocumentPassage:
     role: Role = "body"
     speaker: str | None = None
     at: float | None = None  # seconds from the start of the recording
+    written: datetime | None = None  # aware; of a quoted or forwarded message, where its own header says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Document:
     title: str
     sender: str
     recipients: tuple[str, ...]
-    date: datetime | None  # aware
+    date: datetime | None  # aware, in its writer's zone: its `.date()` is the document's day
     message_id: str | None
     text: str
     passages: tuple[DocumentPassage, ...]
@@ -63,19 +64,22 @@ class Chunk:
     text: str
     first: int  # 1-based inclusive lines of the decoded text
     last: int
+    role: Role = "body"
+    written: datetime | None = None  # of a quote or forward, in its writer's zone; None where that is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The filters of a question; None filters nothing.
 
-    `sender` and `recipient` match as substrings in any case, `since` is inclusive and `until` exclusive (both aware).
+    `sender` and `recipient` match as substrings in any case. `since` is inclusive and `until` exclusive; both are
+    compared with the local day of each document.
     """
 
     sender: str | None = None
     recipient: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: date | None = None
+    until: date | None = None
     collection: str | None = None
 
 
@@ -119,8 +123,8 @@ class IndexedDocument:
 
     @property
     def date(self) -> str | None:
-        """Return the date as the ledger stores it."""
-        return self.document.date.isoformat() if self.document.date else None
+        """Return the date as the ledger stores it: in UTC, so that texts sort by time."""
+        return self.document.date.astimezone(UTC).isoformat() if self.document.date else None
 
 
 def document_row(entry: IndexedDocument) -> Row:
@@ -143,7 +147,8 @@ def chunk_rows(entry: IndexedDocument) -> list[Row]:
     return [
         {
             "id": chunk.id, "document": chunk.document, "position": chunk.position, "header": chunk.header,
-            "text": chunk.text, "words": tokens, "first": chunk.first, "last": chunk.last,
+            "text": chunk.text, "words": tokens, "first": chunk.first, "last": chunk.last, "role": chunk.role,
+            "written": chunk.written and chunk.written.isoformat(),
             "sender": _sender(entry.document, chunk), **about,
         }
         for chunk, tokens in zip(entry.chunks, entry.tokens, strict=True)
@@ -151,8 +156,16 @@ def chunk_rows(entry: IndexedDocument) -> list[Row]:
 
 
 def _about(entry: IndexedDocument) -> Row:
-    document = entry.document
-    return {"date": document.date, "recipients": "\n".join(document.recipients), "collections": list(entry.collections)}
+    document, moment = entry.document, entry.document.date
+    return {
+        "date": moment, "local": moment and moment.replace(tzinfo=None),
+        "recipients": "\n".join(document.recipients), "collections": list(entry.collections),
+    }  # fmt: skip
+
+
+def in_own_zone(moment: datetime | None, local: datetime | None) -> datetime | None:
+    """Return a stored UTC moment in its writer's zone, given its local time; without one, it stays in UTC."""
+    return moment.astimezone(timezone(local - moment.replace(tzinfo=None))) if moment and local else moment
 
 
 def _sender(document: Document, chunk: Chunk) -> str:

@@ -71,7 +71,7 @@ class VectorStore:
 
     def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
         """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out."""
-        columns = ["id", "document", "date", "sender", "recipients", "collections"]
+        columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
         name = self._ledger.get("vectors") or "vectors"

@@ -3,7 +3,7 @@
 import json
 import unicodedata
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from hashlib import blake2b
 
 from prompts import version
@@ -43,14 +43,14 @@ def key(question: str, scope: Scope, writer: str, now: datetime, *, calendar: bo
     compared = normalise(question)
     if not compared:
         raise UsageError("the question is empty", 'pkb ask "when is rehearsal?"')
-    limits = json.dumps(asdict(scope), default=datetime.isoformat)
+    limits = json.dumps(asdict(scope), default=date.isoformat)
     return Key(compared, limits, writer, now.date().isoformat() if calendar else None)
 
 
 def scope_of(limits: str) -> Scope:
     """Return the scope of a key."""
     parts = json.loads(limits)
-    days = {name: datetime.fromisoformat(parts[name]) for name in ("since", "until") if parts[name]}
+    days = {name: datetime.fromisoformat(parts[name]).date() for name in ("since", "until") if parts[name]}
     return Scope(**{**parts, **days})
 
 

@@ -21,7 +21,7 @@ from engine.ingest.headers import (
 )
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
-from engine.ingest.types import ParseLimits
+from engine.ingest.types import ParseLimits, in_users_zone
 from store.types import Document, DocumentPassage, ParsedItem, Role
 
 # The envelope: who, when, subject and thread.
@@ -40,7 +40,10 @@ _TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The decoded header; `date` is `sent`, the Date field, or else the date in the last Received field."""
+    """The decoded header; `sent` is the Date field, and `date` the same moment in its writer's zone.
+
+    Without a Date field, `date` is that of the last Received field, in the user's zone.
+    """
 
     title: str
     sender: Address
@@ -72,7 +75,7 @@ def read_envelope(headers: Headers) -> Envelope:
         recipients=(*visible, *hidden),
         visible=visible,
         sent=sent,
-        date=sent or parse_date(headers.first("received").rpartition(";")[2]),
+        date=_on_its_clock(sent, headers.first("date")) if sent else _received(headers),
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
     )
@@ -91,6 +94,25 @@ def parse_date(value: str) -> datetime | None:
     if abs(zone) >= 86_400:
         return moment
     return (moment - timedelta(seconds=zone)).astimezone(timezone(timedelta(seconds=zone)))
+
+
+_ZONE_UNKNOWN = re.compile(r"-00:?00\b")  # RFC 5322 3.3: a moment in UTC, which says nothing of its writer's zone
+_ZONE_NAMED = re.compile(r"[+-]\d\d:?\d\d\b|\b(?:GMT|UTC?|Z)\b", re.IGNORECASE)
+
+
+def _on_its_clock(moment: datetime, value: str) -> datetime:
+    """Return the moment of a Date field in its writer's zone; in the user's, where the field names none."""
+    if moment.utcoffset():
+        return moment
+    if _ZONE_UNKNOWN.search(value):
+        return moment.astimezone()
+    return moment if _ZONE_NAMED.search(value) else in_users_zone(moment)
+
+
+def _received(headers: Headers) -> datetime | None:
+    # Its offset is that of a server.
+    moment = parse_date(headers.first("received").rpartition(";")[2])
+    return moment and moment.astimezone()
 
 
 def is_reply(title: str) -> bool:
@@ -238,7 +260,7 @@ def read_mail(
     if len(envelope.recipients) >= MOST_ADDRESSES:
         tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
     walk(part, tree)
-    text, passages = _assemble(sections_of(tree.found, tree), _quote_roles(envelope), tree)
+    text, passages = _assemble(sections_of(tree.found, tree), _quote_roles(envelope), envelope.date, tree)
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
     document = _document(envelope, text, passages)
@@ -285,7 +307,9 @@ def _identity(envelope: Envelope, text: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _assemble(sections: Sequence[Section], quotes: QuoteRoles, tree: Tree) -> tuple[str, tuple[DocumentPassage, ...]]:
+def _assemble(
+    sections: Sequence[Section], quotes: QuoteRoles, sent: datetime | None, tree: Tree
+) -> tuple[str, tuple[DocumentPassage, ...]]:
     """Return the sections joined by empty lines, and their passages."""
     lines_before, length = 0, 0
     texts: list[str] = []
@@ -300,18 +324,20 @@ def _assemble(sections: Sequence[Section], quotes: QuoteRoles, tree: Tree) -> tu
             text = text[: max(room, 0)].rstrip("\n")
         if not text:
             break
-        passages += _passages(section.role, text, quotes, lines_before + 1)
+        passages += _passages(section.role, text, quotes, sent, lines_before + 1)
         texts.append(text)
         length += len(text) + 2
         lines_before += text.count("\n") + 2
     return "\n\n".join(texts), tuple(passages)
 
 
-def _passages(role: Role | None, text: str, quotes: QuoteRoles, first_line: int) -> Sequence[DocumentPassage]:
+def _passages(
+    role: Role | None, text: str, quotes: QuoteRoles, sent: datetime | None, first_line: int
+) -> Sequence[DocumentPassage]:
     if role is None:
-        return passages_of(text, quotes, first_line)
+        return passages_of(text, quotes, first_line, sent)
     lines = text.split("\n")
-    return paragraphs(lines, [role] * len(lines), first_line)
+    return paragraphs(lines, [role] * len(lines), first_line, sent)
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:

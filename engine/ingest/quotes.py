@@ -1,9 +1,16 @@
-"""Splits a mail's text into passages and labels each as body, quote, forward or signature, in linear time."""
+"""Splits a mail's text into passages and labels each as body, quote, forward or signature, in linear time.
+
+A quoted or forwarded passage has the date in its own header lines; where that cannot be read it has none, since that of
+the mail around it would be wrong.
+"""
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone, tzinfo
 
+from engine.ingest.types import ZONE_HOURS, in_users_zone
 from store.types import DocumentPassage, Role
 
 # Marks: lines at which a quote, a forwarded message or a signature starts.
@@ -189,6 +196,102 @@ def next_is_quoted(lines: Sequence[str], at: int) -> bool:
     return behind.startswith(">")
 
 
+# The date in a header line of a quoted message, as common mail programs write it.
+
+_MONTH_NAMES = (  # their first letters, without accents
+    *("jan gen sty ene янв", "feb fev lut фев", "mar mrt maa мар", "apr avr abr kwi апр"),
+    *("may mai maj mei mag май мая", "jun juin giu cze июн", "jul juil lug lip июл", "aug aou ago sie авг"),
+    *("sep set wrz сен", "oct okt ott out paz окт", "nov lis ноя", "dec dez dic des gru дек"),
+)
+_MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
+_NAME, _YEAR = r"(?P<name>[^\W\d_]{3,12})", r"(?P<y>(?:19|20)\d\d)"
+_DAYS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?P<y>(?:19|20)\d\d)\s?[-/.年]\s?(?P<m>\d{1,2})\s?[-/.月]\s?(?P<d>\d{1,2})(?!\d)",
+        rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
+        rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",
+        r"(?<![\d.])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>(?:19|20)?\d\d)(?!\d)",
+        r"(?<![\d/-])(?P<a>\d{1,2})([/-])(?P<b>\d{1,2})\2(?P<y>(?:19|20)?\d\d)(?!\d)",
+    )
+)
+_CLOCK = re.compile(r"(?<![\d:.])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d))?(?!\d)(?:\s?([ap])\.?m\b)?", re.IGNORECASE)
+_AFTERNOON = re.compile(r"下午|晚上|午後")
+_OFFSET = re.compile(r"\s*(?:GMT|UTC)?\s?([+-])(\d\d):?(\d\d)\b")
+_ZONE = re.compile(rf"\s*\(?({'|'.join(ZONE_HOURS)}|GMT|UTC|Z)\b")
+_NEAR = timedelta(days=14)  # a message of 3/6 is mostly quoted by one of the same days
+_SKEW = timedelta(days=1)  # between the clocks of writer and quoter
+
+
+def date_in_header(text: str, sent: datetime | None) -> datetime | None:
+    """Return the date in a header line of a message that was quoted in one sent then; None where it is not clear.
+
+    A time without an offset is one of the zone of `sent`: mail programs write it on the clock of who quotes.
+    """
+    text, zone = text[:_WIDEST], sent.tzinfo if sent else None
+    for pattern in _DAYS:
+        for match in pattern.finditer(text):
+            rest = f"{text[: match.start()]} \0 {text[match.end() :]}"
+            read = [_at(day, rest, zone) for day in _days(match)]
+            found = [one for one in read if one and (sent is None or one <= sent + _SKEW)]
+            if len(found) > 1:
+                found = [one for one in found if sent and sent - one < _NEAR]
+            if read:
+                return found[0] if len(found) == 1 else None
+    return None
+
+
+def _days(match: re.Match[str]) -> list[datetime]:
+    """Return the days that a date may mean: 3/6 is one of two."""
+    parts = match.groupdict()
+    year = int(parts["y"]) + (2000 if len(parts["y"]) == 2 else 0)
+    if parts.get("a"):
+        pairs = dict.fromkeys(((int(parts["a"]), int(parts["b"])), (int(parts["b"]), int(parts["a"]))))
+    else:
+        pairs = {(_month(parts["name"]) if parts.get("name") else int(parts["m"]), int(parts["d"])): None}
+    return [day for month, number in pairs if (day := _day(year, month, number))]
+
+
+def _day(year: int, month: int, number: int) -> datetime | None:
+    try:
+        return datetime(year, month, number)
+    except ValueError:  # no such day
+        return None
+
+
+def _month(name: str) -> int:
+    """Return the number of a month in any of the languages, 0 for another word."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name.lower()) if not unicodedata.combining(c))
+    cyrillic = name.lower()[:3]  # й is a letter of its own
+    return _MONTHS.get(plain[:4]) or _MONTHS.get(plain[:3]) or _MONTHS.get(cyrillic) or 0
+
+
+def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:
+    """Return a day at the time of day in the rest of its line, in the zone named there, else in this one."""
+    found = sorted(_CLOCK.finditer(rest), key=lambda match: match[2] != ":")
+    try:
+        if found:
+            day = day.replace(hour=_hour(found[0], rest), minute=int(found[0][3]), second=int(found[0][4] or 0))
+            zone = _zone(rest, found[0].end()) or zone
+        return day.replace(tzinfo=zone) if zone else in_users_zone(day)
+    except (ValueError, OverflowError):  # no such time
+        return None
+
+
+def _hour(clock: re.Match[str], rest: str) -> int:
+    hour, half = int(clock[1]), (clock[5] or ("p" if _AFTERNOON.search(rest) else "")).lower()
+    return hour % 12 + 12 * (half == "p") if half else hour
+
+
+def _zone(rest: str, at: int) -> timezone | None:
+    """Return the zone that is named right behind a time."""
+    if offset := _OFFSET.match(rest, at):
+        size = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(-size if offset[1] == "-" else size) if size < timedelta(hours=24) else None
+    named = _ZONE.match(rest, at)
+    return timezone(timedelta(hours=ZONE_HOURS.get(named[1], 0))) if named else None
+
+
 # Passages and their roles.
 
 
@@ -205,13 +308,18 @@ IN_NEW_MAIL = QuoteRoles(alone="forward")  # a subject without a reply mark: wha
 IN_FORWARD = QuoteRoles("forward", "forward")
 
 
-def passages_of(text: str, quotes: QuoteRoles = IN_REPLY, first_line: int = 1) -> tuple[DocumentPassage, ...]:
+def passages_of(
+    text: str,
+    quotes: QuoteRoles = IN_REPLY,
+    first_line: int = 1,
+    sent: datetime | None = None,
+) -> tuple[DocumentPassage, ...]:
     """Return the paragraphs of a mail's text with their roles; lines count from `first_line`.
 
-    Every non-blank line is in exactly one passage.
+    Every non-blank line is in exactly one passage. `sent` is the date of the mail.
     """
     lines = text.split("\n")
-    return _label_signatures(text, paragraphs(lines, line_roles(lines, quotes), first_line))
+    return _label_signatures(text, paragraphs(lines, line_roles(lines, quotes), first_line, sent))
 
 
 def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role]:
@@ -275,15 +383,99 @@ def _begins_signature(lines: Sequence[str], at: int) -> bool:
     return starts_list_footer(lines, at)
 
 
-def paragraphs(lines: Sequence[str], roles: Sequence[Role], first_line: int) -> list[DocumentPassage]:
-    """Return the passages of some lines, split at blank lines and where the role changes."""
+# When the message of each quoted line was written.
+
+_QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
+_BLOCK = 24  # lines of a header
+
+
+def written_dates(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) -> list[datetime | None]:
+    """Return when the quoted or forwarded message of each line was written; None for other lines, and if unknown."""
+    dates: list[datetime | None] = [None] * len(lines)
+    known: dict[int, datetime | None] = {}  # by depth of quotation
+    if not {"quote", "forward"} & set(roles):
+        return dates
+    for at, line in enumerate(lines):
+        if roles[at] not in ("quote", "forward"):
+            continue
+        depth = _depth(line)
+        if not line.strip():
+            dates[at] = dates[at - 1] if at else None
+            continue
+        for begin, level, date in _headers(lines, at, depth, sent):
+            known = {one: value for one, value in known.items() if one < level} | {level: date}
+            dates[begin:at] = [date] * (at - begin)
+            depth = level
+        dates[at] = known.get(depth)
+    return dates
+
+
+def _headers(
+    lines: Sequence[str], at: int, depth: int, sent: datetime | None
+) -> Iterator[tuple[int, int, datetime | None]]:
+    """Yield the first line, the depth of the message and its date, where a header starts or an attribution ends."""
+    bare = _without_marks(lines[at], depth)
+    if not bare.strip() or not may_mark(bare.strip()):
+        return
+    first = max(0, at - 4)
+    window = [_without_marks(line, depth) for line in lines[first : at + _BLOCK]]
+    here = at - first
+    if is_forward_mark(bare.strip()) or is_original_mark(bare.strip()):
+        yield at, depth, None
+    elif _opens_header(window, here):
+        above = lines_above_header(window, here)
+        yield at - above, depth, _header_date(window, here, above, sent)
+    elif count := attribution_lines(window, here):
+        text = " ".join(window[here - count + 1 : here + 1])
+        yield at - count + 1, depth + next_is_quoted(window, here + 1), date_in_header(text, sent)
+
+
+def _opens_header(window: Sequence[str], at: int) -> bool:
+    """Return whether a header starts here, and not only its second field or a later one."""
+    return starts_header_block(window, at) and (at == 0 or not FIELD.match(window[at - 1][:_WIDEST]))
+
+
+def _header_date(window: Sequence[str], at: int, above: int, sent: datetime | None) -> datetime | None:
+    """Return the date of a header: of its date field, or as Notes writes it, above the first field."""
+    for place, line in enumerate(window[at:], at):
+        field = FIELD.match(line[:_WIDEST])
+        if field and field.lastindex == 4:
+            following = window[place + 1] if place + 1 < len(window) else ""
+            return date_in_header(line[field.end() :] if line[field.end() :].strip() else following, sent)
+        if not line.strip():
+            break
+    return date_in_header(" ".join(window[at - above : at]), sent) if above else None
+
+
+def _depth(line: str) -> int:
+    marks = _QUOTE_MARKS.match(line)
+    return marks.group().count(">") if marks else 0
+
+
+def _without_marks(line: str, depth: int) -> str:
+    """Return a line without its first `depth` quote marks; empty where it has fewer."""
+    for _ in range(depth):
+        head, mark, rest = line.partition(">")
+        if not mark or head.strip():
+            return ""
+        line = rest.removeprefix(" ")
+    return line
+
+
+def paragraphs(
+    lines: Sequence[str], roles: Sequence[Role], first_line: int, sent: datetime | None = None
+) -> list[DocumentPassage]:
+    """Return the passages of some lines, split at blank lines and where the role or the date of a quote changes."""
     passages: list[DocumentPassage] = []
+    dates = [*written_dates(lines, roles, sent), None]
     begin = -1
     for at, line in enumerate([*lines, ""]):
         blank = not line or line.isspace()
-        if begin >= 0 and (blank or roles[at] != roles[begin] or _ends_quoted(lines, begin, at - 1)):
+        changes = blank or roles[at] != roles[begin] or dates[at] != dates[begin]
+        if begin >= 0 and (changes or _ends_quoted(lines, begin, at - 1)):
             text = "\n".join(lines[begin:at]).strip()
-            passages.append(DocumentPassage(text, begin + first_line, at - 1 + first_line, roles[begin]))
+            place = (begin + first_line, at - 1 + first_line)
+            passages.append(DocumentPassage(text, *place, roles[begin], written=dates[begin]))
             begin = -1
         if begin < 0 and not blank:
             begin = at

@@ -25,7 +25,7 @@ from engine.ingest.dialogue import (
 )
 from engine.ingest.headers import clean
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
-from engine.ingest.types import ParseLimits, UnreadableItem, content_id
+from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone
 from engine.text.dates import ENGLISH_MONTH, MONTHS
 from store.types import Document, DocumentPassage, ParsedItem
 
@@ -54,19 +54,8 @@ _STAMP = re.compile(r"[-_ T]*(?P<hour>[0-2]\d)[-_.:h]?(?P<minute>[0-5]\d)(?:[-_.
 _OFFSET = re.compile(
     r"(?:\b(?:UTC|GMT)|(?<=:\d\d:\d\d)|(?<=\.\d\d\d)) ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?\b"
 )
-_ZONE_HOURS = {
-    "EST": -5,
-    "EDT": -4,
-    "CST": -6,
-    "CDT": -5,
-    "MST": -7,
-    "MDT": -6,
-    "PST": -8,
-    "PDT": -7,
-    "CET": 1,
-    "CEST": 2,
-}
-_ZONE = re.compile(rf"\b(?:{'|'.join(_ZONE_HOURS)}|UTC|GMT)\b|(?<=\d)Z\b")
+FLOATING = timezone(timedelta(0), "floating")  # of a date without a zone: its day is as written
+_ZONE = re.compile(rf"\b(?:{'|'.join(ZONE_HOURS)}|UTC|GMT)\b|(?<=\d)Z\b")
 _FILLER = re.compile(
     r"\b(?:date|when|time|on|at|of|from|recorded|held|start(?:ed)?|mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?"
     r"|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?|o'clock|hrs?)\b",
@@ -96,6 +85,7 @@ def date_in_name(name: str) -> datetime | None:
         return None
     stamp = _STAMP.match(name, match.end())
     if stamp and int(stamp["hour"]) < 24:
+        day = day.replace(tzinfo=UTC) if name[: match.start()].endswith("GMT") else day
         return day.replace(hour=int(stamp["hour"]), minute=int(stamp["minute"]), second=int(stamp["second"] or 0))
     return day
 
@@ -124,7 +114,7 @@ def _to_date(match: re.Match[str]) -> datetime | None:
     parts = match.groupdict()
     month = MONTHS.index(parts["name"][:3].lower()) + 1 if parts.get("name") else int(parts["month"])
     try:
-        return datetime(int(parts["year"]), month, int(parts["day"]), tzinfo=UTC)
+        return datetime(int(parts["year"]), month, int(parts["day"]), tzinfo=FLOATING)
     except ValueError:  # no such day
         return None
 
@@ -148,7 +138,9 @@ def _zone(rest: str) -> timezone:
         shift = -shift if match["sign"] == "-" else shift
     else:
         named = _ZONE.search(rest)
-        shift = timedelta(hours=_ZONE_HOURS.get(named[0], 0) if named else 0)
+        if named is None:
+            return FLOATING
+        shift = timedelta(hours=ZONE_HOURS.get(named[0], 0))
     return timezone(shift) if shift and abs(shift) < timedelta(hours=24) else UTC
 
 
@@ -369,17 +361,25 @@ def _is_prose(head: str) -> bool:
     return "\0" not in head and letters >= 0.4 * len(head[:4000])
 
 
+def _on_its_clock(date: datetime) -> datetime:
+    """Return a date in the zone it was written in; in the user's, where that is unknown or the UTC of a machine."""
+    if date.tzinfo is FLOATING:
+        return in_users_zone(date)
+    return date if date.utcoffset() else date.astimezone()
+
+
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
     file = PurePosixPath(name).name
     title, date = title or title_from_name(file), date or date_in_name(file)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))
     return Document(
+        # The same in every zone of a user.
         id=content_id("transcript", title, date.isoformat() if date else "", text),
         kind="transcript",
         title=title,
         sender="",
         recipients=tuple(speakers[:_ATTENDEES]),
-        date=date,
+        date=date and _on_its_clock(date),
         message_id=None,
         text=text,
         passages=tuple(turns),

@@ -1,6 +1,7 @@
 """What all parsers share: limits, the error for an unreadable item, and ids derived from content."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 
 
@@ -32,3 +33,22 @@ def content_id(*parts: str) -> str:
         encoded = part.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()
+
+
+ZONE_HOURS = {
+    "EST": -5,
+    "EDT": -4,
+    "CST": -6,
+    "CDT": -5,
+    "MST": -7,
+    "MDT": -6,
+    "PST": -8,
+    "PDT": -7,
+    "CET": 1,
+    "CEST": 2,
+}
+
+
+def in_users_zone(clock: datetime) -> datetime:
+    """Return a time of day that was written without a zone as one of the user's zone: its day stays as written."""
+    return clock.replace(tzinfo=None).astimezone()

@@ -6,7 +6,7 @@ Knows types by their annotations alone: a field that is added to a value travels
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 from struct import Struct
@@ -89,7 +89,7 @@ def pack(value: Any) -> Any:
     """Return a value as what JSON has words for."""
     if is_dataclass(value):
         return {one.name: pack(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, datetime):
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, (list, tuple)):
         return [pack(one) for one in value]
@@ -118,7 +118,7 @@ def _as(kind: Any, value: Any) -> Any:
         return {_as(parts[0], key): _as(parts[1], one) for key, one in _sure(dict, value).items()}
     if origin is Literal:
         return value if value in parts and isinstance(value, str) else _sure(NoneType, kind)
-    return _moment(value) if kind is datetime else _sure(kind, value)
+    return _time(kind, value) if kind in (datetime, date) else _sure(kind, value)
 
 
 def _made(kind: Any, value: Any) -> Any:
@@ -144,9 +144,9 @@ def _tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     return tuple(_as(kind, one) for kind, one in zip(kinds, given, strict=True))
 
 
-def _moment(value: Any) -> datetime:
+def _time(kind: type[date], value: Any) -> date:
     try:
-        return datetime.fromisoformat(_sure(str, value))
+        return kind.fromisoformat(_sure(str, value))
     except ValueError:
         raise Broken("a time that is none") from None
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from engine.text.dates import MONTH_NAMES, spell_date
 from engine.text.terminal import shorten
 from engine.text.words import words
-from store.types import Chunk, Document
+from store.types import Chunk, Document, Role
 
 _PEOPLE = 200  # recipients indexed per message; longer lists say nothing about any one of them
 _ROLES = {"quote": "quoted", "forward": "forwarded", "attachment": "attachment", "event": "event"}
@@ -25,8 +25,12 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
     return words("\n".join(parts))
 
 
-def chunk_header(document: Document, role: str) -> str:
-    """Return the header of a chunk: who, when and what. Speakers are left out: the turns name them."""
+def chunk_header(document: Document, role: Role, written: datetime | None = None) -> str:
+    """Return the header of a chunk: who, when and what. Speakers are left out: the turns name them.
+
+    A quoted or forwarded text is marked with the day on which it was `written`, or as undated: its "tomorrow" is not
+    that of the document.
+    """
     date = [_date(document.date)] if document.date else []
     title = shorten(document.title, 160)
     if document.kind == "mail":
@@ -35,7 +39,10 @@ def chunk_header(document: Document, role: str) -> str:
         parts = [*who, *date, *([title] if title else [])]
     else:
         parts = [f"Meeting: {title}", *date]
-    return ", ".join(parts) + (f" [{_ROLES[role]}]" if role in _ROLES else "")
+    mark = _ROLES.get(role, "")
+    if role in ("quote", "forward"):
+        mark += f", written {_date(written)}" if written else ", undated"
+    return ", ".join(parts) + (f" [{mark}]" if mark else "")
 
 
 def _date(date: datetime) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from engine.text.label import chunk_header
-from store.types import Chunk, Document
+from store.types import Chunk, Document, Role
 from tests.nano import names
 from tests.nano.entities import Person
 from tests.nano.facts import Fact
@@ -118,12 +118,12 @@ def _recipients(world: World) -> tuple[str, ...]:
     return (f"{word}@example.org" if form < 0.8 else f"{word.capitalize()} {pool.listed(names.GROUPS)}",)
 
 
-def _mail(world: World, author: Person, date: datetime, subject: str, text: str, role: str = "body") -> Chunk:
+def _mail(world: World, author: Person, date: datetime, subject: str, text: str, role: Role = "body") -> Chunk:
     return _chunk("mail", subject, author.full, _recipients(world), date, text, role)
 
 
 def _chunk(
-    kind: str, title: str, sender: str, to: tuple[str, ...], date: datetime, text: str, role: str = "body"
+    kind: str, title: str, sender: str, to: tuple[str, ...], date: datetime, text: str, role: Role = "body"
 ) -> Chunk:
     document = Document(
         id="",

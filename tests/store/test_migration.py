@@ -109,14 +109,14 @@ def without(table: str, *columns: int) -> list[tuple[Any, ...]]:
 def test_every_row_is_there_under_the_new_names(old: Path) -> None:
     open_ledger(old).close()
     found = contents(old)
-    same = ("roots", "files", "places", "problems", "passages", "quoting", "frequencies", "journal", "notices",
+    same = ("roots", "places", "problems", "passages", "quoting", "frequencies", "journal", "notices",
             "kv_pins", "kv_written")  # fmt: skip
     assert {table: found[table] for table in same} == {table: OLD[table] for table in same}
     moved = {
         "relocations": OLD["moved"], "missing_embeddings": OLD["pending"], "retrievals": OLD["retrieved"],
         "question_vectors": OLD["bank_vectors"], "verifications": OLD["owed"], "verification_results": OLD["judged"],
         "refresh_candidates": OLD["hints"], "rejected_answers": OLD["wrong"], "predictor_stats": OLD["foreseen"],
-        "documents": without("documents", 2), "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
+        "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
     }  # fmt: skip
     assert {table: found[table] for table in moved} == moved
     assert found["answers_size"] == [(3, 90)]
@@ -124,6 +124,13 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
         "generation": "7", "uncompacted": "3", "integrity.position": "6b31", "maintenance.tables": "2.5",
         "vectors": "vectors_1",
     }  # fmt: skip
+
+
+def test_every_file_is_to_be_read_again_for_its_local_days(old: Path) -> None:
+    open_ledger(old).close()
+    found = contents(old)
+    assert found["files"] == [(b"/mail/a", 10, -1, 30)]
+    assert found["documents"] == [("d1", "2024-05-03", 2, 1), ("d2", "2024-05-04", 1, 1)]
 
 
 def test_stored_values_have_the_new_words(old: Path) -> None:

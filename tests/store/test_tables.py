@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import lancedb
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given
@@ -115,13 +117,59 @@ def test_any_collection_filters_by_its_whole_name(people: Opened, value: str) ->
     assert found(people, "word", collection=value) == naive
 
 
-@examples(30, suppress_health_check=list(HealthCheck))
-@given(st.integers(-3, 15), st.integers(-3, 15), st.integers(-14, 14))
-def test_any_span_of_time_is_inclusive_at_its_start_only(people: Opened, since: int, until: int, zone: int) -> None:
-    there = timedelta(hours=zone)
-    first, last = ((_NOW + timedelta(hours=n)).astimezone(timezone(there)) for n in (since, until))
-    naive = {f"p{n}/0" for n in range(1, len(_SENDERS)) if since <= n < until}
-    assert found(people, "word", since=first, until=last) == naive
+_MOMENTS = st.datetimes(datetime(2024, 5, 1), datetime(2024, 5, 6))
+_OFFSETS = st.integers(-24, 28).map(lambda halves: timezone(timedelta(minutes=30 * halves)))
+
+
+@examples(20, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(_MOMENTS, _OFFSETS), min_size=1, max_size=8), st.integers(1, 6), st.integers(1, 6))
+def test_any_span_of_days_filters_each_document_by_its_local_day(
+    opened: Opened, sent: list[tuple[datetime, timezone]], since: int, until: int
+) -> None:
+    dates = {f"d{n}": moment.replace(tzinfo=zone) for n, (moment, zone) in enumerate(sent)}
+    opened.keep(*(entry(name, "word", date=date) for name, date in dates.items()), removes=sorted(opened.documents()))
+    expected = {f"{name}/0" for name, moment in dates.items() if since <= moment.day < until}
+    assert found(opened, "word", since=date(2024, 5, since), until=date(2024, 5, until)) == expected
+
+
+@examples(20, suppress_health_check=list(HealthCheck))
+@given(_MOMENTS, _OFFSETS)
+def test_a_date_is_found_with_its_offset(opened: Opened, clock: datetime, zone: timezone) -> None:
+    sent = clock.replace(tzinfo=zone)
+    opened.keep(entry("a", "word", date=sent))
+    hit, row = opened.reader.by_words(["word"], Scope(), 1)[0], opened.reader.documents(["a"])["a"]
+    assert [one and one.isoformat() for one in (hit.date, hit.written, row["date"])] == [sent.isoformat()] * 3
+
+
+def test_a_quoted_text_has_a_day_of_its_own_or_none(opened: Opened) -> None:
+    written = datetime(2024, 4, 30, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
+    whole = entry("a", "own", "quoted", "undated")
+    own, quoted, undated = whole.chunks
+    chunks = (own, replace(quoted, role="forward", written=written), replace(undated, role="quote"))
+    opened.keep(replace(whole, chunks=chunks))
+    dates = [opened.reader.by_words([word], Scope(), 1)[0].written for word in ("own", "quoted", "undated")]
+    assert dates == [datetime(2024, 5, 3, tzinfo=UTC), written, None]
+
+
+def test_tables_of_an_earlier_version_are_searched_and_written(opened: Opened) -> None:
+    sent = datetime(2024, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
+    opened.vectors.use("hash-1")
+    opened.keep(entry("old", "word", date=sent))
+    opened.vectors.put(["old/0"], HashEmbedder().embed(["word"]))
+    opened.knowledge.compact()
+    _drop_columns(opened.home.tables, "local", "role", "written")
+    again = Opened(opened.home)
+    assert [hit.date for hit in again.reader.by_words(["word"], Scope(since=date(2024, 5, 4)), 5)] == [sent]  # in UTC
+    again.keep(entry("new", "word", date=sent))
+    assert found(again, "word", until=date(2024, 5, 4)) == {"new/0"}
+    assert ids(again.reader.by_vector(HashEmbedder().embed(["word"])[0], Scope(since=date(2024, 5, 4)), 5)) == ["old/0"]
+
+
+def _drop_columns(folder: Path, *columns: str) -> None:
+    database = lancedb.connect(folder)
+    for name in database.list_tables().tables:
+        table = database.open_table(name)
+        table.drop_columns([column for column in columns if column in table.schema.names])
 
 
 def test_a_filter_applies_before_the_limit(people: Opened) -> None:

@@ -103,7 +103,7 @@ def ask(
 
 def apart(number: int, collection: str | None = None) -> AskOptions:
     """Return a manner whose questions have keys of their own, though they find what all others find."""
-    return AskOptions(Scope(until=NOW + timedelta(days=3650 + number), collection=collection))
+    return AskOptions(Scope(until=NOW.date() + timedelta(days=3650 + number), collection=collection))
 
 
 def anew(session: Session, text: str, options: AskOptions, now: datetime = NOW) -> AskResult:

@@ -156,7 +156,9 @@ def test_without_writing_the_bank_a_hit_is_not_counted(state: Recorded) -> None:
     assert kept.uses == 0
 
 
-@pytest.mark.parametrize("options", [AskOptions(k=4), AskOptions(Scope(sender="ann")), AskOptions(Scope(until=NOW))])
+@pytest.mark.parametrize(
+    "options", [AskOptions(k=4), AskOptions(Scope(sender="ann")), AskOptions(Scope(until=NOW.date()))]
+)
 def test_another_manner_is_another_question(state: Recorded, options: AskOptions) -> None:
     state.ask()
     assert (state.tier(options=options), state.tier(options=options), state.tier()) == ("full", "exact", "exact")

@@ -143,7 +143,7 @@ def test_a_quote_never_shares_a_chunk_with_the_body() -> None:
         DocumentPassage("Yes.", 1, 1), DocumentPassage("Coming?", 2, 2, "quote"), DocumentPassage("See you.", 3, 3)
     )
     assert [piece.text for piece in chunks] == ["Yes.", "Coming?", "See you."]
-    assert [piece.header.endswith(" [quoted]") for piece in chunks] == [False, True, False]
+    assert [piece.header.endswith(" [quoted, undated]") for piece in chunks] == [False, True, False]
 
 
 def test_each_part_of_a_split_turn_starts_with_the_speaker() -> None:

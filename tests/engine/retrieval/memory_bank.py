@@ -96,4 +96,6 @@ def _within(hit: Hit, scope: Scope) -> bool:
         return False  # nothing here belongs to one
     if hit.date is None:
         return scope.since is None and scope.until is None
-    return (scope.since is None or scope.since <= hit.date) and (scope.until is None or hit.date < scope.until)
+    return (scope.since is None or scope.since <= hit.date.date()) and (
+        scope.until is None or hit.date.date() < scope.until
+    )
