@@ -82,8 +82,13 @@ def _source(number: int, places: Sequence[Source]) -> str:
 
 def _title(places: Sequence[Source]) -> str:
     source = places[0]
-    day = datetime.fromisoformat(source.date).strftime("%a %Y-%m-%d") if source.date else "no date"
-    return f"{one_line(source.title, 60) or 'no subject'} · {day}"
+    day = _day(source.date) if source.date else "no date"
+    quoted = f", quoting {_day(source.written)}" if source.written else ""
+    return f"{one_line(source.title, 60) or 'no subject'} · {day}{quoted}"
+
+
+def _day(moment: str) -> str:
+    return datetime.fromisoformat(moment).strftime("%a %Y-%m-%d")
 
 
 def _where(source: Source) -> str:

@@ -37,6 +37,7 @@ class Source:
     quote: str
     own_lines: bool = True  # the lines are the file's
     copy: bool = False  # of the source before it, in another place
+    written: str | None = None  # ISO; when the quoted or forwarded message was written that `quote` stands in
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as JSON values."""
@@ -225,6 +226,20 @@ class Passage:
         """Return when it was sent or took place."""
         return self.hits[0].date
 
+    def written_at(self, place: int) -> datetime | None:
+        """Return when the text at an offset of `text` was written; None where that is not known."""
+        end = -1
+        for hit in self.hits:
+            end += len(hit.chunk.text) + 1
+            if place <= end:
+                return hit.written
+        return None
+
+    def quoted_at(self, quote: str) -> str | None:
+        """Return the date (ISO) of the quoted or forwarded message that a part of `text` stands in, if it has one."""
+        hit = next((hit for hit in self.hits if quote in hit.chunk.text), self.hits[0])
+        return hit.chunk.written.isoformat() if hit.chunk.written else None
+
     @property
     def header(self) -> str:
         """Return the line that says who, when and what."""
@@ -252,7 +267,11 @@ class Evidence:
         """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
         pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
-        return tuple(replace(source, quote=quote) for passage, quote in ordered for source in passage.sources)
+        return tuple(
+            replace(source, quote=quote, written=None if source.copy else passage.quoted_at(quote))
+            for passage, quote in ordered
+            for source in passage.sources
+        )
 
 
 OnText = Callable[[str], None]  # is given more of an answer while it is written

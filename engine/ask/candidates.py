@@ -232,6 +232,7 @@ class Candidate:
     about: bool | None = None  # whom the question names (True), somebody else (False), unknown (None)
     fit: float = 3.0  # share, by idf, of the question's words in it, and half of those before it
     score: float = 0.0
+    written: datetime | None = None  # with its source, or as the message that the source quotes there
 
 
 def content(question: Question) -> tuple[str, ...]:
@@ -256,31 +257,31 @@ def candidates(
     idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), WISH.search(question.text) is not None
     for read, each in zip(reads, found, strict=True):
-        start, of_day = weights.source * (read.score / best if best > 0 else 0.0), is_of_day(question, read)
+        start = weights.source * (read.score / best if best > 0 else 0.0)
         for place, one in enumerate(each):
             before = each[place - 1] if place else None
             fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
             asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
-            day = weights.day * (of_day or one.day is True)
+            day = weights.day * (is_of_day(question, one.written) or one.day is True)
             score = start + day + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
     return scored
 
 
 def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
-    found, of_day = list[Candidate](), is_of_day(question, read)
-    whole = read.text
+    found, whole = list[Candidate](), read.text
     for place, span in enumerate(sentences(whole)):
-        text = whole[span.start : span.end]
+        text, written = whole[span.start : span.end], read.written_at(span.start)
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
         spans = tuple(
-            one for one in parts if kind and _may_answer(text[one.start : one.end], question, read, kind, when)
+            one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
         )
         speaker = span.speaker or read.sender or None
-        day = None if of_day else when.spoken(text, read.date)  # of that day is all that a source of it says
-        found.append(Candidate(index, place, span, text, when.told(text, day), speaker, spans, day))
+        # All that was written on that day is of it.
+        day = None if is_of_day(question, written) else when.spoken(text, written)
+        found.append(Candidate(index, place, span, text, when.told(text, day), speaker, spans, day, written=written))
     return found
 
 
@@ -308,24 +309,24 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
-def _may_answer(span: str, question: Question, read: Passage, kind: Kind, when: TimeConstraint) -> bool:
+def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
         return False
-    if kind != "date" or read.date is None:
+    if kind != "date" or written is None:
         return True
-    if when.words and not is_of_day(question, read) and when.meets(span, read.date) is False:
+    if when.words and not is_of_day(question, written) and when.meets(span, written) is False:
         return False
     if not question.current or any(map(str.isdigit, span)):
         return True
-    days = resolve(span, read.date)
-    return days is None or days.last >= read.date.date()
+    days = resolve(span, written)
+    return days is None or days.last >= written.date()
 
 
-def is_of_day(question: Question, read: Passage) -> bool:
-    """Return whether a source is of a day that the question names."""
-    return read.date is not None and any(days.holds(read.date.date()) for days in question.dates)
+def is_of_day(question: Question, written: datetime | None) -> bool:
+    """Return whether a text written then is of a day that the question names."""
+    return written is not None and any(days.holds(written.date()) for days in question.dates)
 
 
 def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: CandidateWeights) -> float:

@@ -64,11 +64,11 @@ def choose(
     best = max(found, key=_order(sign))
     least = best.score + sign * _sign(best) - near
     rivals = [one for one in found if one.score + sign * _sign(one) >= least and _rival_sentence(one, best, reads)]
-    dates = [reads[one.read].date for one in rivals]
+    dates = [one.written for one in rivals]
     known = [date for date in dates if date is not None]
     if len(known) < len(dates):
         return best
-    return max((one for one in rivals if reads[one.read].date == max(known)), key=_order(sign))
+    return max((one for one in rivals if one.written == max(known)), key=_order(sign))
 
 
 def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -> bool:
@@ -98,6 +98,7 @@ _HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
 # After these a day is where something begins or ends, not when it is.
 _BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instead of)\s+$", re.IGNORECASE)
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
+_DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
 
 
@@ -138,23 +139,18 @@ def format_answer(
         return _contact(question, reads, kind)
     if _SENT.match(question.text) and reads[0].sender:
         return _alone(reads[0].sender, 0)
-    return replace(_from_sentence(question, reads[best.read], found, best, kind, forms), quote=best.text)
+    return replace(_from_sentence(question, found, best, kind, forms), quote=best.text)
 
 
 def _from_sentence(
-    question: Question,
-    read: Passage,
-    found: Sequence[Candidate],
-    best: Candidate,
-    kind: Kind | None,
-    forms: SentenceWeights,
+    question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None, forms: SentenceWeights
 ) -> SelectedSentence:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
     if kind and best.spans:
-        return _span(question, read, found, best, kind)
+        return _span(question, found, best, kind)
     if kind is None and _BROAD.search(question.text):
         return SelectedSentence(_several(found, best, forms.most), best.read)
-    return _sentence(question, read, found, best, kind)
+    return _sentence(question, found, best, kind)
 
 
 def _as_it_is(question: Question) -> Question:
@@ -162,12 +158,10 @@ def _as_it_is(question: Question) -> Question:
     return replace(question, dates=()) if question.asked == "yes/no" else question
 
 
-def _sentence(
-    question: Question, read: Passage, found: Sequence[Candidate], best: Candidate, kind: Kind | None
-) -> SelectedSentence:
+def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> SelectedSentence:
     """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
-    if kind == "date" and read.date:
-        return SelectedSentence(f"{spell_date(read.date)}: {_flat(best.text)}", best.read)
+    if kind == "date" and best.written:
+        return SelectedSentence(f"{spell_date(best.written)}: {_flat(best.text)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
@@ -175,13 +169,11 @@ def _sentence(
     return SelectedSentence(_with_next(found, best) if goes_on else _flat(best.text), best.read)
 
 
-def _span(
-    question: Question, read: Passage, found: Sequence[Candidate], best: Candidate, kind: Kind
-) -> SelectedSentence:
+def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind) -> SelectedSentence:
     """Return a span alone where it can stand so, else its sentence with the span highlighted."""
     span = _nearest(question, best)
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
-    resolved = in_words(text, read.date, past) if kind == "date" and read.date else None
+    resolved = in_words(text, best.written, past) if kind == "date" and best.written else None
     if not _stands_alone(question, found, best, span, kind):
         start = len(_flat(best.text[: span.start] + "|")) - 1
         return SelectedSentence(_flat(best.text), best.read, (start, start + len(text)))
@@ -210,7 +202,7 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     """Whether a span answers without its sentence: a place, person or number may be another than was asked for."""
     text = best.text[span.start : span.end]
     if kind == "date":
-        return _PARTIAL.fullmatch(text) is None
+        return _PARTIAL.fullmatch(text) is None and (best.written is not None or _DIGIT.search(text) is not None)
     if kind == "place":
         return any(letter.isupper() or letter.isdigit() for letter in text)
     if kind == "person":
@@ -308,7 +300,7 @@ def support(
 def _held(question: Question, read: Passage, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
     """Return the words of a source; those that name the days of the question only where it is or speaks of them."""
     said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
-    if not when.words or is_of_day(question, read):
+    if not when.words or any(is_of_day(question, hit.written) for hit in read.hits):
         return said
     spoken = when.words if any(one.day for one in found) else frozenset[str]()
     return (said - when.words).union(spoken, *(one.words for one in found))

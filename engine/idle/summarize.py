@@ -150,7 +150,7 @@ def _centrality(batch: Sequence[Hit]) -> dict[str, float]:
 
 
 def _line(hit: Hit, who: str, text: str) -> str:
-    day = spell_date(hit.date, weekday=True) if hit.date else ""
+    day = spell_date(hit.written, weekday=True) if hit.written else ""
     about, line = ", ".join(part for part in (who, day) if part), shorten(text, _LONGEST)
     line += "" if line.endswith((".", "!", "?", "…")) else "."
     return f"{about}: {line}" if about else line

@@ -228,9 +228,10 @@ def _nested_message(nested: Nested, tree: Tree) -> list[Section]:
 
 def _header_lines(headers: Headers) -> list[str]:
     envelope = read_envelope(headers)
+    moment = envelope.sent or (envelope.date and envelope.date.astimezone(UTC))  # the same in every zone of a user
     fields = {
         "From": str(envelope.sender),
-        "Date": envelope.date.isoformat(" ", "minutes") if envelope.date else "",
+        "Date": moment.isoformat(" ", "minutes") if moment else "",
         "To": ", ".join(map(str, envelope.recipients)),
         "Subject": envelope.title,
     }

@@ -172,7 +172,7 @@ def _awaited(ranked: Sequence[Hit], today: date, settings: RetrievalLimits) -> l
     from engine.text.relative_dates import is_upcoming  # few questions need its patterns, which are slow to compile
 
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
-    named = [is_upcoming(one.chunk.text, one.date, today) for one in best]
+    named = [is_upcoming(one.chunk.text, one.written, today) for one in best]
     lifted = [
         replace(one, score=one.score + settings.weights.coming * is_named)
         for one, is_named in zip(best, named, strict=True)
@@ -198,7 +198,8 @@ def _row(
     present = idf.keys() & set(tokens)
     where = {word: [place for place, token in enumerate(tokens) if token == word] for word in idf if word in present}
     titled = bool(quoted) and words(hit.title) in quoted
-    return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, hit.date.date() if hit.date else None, titled)
+    dated = hit.written or hit.date  # an undated quote is no newer than its mail
+    return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, dated.date() if dated else None, titled)
 
 
 def _covered(totals: Totals) -> float:
