@@ -20,6 +20,27 @@ ENGLISH_MONTH = f"{'|'.join(MONTH_NAMES)}|{'|'.join(MONTHS)}|sept"  # a pattern 
 _MONTH = rf"(?P<month>{ENGLISH_MONTH})\b\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>(?:19|20)\d\d)"
 _WEEKDAY = "|".join(WEEKDAYS)
+_NEAR_TEXT = (
+    (-2, "vorgestern|avant-hier|anteayer|l'altro ieri|eergisteren|anteontem"),
+    (-1, "yesterday|gestern|hier|ayer|ieri|gisteren|ontem"),
+    (0, "today|tonight|heute|aujourd'hui|hoy|oggi|vandaag|hoje"),
+    (1, "tomorrow|morgen|demain|mañana|domani|amanhã"),
+    (2, "übermorgen|après-demain|pasado mañana|dopodomani|overmorgen|depois de amanhã"),
+)
+_NEAR_WORDS = {word: step for step, words in _NEAR_TEXT for word in words.split("|")}
+# These mean the morning, too: "guten Morgen", "heute Morgen", "por la mañana". As a noun, Morgen has a capital.
+_MORNING = r"(?<!guten\s)(?<!goede\s)(?<!heute\s)(?<!gestern\s)(?<!jeden\s)(?<!diesen\s)(?<!am\s)(?<!der\s)"
+_GUARDED = {
+    "morgen": rf"{_MORNING}(?:(?-i:morgen)|(?<![\w\W])(?-i:Morgen)(?=\s(?-i:[a-zäöü])))",
+    # "Here" in German and Dutch.
+    "hier": r"(?<!ist\s)(?<!sind\s)(?<!war\s)(?<!bin\s)(?<!von\s)(?<!bis\s)(?<!is\s)(?<!zijn\s)(?<!wir\s)(?<!ich\s)"
+    r"hier(?!\s(?:ist|sind|war|im|in|am|an|die|der|das|den|ein|kann|gibt|wird|is|zijn|het)\b)",
+    "mañana": r"(?<!la\s)(?<!esta\s)(?<!cada\s)mañana",
+}
+NEAR_DAY = "|".join(  # a pattern for IGNORECASE
+    _GUARDED.get(word, word.replace("'", "['’]").replace(" ", r"\s"))
+    for word in sorted(_NEAR_WORDS, key=len, reverse=True)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +106,15 @@ def _year(match: re.Match[str], today: date) -> Iterator[Days]:
     yield Days(date(year, 1, 1), date(year, 12, 31))
 
 
+def near_day(text: str, today: date) -> Days | None:
+    """Return the day that "tomorrow" or the like alone means, in one of seven languages; None for another text."""
+    step = _NEAR_WORDS.get(" ".join(text.replace("’", "'").casefold().split()))
+    return None if step is None else Days(today + timedelta(days=step), today + timedelta(days=step))
+
+
 def _near(match: re.Match[str], today: date) -> Iterator[Days]:
-    day = today + timedelta(days={"yesterday": -1, "tomorrow": 1}.get(match["near"].casefold(), 0))
-    yield Days(day, day)
+    day = near_day(match["near"], today)
+    yield from [day] if day else []
 
 
 def _unit(match: re.Match[str], today: date) -> Iterator[Days]:
@@ -144,7 +171,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[
         (rf"(?:last|past|previous)\s+{_COUNT}\s+{_SIZE}", _span),
         (rf"(?P<which>last|past|previous|this|next|coming|on)\s+(?P<unit>{_WEEKDAY})", _unit),
         (r"(?P<which>last|past|previous|this|next|coming)\s+(?P<unit>weekend|week|month|year)", _unit),
-        (r"(?P<near>today|tonight|yesterday|tomorrow)", _near),
+        (rf"(?P<near>{NEAR_DAY})", _near),
         (_YEAR, _year),
     )
 )

@@ -8,19 +8,32 @@ import re
 from datetime import date, datetime, timedelta
 
 from engine.text import dates
-from engine.text.spans import COUNT, LEAD, MONTH, ORDINALS, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
+from engine.text.spans import COUNT, FOREIGN_PART, LEAD, MONTH, ORDINALS, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
 
 LONGEST = 100  # characters of a date expression
 _TRANSLATIONS_TEXT = (
     "januar=january mai=may juni=june juli=july märz=march oktober=october dezember=december janvier=january "
     "février=february mars=march avril=april juin=june juillet=july août=august septembre=september octobre=october "
-    "novembre=november décembre=december heute=today gestern=yesterday hier=yesterday demain=tomorrow "
+    "novembre=november décembre=december "
     "montag=monday dienstag=tuesday mittwoch=wednesday donnerstag=thursday freitag=friday "
     "samstag=saturday sonntag=sunday lundi=monday mardi=tuesday mercredi=wednesday jeudi=thursday vendredi=friday "
     "samedi=saturday dimanche=sunday mon=monday tue=tuesday tues=tuesday wed=wednesday thu=thursday thur=thursday "
-    "thurs=thursday fri=friday sat=saturday sun=sunday"
+    "thurs=thursday fri=friday sat=saturday sun=sunday "
+    "lunes=monday martes=tuesday miércoles=wednesday jueves=thursday viernes=friday sábado=saturday domingo=sunday "
+    "lunedì=monday martedì=tuesday mercoledì=wednesday giovedì=thursday venerdì=friday sabato=saturday domenica=sunday "
+    "woche=week wochenende=weekend monat=month jahr=year semaine=week mois=month année=year semana=week mes=month "
+    "año=year settimana=week mese=month anno=year prochain=next prochaine=next dernier=last dernière=last próximo=next "
+    "próxima=next pasado=last pasada=last prossimo=next prossima=next scorso=last scorsa=last"
 )
 _ENGLISH = dict(pair.split("=") for pair in _TRANSLATIONS_TEXT.split())
+_ENGLISH |= {
+    word + ending: meant
+    for words, meant in (("nächste kommende", "next"), ("letzte vorige vergangene", "last"), ("diese", "this"))
+    for word in words.split()
+    for ending in ("", "n", "r", "s")
+}
+_BEHIND = re.compile(r"(\w+)\s+(next|last|que\s+viene)", re.I)  # vendredi prochain
+_FOREIGN_PART = re.compile(rf"(?<=\w)\s+{FOREIGN_PART}$", re.I)
 _NUMBERS = (
     "a=1 an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 fifteen=15 "
     "twenty=20 thirty=30"
@@ -56,14 +69,22 @@ _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 
 def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | None:
     """Return the days that a date expression means; a bare weekday is the next one, or the last one if `past`."""
-    today = written.date()
-    text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), span[:LONGEST])
-    text = _ORDINAL.sub(_ordinal, _DROPPED.sub(r"\1", text).strip())
+    today, text = written.date(), _FOREIGN_PART.sub("", span[:LONGEST].strip())
+    if days := dates.near_day(text, today):
+        return days
+    text = _ORDINAL.sub(_ordinal, _DROPPED.sub(r"\1", _in_english(text)).strip())
     if _NOT_A_SINGLE_DAY.fullmatch(text):
         return None
     named = _WITH_WEEKDAY.match(text)
     days = _resolved(text[named.end() :] if named else text, today, past)
     return days if not named or not days or days.first.weekday() == _weekday(named["day"]) else None
+
+
+def _in_english(text: str) -> str:
+    """Return a date expression with the words of other languages in English, and "vendredi prochain" the other way."""
+    text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), text)
+    behind = _BEHIND.fullmatch(text)
+    return f"{'last' if behind[2] == 'last' else 'next'} {behind[1]}" if behind else text
 
 
 def _resolved(text: str, today: date, past: bool) -> dates.Days | None:
@@ -176,7 +197,7 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
         return f"{season['season'].lower()} {days.first.year}"
     if length >= 27:
         return f"{middle:%B} {middle.year}"
-    unit = re.sub(rf"(?i)^.*{WHICH}\s+|\s+(?:ago|back|later|from\s+now)$|^(?:in|within)\s+", "", span)
+    unit = re.sub(rf"(?i)^.*{WHICH}\s+|\s+(?:ago|back|later|from\s+now)$|^(?:in|within)\s+", "", _in_english(span))
     side = "before" if days.last < today else "after" if days.first > today else "of"
     article = "" if re.match(rf"(?i){COUNT}\s", unit) else "the "
     return f"{article}{unit.lower()} {side} {dates.spell_date(today)}"

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.text.dates import NEAR_DAY
+
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
 
@@ -18,7 +20,17 @@ MONTH = (
 WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?)"
 _FOREIGN_DAY = (
     r"(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
-    r"|heute|gestern|hier|demain|aujourd['’]hui)"
+    r"|lunes|martes|miércoles|jueves|viernes|sábado|domingo"
+    r"|lunedì|martedì|mercoledì|giovedì|venerdì|sabato|domenica)"
+)
+_FOREIGN_UNIT = r"(?:woche|wochenende|monat|jahr|semaine|mois|année|semana|mes|año|settimana|mese|anno)"
+_FOREIGN_NEXT = (
+    rf"(?:(?:nächste|kommende|letzte|vorige|vergangene|diese)[nrs]?|próxim[oa])\s+(?:{_FOREIGN_DAY}|{_FOREIGN_UNIT})\b"
+    rf"|(?:{_FOREIGN_DAY}|{_FOREIGN_UNIT})\s+(?:prochaine?|derni(?:er|ère)|próxim[oa]|pasad[oa]|que\sviene|prossim[oa]|scors[oa])\b"
+)
+FOREIGN_PART = (
+    r"(?:morgen|früh|vormittag|nachmittag|abend|nacht|matin|soir|après-midi|mattina|pomeriggio|sera"
+    r"|(?:por|de)\sla\s(?:mañana|tarde|noche)|ochtend|middag|avond)\b"
 )
 _WORD = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
@@ -46,12 +58,12 @@ _DATE = (
     rf"|{MONTH},?\s+(?:of\s+)?\d{{4}}"
     r"|\d{1,2}([/.])\d{1,2}(?:\1(?:\d{4}|\d\d))?(?![\w%])"
     rf"|{WEEKDAY}(?:,\s+{WEEKDAY})*,?\s+(?:and|or)\s+{WEEKDAY}"
-    rf"|the\s+day\s+(?:before\s+yesterday|after\s+tomorrow)|(?:yesterday|tomorrow|today|tonight)(?:\s+{PART})?"
+    rf"|the\s+day\s+(?:before\s+yesterday|after\s+tomorrow)|(?:{NEAR_DAY})\b(?:\s+(?:{PART}|{FOREIGN_PART}))?"
     rf"|{COUNT}\s+{UNIT}\s+(?:ago|back|later|from\s+now)|(?:in|within)\s+{COUNT}\s+{UNIT}"
     rf"|(?:(?:early|late|mid|end\s+of|beginning\s+of)[\s-]+)?{WHICH}\s+(?:(?:few|couple\s+of|{_WORD}|\d{{1,4}})\s+)?"
     rf"(?:{UNIT}|{WEEKDAY}|{PART}|{SEASON}|{MONTH})(?:\s+{PART})?"
     rf"|(?<=\bin\s)(?:(?:early|late|mid)[\s-]+)?{MONTH}|(?<=\bsince\s){MONTH}|(?<=\buntil\s){MONTH}|(?<=\bby\s){MONTH}"
-    rf"|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
+    rf"|{_FOREIGN_NEXT}|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}\b(?:\s+{FOREIGN_PART})?|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
 )
 _CLOCK = (
     r"\d{1,2}(?:[:.]\d\d){0,2}\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"
@@ -65,7 +77,7 @@ _STREET = rf"\d{{1,5}}\s(?:{_CAPITAL}\s){{1,4}}(?:St|Street|Ave|Avenue|Rd|Road|B
 _BUILDING = (
     r"(?:hall|church|chapel|school|library|park|house|station|office|room|building|street|square|theatre|yard)\b"
 )
-_CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{_ORDINAL}\b)"
+_CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{NEAR_DAY}|{_ORDINAL}\b)"
 _SOMEWHERE = "|".join(
     rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s{_BUILDING})?"
     for word in ("in", "at", "to", "from", "near", "visit", "visited", "into")
