@@ -49,13 +49,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Zones:
-    """The time zones that a calendar defines itself, by name."""
+    """The time zones that a calendar defines itself, by name, and the name of its own zone, "" if it has none."""
 
     rules: dict[str, tuple[Rule, ...]]
+    own: str = ""
 
     @classmethod
-    def of(cls, lines: Iterable[tuple[str, str]]) -> "Zones":
-        """Return the zones in the property lines (name, value) of VTIMEZONE components."""
+    def of(cls, lines: Iterable[tuple[str, str]], own: str = "") -> "Zones":
+        """Return the zones in the property lines (name, value) of VTIMEZONE components; a single one is its own."""
         rules: dict[str, tuple[Rule, ...]] = {}
         name, half = "", dict[str, str]()
         for field, value in lines:
@@ -69,7 +70,7 @@ class Zones:
                 half = {}
             else:
                 half.setdefault(field, value)
-        return cls(rules)
+        return cls(rules, own or (name if len(rules) == 1 else ""))
 
     def find(self, name: str, at: datetime) -> tzinfo | None:
         """Return the zone of a name at a local time: an IANA zone, else the calendar's own."""
@@ -97,7 +98,7 @@ def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
             return CalendarTime(date(year, month, day), "")
         at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
         if found[7]:
-            return CalendarTime(at.replace(tzinfo=UTC), "UTC")
+            return _from_utc(at.replace(tzinfo=UTC), zones)
         known = zones.find(zone, at) if zone else None
         if known is None:
             return CalendarTime(at, zone[:80])
@@ -105,6 +106,15 @@ def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
         return CalendarTime(aware, f"{zone[:80]}, {_offset_words(aware)}")
     except (ValueError, OverflowError):  # 31 February, or a year out of range
         return None
+
+
+def _from_utc(at: datetime, zones: Zones) -> CalendarTime:
+    """Return a time in UTC in the calendar's own zone: its day there is the event's day."""
+    own = zones.find(zones.own, at.replace(tzinfo=None)) if zones.own else None
+    if own is None:
+        return CalendarTime(at, "UTC")
+    local = at.astimezone(own)
+    return CalendarTime(local, f"{zones.own[:80]}, {_offset_words(local)}")
 
 
 def _offset_words(at: datetime) -> str:
@@ -139,8 +149,8 @@ _RULE_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last", -2: "second to last"}
 
 
-def rule_text(rule: str) -> str:
-    """Return how often an event repeats, in words; an unknown rule is returned unchanged."""
+def rule_text(rule: str, zone: tzinfo | None = None) -> str:
+    """Return how often an event of a zone repeats, in words; an unknown rule is returned unchanged."""
     parts = dict(part.split("=", 1) for part in rule[:500].upper().split(";") if "=" in part)
     unit = _UNITS.get(parts.get("FREQ", "").strip())
     if unit is None:
@@ -156,7 +166,9 @@ def rule_text(rule: str) -> str:
     if count := parts.get("COUNT", "").strip():
         words += f", {count} times"
     if until := parse_time(parts.get("UNTIL", ""), "", Zones({})):
-        words += f", until {spell_date(until.at, weekday=True)}"
+        aware = zone is not None and isinstance(until.at, datetime) and until.at.tzinfo is not None
+        last = until.at.astimezone(zone) if aware else until.at
+        words += f", until {spell_date(last, weekday=True)}"
     return words
 
 
@@ -221,7 +233,7 @@ def event_texts(calendar: str) -> list[str]:
 def _components(calendar: str) -> tuple[str, list[Component], Zones]:
     """Return the method, events and zones of a calendar; alarms inside events are left out."""
     method, events = "", list[Component]()
-    zone_lines: list[tuple[str, str]] = []
+    zone_lines, own = list[tuple[str, str]](), ""
     stack: list[str] = []
     for line in _FOLD.sub("", tidy(calendar)).split("\n")[:MOST_LINES]:
         found = _parse(line)
@@ -237,11 +249,13 @@ def _components(calendar: str) -> tuple[str, list[Component], Zones]:
             events[-1].setdefault(found.name, []).append(found)
         elif found.name == "METHOD":
             method = found.value.strip().upper()
+        elif found.name == "X-WR-TIMEZONE":
+            own = found.value.strip()
         if found.name == "BEGIN" and "VTIMEZONE" in stack:
             zone_lines.append(("BEGIN", stack[-1]))
         if found.name == "END" and stack:
             stack = stack[:-1]
-    return method, [event for event in events if event], Zones.of(zone_lines)
+    return method, [event for event in events if event], Zones.of(zone_lines, own)
 
 
 def _parse(line: str) -> Property | None:
@@ -259,12 +273,12 @@ def _parse(line: str) -> Property | None:
 def _describe(event: Component, method: str, zones: Zones) -> str:
     cancelled = _text(event, "STATUS").upper() == "CANCELLED"
     heading = _HEADINGS["CANCEL"] if cancelled else _HEADINGS.get(method, "Event")
-    start = event.get("DTSTART", [])
-    rule = _text(event, "RRULE")
+    start, rule = _start(event, zones), _text(event, "RRULE")
+    zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
     lines = [
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
-        f"When: {_when(event, zones)}" if start else "",
-        f"Repeats: {rule_text(rule)}" if rule else "",
+        f"When: {_when(event, start, zones)}" if "DTSTART" in event else "",
+        f"Repeats: {rule_text(rule, zone)}" if rule else "",
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
         *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
         _attendees(event.get("ATTENDEE", [])),
@@ -278,10 +292,13 @@ def _text(event: Component, name: str) -> str:
     return found[0].text.strip() if found else ""
 
 
-def _when(event: Component, zones: Zones) -> str:
+def _start(event: Component, zones: Zones) -> CalendarTime | None:
+    first = next(iter(event.get("DTSTART", [])), None)
+    return parse_time(first.value, first.parameters.get("TZID", ""), zones) if first else None
+
+
+def _when(event: Component, start: CalendarTime | None, zones: Zones) -> str:
     """Return start and end as absolute dates; iCalendar's end of an all-day event is exclusive."""
-    first = event["DTSTART"][0]
-    start = parse_time(first.value, first.parameters.get("TZID", ""), zones)
     if start is None:
         return _NO_TIME  # not its text, in which a question could find a day, such as "tomorrow"
     end = _end(event, start.at, zones)

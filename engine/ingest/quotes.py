@@ -386,7 +386,7 @@ def _begins_signature(lines: Sequence[str], at: int) -> bool:
 # When the message of each quoted line was written.
 
 _QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
-_BLOCK = 24  # lines of a header
+_BLOCK, _ABOVE = 24, 10  # lines of a header, and above its first field
 
 
 def written_dates(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) -> list[datetime | None]:
@@ -414,20 +414,25 @@ def _headers(
     lines: Sequence[str], at: int, depth: int, sent: datetime | None
 ) -> Iterator[tuple[int, int, datetime | None]]:
     """Yield the first line, the depth of the message and its date, where a header starts or an attribution ends."""
-    bare = _without_marks(lines[at], depth)
-    if not bare.strip() or not may_mark(bare.strip()):
+    bare = _without_marks(lines[at], depth).strip()
+    if not bare or not may_mark(bare):
         return
-    first = max(0, at - 4)
-    window = [_without_marks(line, depth) for line in lines[first : at + _BLOCK]]
-    here = at - first
-    if is_forward_mark(bare.strip()) or is_original_mark(bare.strip()):
-        yield at, depth, None
+    first = max(0, at - _ABOVE)
+    window, here = [_without_marks(line, depth) for line in lines[first : at + _BLOCK]], min(at, _ABOVE)
+    if _is_mark(bare):
+        yield at, depth, _header_date(window, here + 1, sent)
     elif _opens_header(window, here):
         above = lines_above_header(window, here)
-        yield at - above, depth, _header_date(window, here, above, sent)
+        date = _header_date(window, here - above, sent)
+        if date or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date is the header's
+            yield at - above, depth, date
     elif count := attribution_lines(window, here):
         text = " ".join(window[here - count + 1 : here + 1])
         yield at - count + 1, depth + next_is_quoted(window, here + 1), date_in_header(text, sent)
+
+
+def _is_mark(line: str) -> bool:
+    return is_forward_mark(line) or is_original_mark(line)
 
 
 def _opens_header(window: Sequence[str], at: int) -> bool:
@@ -435,16 +440,20 @@ def _opens_header(window: Sequence[str], at: int) -> bool:
     return starts_header_block(window, at) and (at == 0 or not FIELD.match(window[at - 1][:_WIDEST]))
 
 
-def _header_date(window: Sequence[str], at: int, above: int, sent: datetime | None) -> datetime | None:
-    """Return the date of a header: of its date field, or as Notes writes it, above the first field."""
-    for place, line in enumerate(window[at:], at):
-        field = FIELD.match(line[:_WIDEST])
+def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datetime | None:
+    """Return the date of the header below: of its date field, or as Notes writes it, behind or below the name."""
+    fields, notes = 0, None
+    for place, line in enumerate(window[at : at + _BLOCK], at):
+        text, field = line.strip()[:_WIDEST], FIELD.match(line[:_WIDEST])
         if field and field.lastindex == 4:
-            following = window[place + 1] if place + 1 < len(window) else ""
-            return date_in_header(line[field.end() :] if line[field.end() :].strip() else following, sent)
-        if not line.strip():
+            rest = line[field.end() :].strip() or "".join(window[place + 1 : place + 2])
+            return date_in_header(rest, sent) or notes
+        fields += field is not None
+        if NOTES_DATE.match(text) or NOTES_ON.match(text) or (field and field.lastindex == 1):
+            notes = notes or date_in_header(text, sent)
+        if not text and fields > 1:
             break
-    return date_in_header(" ".join(window[at - above : at]), sent) if above else None
+    return notes
 
 
 def _depth(line: str) -> int:
