@@ -109,7 +109,11 @@ def _year(match: re.Match[str], today: date) -> Iterator[Days]:
 def near_day(text: str, today: date) -> Days | None:
     """Return the day that "tomorrow" or the like alone means, in one of seven languages; None for another text."""
     step = _NEAR_WORDS.get(" ".join(text.replace("’", "'").casefold().split()))
-    return None if step is None else Days(today + timedelta(days=step), today + timedelta(days=step))
+    try:
+        day = None if step is None else today + timedelta(days=step)
+    except OverflowError:  # beyond the calendar
+        return None
+    return Days(day, day) if day else None
 
 
 def _near(match: re.Match[str], today: date) -> Iterator[Days]:

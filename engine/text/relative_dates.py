@@ -1,6 +1,6 @@
 """Relative dates in a text ("next Friday", "two weeks ago"), resolved against the day on which it was written.
 
-Extends `dates` with bare weekdays, seasons, vague counts, and German and French day and month names. Knows no clock
+Extends `dates` with bare weekdays, seasons, vague counts, and German, French, Spanish and Italian words. Knows no clock
 times and no time zones.
 """
 

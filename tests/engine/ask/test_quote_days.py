@@ -1,13 +1,15 @@
 """The quote writer and days: those of an old mail, the next of several, a weekday and its time, what is taken back."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from engine.ask.candidates import NONE, CandidateWeights, candidates
 from engine.ask.extract import Quote, quote
 from engine.text.question import understand
 from engine.types import Passage
-from tests.engine.ask.passages import changed, of_text
+from store.types import Chunk
+from tests.engine.ask.passages import changed, of_text, passage
 
 NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
 OLD = of_text("From: Ben, Boats", "", datetime(2024, 5, 20, tzinfo=UTC), "Ben <ben@example.org>", 1.0)
@@ -110,3 +112,39 @@ def test_other_things_that_were_sent_are_counted() -> None:
 def test_a_day_that_is_taken_back_does_not_confirm_a_question() -> None:
     text = "In March we moved the boat fair to 22 June. So now the boat fair goes back to 15 June."
     assert told("Is the boat fair on 22 June?", text) == "So now the boat fair goes back to 15 June."
+
+
+WRITTEN = datetime(2024, 6, 5, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
+OWN = Chunk("a0", "a", 0, "From: Ben, Boats", "Cleo wrote to me of this.", 1, 1)
+
+
+def quoting(text: str, written: datetime | None) -> Passage:
+    """Make a mail of today that quotes a text."""
+    quoted = Chunk("a1", "a", 1, "From: Ben, Boats [quoted]", text, 3, 3, "quote", written)
+    return passage((OWN, quoted), "Ben <ben@example.org>", date=NOW)
+
+
+@pytest.mark.parametrize(
+    ("written", "answer"), [(WRITTEN, "6 June 2024"), (None, "The skiff race is tomorrow at the weir.")]
+)
+def test_tomorrow_in_a_quote_is_that_of_the_quote_or_is_not_resolved(written: datetime | None, answer: str) -> None:
+    said = answered("When is the skiff race?", quoting("The skiff race is tomorrow at the weir.", written))
+    assert said.answer == answer
+
+
+def test_a_quote_of_an_earlier_day_is_no_evidence_for_tomorrow() -> None:
+    mails = [quoting("I can bring the skiff tomorrow before nine.", written) for written in (WRITTEN, NOW)]
+    assert [answered("What is on tomorrow?", mail).answer is None for mail in mails] == [True, False]
+
+
+def test_what_a_mail_quotes_is_of_the_day_on_which_it_was_written() -> None:
+    question = "What did Cleo say of the race on 5 June?"
+    reads = [quoting("Cleo said the race is off.", written) for written in (WRITTEN, NOW, None)]
+    found = [candidates(understand(question, NOW), [read], None, NONE, CandidateWeights())[1] for read in reads]
+    assert found[0].score > found[1].score == found[2].score
+
+
+def test_the_newest_of_several_is_by_when_it_was_written() -> None:
+    old = quoting("The skiff race starts at Mill Bridge.", WRITTEN)
+    new = changed(OLD, text="The skiff race starts at Oak Weir.", date=WRITTEN + timedelta(days=2))
+    assert answered("Where does the skiff race start?", old, new).answer == "Oak Weir"

@@ -1,10 +1,15 @@
 """Calendar invitations as text: what, when, where and who."""
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.calendar import MOST_EVENTS, event_texts, rule_text
+from engine.text.dates import spell_date
+
+ZONES = ("Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kathmandu", "America/St_Johns", "Europe/Berlin")
 
 
 def calendar(*lines: str, method: str = "REQUEST", before: tuple[str, ...] = ()) -> str:
@@ -114,6 +119,38 @@ def test_a_text_without_events_gives_none() -> None:
 )
 def test_a_recurrence_rule_is_written_in_words(rule: str, words: str) -> None:
     assert rule_text(rule) == words
+
+
+@pytest.mark.parametrize(
+    ("before", "when"),
+    [
+        ((), "Friday 6 June 2025, 05:00 (UTC)"),
+        (("X-WR-TIMEZONE:America/Los_Angeles",), "Thursday 5 June 2025, 22:00 (America/Los_Angeles, UTC-07:00)"),
+        (("X-WR-TIMEZONE:Nowhere",), "Friday 6 June 2025, 05:00 (UTC)"),
+    ],
+)
+def test_a_time_in_utc_is_of_the_day_in_the_calendars_own_zone(before: tuple[str, ...], when: str) -> None:
+    text = event_texts(calendar("SUMMARY:Call", "DTSTART:20250606T050000Z", before=before))[0]
+    assert f"When: {when}" in text.split("\n")
+
+
+def test_the_end_of_a_recurrence_is_a_day_of_the_events_zone() -> None:
+    start = "DTSTART;TZID=America/Los_Angeles:20250605T220000"
+    text = event_texts(calendar("SUMMARY:Call", start, "RRULE:FREQ=DAILY;UNTIL=20250610T050000Z"))[0]
+    assert "Repeats: every day, until Monday 9 June 2025" in text
+
+
+@given(st.dates(date(1990, 1, 1), date(2090, 1, 1)), st.sampled_from(ZONES))
+def test_days_and_floating_times_are_as_written_in_any_zone(day: date, zone: str) -> None:
+    before = (f"X-WR-TIMEZONE:{zone}",)
+    texts = [
+        event_texts(calendar(f"DTSTART{value}", before=before))[0].split("\n")[1]
+        for value in (f";VALUE=DATE:{day:%Y%m%d}", f":{day:%Y%m%d}T233000", f";TZID={zone}:{day:%Y%m%d}T120000")
+    ]
+    written = spell_date(day, weekday=True)
+    assert texts[0] == f"When: {written} (all day)"
+    assert texts[1] == f"When: {written}, 23:30"
+    assert texts[2].startswith(f"When: {written}, 12:00 ({zone}, UTC")
 
 
 def test_no_more_events_are_read_than_the_limit() -> None:

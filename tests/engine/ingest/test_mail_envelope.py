@@ -1,5 +1,6 @@
 """Mail envelopes: sender, recipients, date, subject and thread from any header."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -65,6 +66,27 @@ def test_a_date_keeps_its_own_zone() -> None:
     found = parse_date("Fri, 3 May 2024 10:00:00 +0200")
     assert found is not None
     assert found.utcoffset() == timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "clock"),
+    [
+        ("Fri, 3 May 2024 23:30:00 -0700", "2024-05-03T23:30:00-07:00"),
+        ("Fri, 3 May 2024 23:30:00 +0000", "2024-05-03T23:30:00+00:00"),
+        ("Fri, 3 May 2024 23:30:00 GMT", "2024-05-03T23:30:00+00:00"),
+        ("Fri, 3 May 2024 23:30:00 -0000", "2024-05-04T05:00:00+05:30"),
+        ("Fri, 3 May 2024 23:30:00", "2024-05-03T23:30:00+05:30"),
+        ("Fri, 3 May 2024 23:30:00 XYZ", "2024-05-03T23:30:00+05:30"),
+    ],
+)
+def test_a_message_is_of_its_writers_day_or_the_users(monkeypatch: pytest.MonkeyPatch, value: str, clock: str) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        found = envelope(f"Date: {value}").date
+    time.tzset()
+    assert found is not None
+    assert found.isoformat() == clock
 
 
 @pytest.mark.parametrize(

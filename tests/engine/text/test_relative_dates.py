@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.text.dates import Days, spell_date
 from engine.text.relative_dates import in_words, resolve
+from engine.text.spans import find
 
 MONDAY = datetime(2023, 5, 8, 13, 56)
 PIECES = [
@@ -42,6 +43,23 @@ PIECES = [
         ("Fri.", "12 May 2023"),
         ("Dienstag", "9 May 2023"),
         ("gestern", "7 May 2023"),
+        ("gestern Abend", "7 May 2023"),
+        ("Morgen", "9 May 2023"),
+        ("morgen früh", "9 May 2023"),
+        ("heute Morgen", "8 May 2023"),
+        ("übermorgen", "10 May 2023"),
+        ("avant-hier", "6 May 2023"),
+        ("demain soir", "9 May 2023"),
+        ("pasado mañana", "10 May 2023"),
+        ("mañana por la tarde", "9 May 2023"),
+        ("l’altro ieri", "6 May 2023"),
+        ("nächsten Freitag", "12 May 2023"),
+        ("letzten Freitag", "5 May 2023"),
+        ("vendredi prochain", "12 May 2023"),
+        ("viernes que viene", "12 May 2023"),
+        ("lunedì scorso", "1 May 2023"),
+        ("letzte Woche", "the week before 8 May 2023"),
+        ("semaine prochaine", "the week after 8 May 2023"),
         ("5 mai", "5 May 2023"),
         ("3. Juni", "3 June 2023"),
         ("May 3rd", "3 May 2023"),
@@ -94,6 +112,24 @@ def test_a_long_s_raises_nothing(span: str) -> None:
 
 def test_dots_put_the_day_first() -> None:
     assert resolve("03.05.2024", MONDAY) == Days(date(2024, 5, 3), date(2024, 5, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Wir treffen uns morgen um neun.", ["morgen"]),
+        ("Morgen kommt Bob.", ["Morgen"]),
+        ("Guten Morgen, am Morgen war es kalt.", []),
+        ("Heute Morgen kam Post.", ["Heute Morgen"]),
+        ("Wir sind hier, und hier ist der Plan.", []),
+        ("Elle est venue hier soir.", ["hier soir"]),
+        ("Por la mañana no puedo, mañana sí.", ["mañana"]),
+        ("Nächsten Freitag um acht.", ["Nächsten Freitag"]),
+        ("On se voit vendredi prochain.", ["vendredi prochain"]),
+    ],
+)
+def test_words_for_days_near_today_are_told_from_those_for_the_morning(text: str, spans: list[str]) -> None:
+    assert [text[one.start : one.end] for one in find(text, "date")] == spans
 
 
 def test_a_summer_that_is_over_is_last_summer() -> None:
