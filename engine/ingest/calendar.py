@@ -166,8 +166,9 @@ def rule_text(rule: str, zone: tzinfo | None = None) -> str:
     if count := parts.get("COUNT", "").strip():
         words += f", {count} times"
     if until := parse_time(parts.get("UNTIL", ""), "", Zones({})):
-        aware = zone is not None and isinstance(until.at, datetime) and until.at.tzinfo is not None
-        last = until.at.astimezone(zone) if aware else until.at
+        last = until.at
+        if zone and isinstance(last, datetime) and last.tzinfo:
+            last = last.astimezone(zone)
         words += f", until {spell_date(last, weekday=True)}"
     return words
 

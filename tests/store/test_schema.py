@@ -116,7 +116,7 @@ def test_answers_cached_before_schema_2_are_served(tmp_path: Path) -> None:
             {"total": 2368.249},
             highlight=(0, 11),
         )
-        assert cached.reply == json.dumps(answer.to_json())
+        assert Answer.from_json(json.loads(cached.reply)) == answer
         grown = len(cached.reply) - len(OLD_ANSWER)
         assert (pending.reply, bank.size()) == ("", (2, 2080 + grown))
 
