@@ -237,8 +237,8 @@ class Passage:
 
     def quoted_at(self, quote: str) -> str | None:
         """Return the date (ISO) of the quoted or forwarded message that a part of `text` stands in, if it has one."""
-        hit = next((hit for hit in self.hits if quote in hit.chunk.text), self.hits[0])
-        return hit.chunk.written.isoformat() if hit.chunk.written else None
+        hit = next((hit for hit in self.hits if quote in hit.chunk.text), next(iter(self.hits), None))
+        return hit.chunk.written.isoformat() if hit and hit.chunk.written else None
 
     @property
     def header(self) -> str:

@@ -65,7 +65,8 @@ def weigh(text: str) -> int:
 def _chunk(document: Document, position: int, role: Role, written: datetime | None, pieces: Sequence[Piece]) -> Chunk:
     text, header = "\n".join(piece.text for piece in pieces), chunk_header(document, role, written)
     first, last = min(piece.first for piece in pieces), max(piece.last for piece in pieces)
-    chunk_id = content_id(document.id, str(position), header, text)
+    # An answer from the same words of another day is another answer.
+    chunk_id = content_id(document.id, str(position), header, text, str(written or document.date))
     return Chunk(chunk_id, document.id, position, header, text, first, last, role, written)
 
 

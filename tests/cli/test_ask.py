@@ -18,7 +18,7 @@ KEYS = [
     "schema", "question", "answer", "answered", "highlight", "tier", "writer", "model", "matched_question",
     "similarity", "age_s", "stale", "lead", "sources", "tokens", "ms",
 ]  # fmt: skip
-SOURCE = ["path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy"]
+SOURCE = ["path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy", "written"]
 STAGES = ["embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"]
 
 

@@ -26,7 +26,7 @@ FRAMES = some.lists(
 MOMENTS = some.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1)).map(
     lambda at: at.replace(tzinfo=timezone(timedelta(hours=2)))
 )
-SCOPES = some.builds(Scope, *[some.none() | TEXT] * 2, *[some.none() | MOMENTS] * 2, some.none() | TEXT)
+SCOPES = some.builds(Scope, *[some.none() | TEXT] * 2, *[some.none() | some.dates()] * 2, some.none() | TEXT)
 MANNERS = some.builds(AskOptions, scope=SCOPES)
 REQUESTS = some.builds(Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, TEXT), some.booleans(), some.booleans())
 REPLIES = some.builds(
