@@ -50,11 +50,11 @@ def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
 
 def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
     """Retrieve without answering."""
+    from engine.ask.prepare import understood
     from engine.retrieval.evidence import gather
-    from engine.text.question import understand
     from engine.types import Trace
 
-    question, catalogue = understand(text, opened.now), opened.catalogue  # NoStore before a lock file is made
+    question, catalogue = understood(opened.ledger, text, opened.now), opened.catalogue  # NoStore before a lock is made
     with opened.locks.reader():
         return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
 

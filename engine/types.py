@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from store.types import Chunk, Scope
@@ -196,6 +197,12 @@ class Passage:
         """Return the chunks of its hits."""
         return tuple(hit.chunk for hit in self.hits)
 
+    def fingerprint(self, *, scored: bool) -> str:
+        """Name all that an answer depends on of the passage: its chunks, what their document says, maybe its score."""
+        about = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
+        digest = blake2b("\0".join(about).encode("utf-8", "replace"), digest_size=8).hexdigest()
+        return "/".join([*(hit.chunk.id for hit in self.hits), digest, *([f"{self.score:.3f}"] if scored else [])])
+
     @property
     def score(self) -> float:
         """Return the best score of its hits."""
@@ -255,7 +262,7 @@ class Passage:
 class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
-    `chunks` names all that an answer from them depends on; `nearest` has the cosines of the ranked chunks, best first.
+    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first.
     """
 
     passages: tuple[Passage, ...]

@@ -286,11 +286,25 @@ _ANSWERS = (
     "UPDATE answers SET reply = upgrade_answer_json(reply, question, tier, made_ms) WHERE reply != ''",
 )
 
-# Documents know their local day, and quotes theirs: every file is to be read again. Until then, days are those of UTC.
-_LOCAL_DAYS = ("UPDATE files SET mtime_ns = -1", "UPDATE documents SET rechunk = 1")
+# The names of people as questions may write them, the form to read them in, and how many documents have that. They are
+# counted as documents come and go.
+_PEOPLE = (
+    "CREATE TABLE names (word TEXT, form TEXT, documents INTEGER NOT NULL, PRIMARY KEY (word, form)) WITHOUT ROWID",
+    "ALTER TABLE documents ADD COLUMN names TEXT NOT NULL DEFAULT '{}'",
+    """CREATE TRIGGER names_insert AFTER INSERT ON documents BEGIN
+        INSERT INTO names SELECT key, value, 1 FROM json_each(new.names) WHERE true
+        ON CONFLICT (word, form) DO UPDATE SET documents = documents + 1; END""",
+    """CREATE TRIGGER names_delete AFTER DELETE ON documents BEGIN
+        UPDATE names SET documents = documents - 1
+        WHERE (word, form) IN (SELECT key, value FROM json_each(old.names));
+        DELETE FROM names WHERE documents <= 0 AND word IN (SELECT key FROM json_each(old.names)); END""",
+)
+
+# Every file is read again: for the names in it, and for local days; until then, days are those of UTC.
+_REREAD = ("UPDATE files SET mtime_ns = -1", "UPDATE documents SET rechunk = 1")
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS), _LOCAL_DAYS,
+    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS), (*_PEOPLE, *_REREAD),
 )  # fmt: skip
 
 

@@ -65,6 +65,17 @@ def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
     return found
 
 
+def names_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, str]:
+    """Return those of some words and pairs of words that name people, each in the form that most documents have."""
+    found: dict[str, str] = {}
+    for start in range(0, len(words), _BATCH):
+        some = words[start : start + _BATCH]
+        marks = ", ".join("?" * len(some))
+        sql = f"SELECT word, form FROM names WHERE word IN ({marks}) ORDER BY documents, form"
+        found |= dict(ledger.rows.execute(sql, some))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Documents to add and to remove, and the word counts of the removed ones."""
@@ -253,8 +264,8 @@ class Knowledge:
 
     def _insert_rows(self, entry: IndexedDocument) -> None:
         document, date = entry.document, entry.date
-        row = (document.id, date, len(entry.chunks))
-        self._ledger.rows.execute("INSERT INTO documents (id, date, chunks) VALUES (?, ?, ?)", row)
+        row = (document.id, date, len(entry.chunks), json.dumps(entry.names))
+        self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
         missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
         claim(self._ledger, document.id, entry.owned)

@@ -1,6 +1,7 @@
 """Immutable values shared by all packages: documents, chunks, scopes, places."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timezone
 from typing import Any, Literal
 
@@ -112,6 +113,7 @@ class IndexedDocument:
     """A document ready to be stored: its chunks, their words (joined by spaces), and its collections.
 
     `owned` are the digests of the passages that are indexed under it, `quoted` of those indexed under another one.
+    `names` are the names of its people as questions may write them, each with the form in which it is written here.
     """
 
     document: Document
@@ -120,6 +122,7 @@ class IndexedDocument:
     collections: tuple[str, ...]
     owned: tuple[bytes, ...] = ()
     quoted: tuple[bytes, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def date(self) -> str | None:

@@ -1,24 +1,33 @@
 """The exact tier: what makes two questions the same. Light to import, for a hit must not wait."""
 
 import json
+import re
 import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from hashlib import blake2b
+from itertools import pairwise
 
+from engine.text.time_sensitive import plain_words
 from prompts import version
 from store.errors import UsageError
 from store.types import Scope
 
 _QUOTE = "quote-2"  # raised when the same evidence would be quoted in another way
-_MODEL = "model-1"  # raised when the same evidence would be put to a model in another order or form
+_MODEL = "model-2"  # raised when the same evidence would be put to a model in another order or form
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
+_APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+# Returns, of some words and pairs of words, those that name people of the archive, as it writes them.
+Names = Callable[[Sequence[str]], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """All that an answer depends on, except the data: the question as compared, scope, writer, and maybe the day."""
+    """All that an answer depends on, except the data: question as read, scope, writer, and maybe the day or minute."""
 
     question: str
     scope: str
@@ -32,19 +41,73 @@ class Key:
         return blake2b(parts, digest_size=16).digest()
 
 
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A question in the form that is understood, embedded and answered, and the words in it that name people.
+
+    Questions of one wording have one answer by construction: nothing else of them is read.
+    """
+
+    text: str
+    names: frozenset[str] = frozenset()
+
+
+def reword(question: str, names: Names) -> Wording:
+    """Return the wording of a question: names as the archive writes them, one form of spaces, signs and final marks.
+
+    Capitals stay, since they tell names that the archive does not know; where all words have them they tell nothing.
+    UsageError where nothing is left of it.
+    """
+    text = _even(question)
+    if not text:
+        raise UsageError("the question is empty", 'pkb ask "when is rehearsal?"')
+    found = list(_WORD.finditer(text))
+    spelled = _spelled(text, found, names)
+    for match, form in sorted(spelled.items(), key=lambda item: -item[0].start()):
+        text = text[: match.start()] + form + text[match.end() :]
+    return Wording(_opened(text) + "?", frozenset(spelled.values()))
+
+
+def _even(question: str) -> str:
+    """Return a question in NFKC with single spaces, one kind of apostrophe and no marks at its end."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
+    text = " ".join(text.split()).rstrip(_TRAILING)
+    return text.lower() if text.isupper() and " " in text else text
+
+
+def _opened(text: str) -> str:
+    """Return a text that begins with a capital, where that is one letter."""
+    first = text[0].upper()
+    return first + text[1:] if len(first) == 1 and unicodedata.is_normalized("NFKC", first + text[1:]) else text
+
+
+def _spelled(text: str, found: Sequence[re.Match[str]], names: Names) -> dict[re.Match[str], str]:
+    """Return the words of a text that name people, each as the archive writes it."""
+    folded = ["".join(plain_words(match[0])) for match in found]
+    beside = [
+        (one, two) for one, two in pairwise(range(len(found))) if text[found[one].end() : found[two].start()] == " "
+    ]
+    pairs = {f"{folded[one]} {folded[two]}": (one, two) for one, two in beside}
+    typed = [match[0] for match in found if match[0][0].isupper()]
+    known = names([*folded, *typed, *pairs])
+    forms = {
+        place: form for place, match in enumerate(found) if (form := known.get(folded[place]) or known.get(match[0]))
+    }
+    for pair, places in pairs.items():
+        if pair in known:
+            forms |= dict(zip(places, known[pair].split(" "), strict=True))
+    return {found[place]: form for place, form in forms.items()}
+
+
 def normalise(question: str) -> str:
-    """Bring a question to what is compared: NFKC, case, white space, trailing punctuation; idempotent."""
+    """Fold a text for comparison: NFKC, case, white space, trailing punctuation; idempotent."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).casefold())
     return " ".join(folded.split()).rstrip(_TRAILING)
 
 
-def key(question: str, scope: Scope, writer: str, now: datetime, *, calendar: bool) -> Key:
-    """Make the key of a question asked now; UsageError where nothing is left of it."""
-    compared = normalise(question)
-    if not compared:
-        raise UsageError("the question is empty", 'pkb ask "when is rehearsal?"')
-    limits = json.dumps(asdict(scope), default=date.isoformat)
-    return Key(compared, limits, writer, now.date().isoformat() if calendar else None)
+def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:
+    """Make the key of a question, given its wording and the time that it is understood at."""
+    return Key(question, json.dumps(asdict(scope), default=date.isoformat), writer, moment)
 
 
 def scope_of(limits: str) -> Scope:
@@ -65,3 +128,8 @@ def by_model(fingerprint: str, most: int, *options: str) -> str:
     `options` says what else its words depend on, where it is not as usual: how a prompt is read.
     """
     return "/".join((_MODEL, fingerprint, version(*_PROMPTS), str(most), *filter(None, options)))
+
+
+def is_model(writer: str) -> bool:
+    """Return whether a writer is a language model, which is told the date, and not the scores of its sources."""
+    return writer.startswith(_MODEL)

@@ -125,7 +125,7 @@ class Asker:
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
         asked = gather_context(self._backend, ask)
-        if kept and kept.evidence == asked.evidence.chunks:
+        if kept and kept.evidence == asked.read:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
@@ -184,11 +184,10 @@ class Asker:
     def _make(self, ask: PendingQuestion, asked: QueryContext, say: OnText | None) -> AskResult:
         """Have the answer written."""
         written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
+        reply = replace(written.reply, question=ask.text)
         if ask.options.write_bank:
-            store_answer(self._bank, self._room, ask, asked, written.reply)
-        answered = self._answered(
-            ask, written.reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence
-        )
+            store_answer(self._bank, self._room, ask, asked, reply)
+        answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
         return replace(answered, keep=written.keep)
 
     def _answered(

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.keys import Key, key
-from engine.text.time_sensitive import is_time_sensitive
+from engine.ask.keys import Key, Wording, is_model, key, reword
+from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State
 from store.database import Ledger
+from store.documents import names_of
 
 if TYPE_CHECKING:
     from engine.text.question import Question
@@ -27,16 +28,21 @@ class PendingQuestion:
     generation: int
     now: datetime
     trace: Trace
+    wording: Wording
 
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """What a question is answered from, once the exact tier has nothing for it; `embedder` made its vector."""
+    """What a question is answered from, once the exact tier has nothing for it; `embedder` made its vector.
+
+    `read` names all that its writer reads of the evidence.
+    """
 
     question: "Question"
     vector: "Vectors | None"
     embedder: str
     evidence: "Evidence"
+    read: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +53,56 @@ class BankBudget:
     refresh_k: int
 
 
-def key_of(backend: Backend, text: str, options: AskOptions, now: datetime) -> Key:
+def wording_of(ledger: Ledger, text: str) -> Wording:
+    """Return the wording of a question over the names that the archive holds; UsageError where it is empty."""
+    return reword(text, lambda words: names_of(ledger, words))
+
+
+def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError where it is empty."""
-    return key(text, options.scope, f"{backend.fingerprint}/{options.k}", now, calendar=is_time_sensitive(text))
+    return _key(backend, ledger, wording_of(ledger, text), options, now)
+
+
+def _key(backend: Backend, ledger: Ledger, wording: Wording, options: AskOptions, now: datetime) -> Key:
+    embedded = ledger.get("vectors") or ""  # the table of vectors, which is named for the embedder that made them
+    writer = f"{backend.fingerprint}/{embedded}/{options.k}"
+    return key(wording.text, options.scope, writer, moment(wording.text, now, dated=is_model(backend.fingerprint)))
 
 
 def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:
     """Start a question; UsageError where it is empty."""
     trace = Trace()
     with trace.step("key"):
-        asked = key_of(backend, text, options, now)
         # The generation is read before all else: whatever changes from here on makes this answer look again.
-        return PendingQuestion(text, options, asked, ledger.generation, now, trace)
+        generation, wording = ledger.generation, wording_of(ledger, text)
+        asked = _key(backend, ledger, wording, options, now)
+        return PendingQuestion(text, options, asked, generation, now, trace, wording)
+
+
+def understood(ledger: Ledger, text: str, now: datetime) -> "Question":
+    """Analyse a question over the names that the archive holds; UsageError where it is empty."""
+    from engine.text.question import understand  # more patterns than an exact hit has time to compile
+
+    wording = wording_of(ledger, text)
+    return understand(wording.text, now, wording.names)
 
 
 def gather_context(backend: Backend, ask: PendingQuestion) -> QueryContext:
     """Understand, embed, retrieve."""
     with ask.trace.step("understand"):
-        from engine.text.question import understand  # more patterns than an exact hit has time to compile
+        from engine.text.question import understand
 
-        question = understand(ask.text, ask.now)
+        question = understand(ask.wording.text, ask.now, ask.wording.names)
     vector = backend.embed(question.text, ask.trace)
     questions = None if vector is None else backend.question_vectors()
     embedder = questions.embedder if questions else ""
-    return QueryContext(question, vector, embedder, backend.retrieve(question, vector, ask.options, ask.trace))
+    evidence = backend.retrieve(question, vector, ask.options, ask.trace)
+    return QueryContext(question, vector, embedder, evidence, fingerprint(evidence, ask.key.writer))
+
+
+def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
+    """Name all that a writer reads of the evidence, by passage, best first; a model does not read the scores."""
+    return tuple(passage.fingerprint(scored=not is_model(writer)) for passage in evidence.passages)
 
 
 def store_answer(
@@ -84,12 +116,12 @@ def store_answer(
 ) -> CachedAnswer:
     """Keep a reply under its question; None where it was only read ahead, which takes no answer's place that holds."""
     there = bank.find(ask.key.digest) if reply is None else None
-    if there and there.state == "answered" and there.evidence == asked.evidence.chunks:
+    if there and there.state == "answered" and there.evidence == asked.read:
         return there
     state: State = "answered" if reply else "prefilled"
     text, tier = (json.dumps(reply.to_json()), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
-    kept = CachedAnswer(*_about(ask), text, asked.evidence.chunks, *made, state=state, origin=origin, source=source)
+    kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
     bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
     return kept
 
@@ -107,7 +139,7 @@ def relocate(kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
 def pending_entry(ask: PendingQuestion, asked: QueryContext) -> CachedAnswer:
     """Return the entry of a question that was given another one's answer."""
     made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
-    return CachedAnswer(*_about(ask), "", asked.evidence.chunks, *made, state="pending")
+    return CachedAnswer(*_about(ask), "", asked.read, *made, state="pending")
 
 
 def vector_of(asked: QueryContext) -> bytes | None:
@@ -159,7 +191,7 @@ def prepare(
     reply = None
     if decode:
         written = backend.generate(asked.question, asked.evidence, ask.trace, None)
-        reply = written.reply
+        reply = replace(written.reply, question=text)
         written.keep()
     else:
         backend.prefill(asked.question, asked.evidence, ask.trace)

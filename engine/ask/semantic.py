@@ -23,12 +23,14 @@ from engine.ask.prepare import (
     gather_context,
     pending_entry,
     relocate,
+    understood,
     vector_of,
+    wording_of,
 )
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
-from engine.text.question import Question, understand
+from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
 from prompts import prompt
@@ -137,7 +139,8 @@ class SemanticLookup:
     """Looks up an answer of a paraphrase."""
 
     def __init__(self, backend: Backend, ledger: Ledger, rules: SemanticRules) -> None:
-        self._backend, self._rules, self._wrong = backend, rules, RejectedAnswers(ledger)
+        self._backend, self._ledger, self._rules = backend, ledger, rules
+        self._wrong = RejectedAnswers(ledger)
 
     def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Return the nearest question whose answer also answers this one."""
@@ -153,7 +156,7 @@ class SemanticLookup:
                 asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
             )
             for one in near:
-                kept = understand(one.answer.question, ask.now)
+                kept = understood(self._ledger, one.answer.question, ask.now)
                 reason = self._why_unlike(asked, kept, one)
                 if reason is None:
                     fresh = self._fresh(ask, one)
@@ -187,8 +190,9 @@ class SemanticLookup:
         """Return what is kept, with its sources where they stand now; None where new mail may change it."""
         if near.answer.generation == ask.generation:
             return near
-        again = gather_context(self._backend, replace(ask, text=near.answer.question, trace=Trace()))
-        if again.evidence.chunks != near.answer.evidence:
+        wording = wording_of(self._ledger, near.answer.question)
+        again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
+        if again.read != near.answer.evidence:
             return None
         return replace(near, answer=relocate(near.answer, again.evidence))
 
@@ -198,7 +202,7 @@ class SemanticLookup:
         answer = cached.text or ""
         parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
         off = frozenset(name for name, on in parts.items() if not on)
-        found = (asked.evidence.passages, asked.evidence.chunks, near.answer.evidence)
+        found = (asked.evidence.passages, asked.read, near.answer.evidence)
         quoted = answer if cached.writer == "quote" else None
         reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
         if (
@@ -282,7 +286,7 @@ def why_not_entailed(
 ) -> str | None:
     """Return the reason why what was read for a question does not bear the answer kept for another; None where it does.
 
-    `chunks` were found now, `held` when the answer was made, best first. `answer` is the kept one where the quote
+    `chunks` were read now, `held` when the answer was made, best first. `answer` is the kept one where the quote
     writer made it; None where a model did: then both questions must be quoted the same. `least` is the support that the
     quote writer needs. `off` names parts left out, for measurement.
     """

@@ -371,19 +371,21 @@ def populate(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callabl
 
 
 def _is_cached(reasker: Reasker, strategy: Strategy, question: str) -> bool:
-    key = key_of(reasker.backend, question, strategy.options, reasker.now)
+    key = key_of(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
     return AnswerBank(reasker.ledger).find(key.digest) is not None
 
 
 def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
     """Return whether a stored question is similar enough to be a semantic hit for this one."""
     ask = begin(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
-    vector, questions = reasker.backend.embed(question, ask.trace), reasker.backend.question_vectors()
+    vector, questions = reasker.backend.embed(ask.wording.text, ask.trace), reasker.backend.question_vectors()
     if vector is None or questions is None:
         return False
     from engine.ask.paraphrase import why_different
-    from engine.text.question import understand
+    from engine.ask.prepare import understood
 
-    key, asked = ask.key, understand(question, reasker.now)
+    key, asked = ask.key, understood(reasker.ledger, question, reasker.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
-    return any(why_different(asked, understand(one.answer.question, reasker.now)) is None for one in near)
+    return any(
+        why_different(asked, understood(reasker.ledger, one.answer.question, reasker.now)) is None for one in near
+    )

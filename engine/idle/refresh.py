@@ -16,7 +16,17 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import normalise, scope_of
-from engine.ask.prepare import BankBudget, Prepared, answer_of, begin, gather_context, key_of, prepare, relocate
+from engine.ask.prepare import (
+    BankBudget,
+    Prepared,
+    answer_of,
+    begin,
+    fingerprint,
+    gather_context,
+    key_of,
+    prepare,
+    relocate,
+)
 from engine.ask.semantic import learned_tau
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.words import FUNCTION_WORDS, words
@@ -54,13 +64,12 @@ class Reasker:
 
     @property
     def writer_key(self) -> WriterKey:
-        """Return the writer and the day of all entries that would be made the same way now."""
+        """Return the writer and the day of entries that may be made the same way now."""
         return WriterKey(f"{self.backend.fingerprint}/", self.now.date().isoformat())
 
-    def makes(self, cached: CachedAnswer) -> bool:
-        """Return whether an entry would be made the same way now: by this writer, for this day."""
-        same_writer = cached.writer.startswith(f"{self.backend.fingerprint}/")
-        return same_writer and key_of(self.backend, cached.question, options_of(cached), self.now).day == cached.day
+    def makes(self, key: bytes, cached: CachedAnswer) -> bool:
+        """Return whether an entry would be made under the same key now: by this writer, for this day and wording."""
+        return key_of(self.backend, self.ledger, cached.question, options_of(cached), self.now).digest == key
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
         """Retrieve for a stored question as of now."""
@@ -106,12 +115,12 @@ def plan_refreshes(reasker: Reasker) -> list[Job]:
 def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job]:
     found = ((key, AnswerBank(reasker.ledger).find(key)) for key in keys)
     return by_rate(
-        _refresh_job(key, cached, reason) for key, cached in found if cached and _can_refresh(reasker, cached)
+        _refresh_job(key, cached, reason) for key, cached in found if cached and _can_refresh(reasker, key, cached)
     )
 
 
-def _can_refresh(reasker: Reasker, cached: CachedAnswer) -> bool:
-    return cached.state != "pending" and reasker.makes(cached)
+def _can_refresh(reasker: Reasker, key: bytes, cached: CachedAnswer) -> bool:
+    return cached.state != "pending" and reasker.makes(key, cached)
 
 
 def _refresh_job(key: bytes, cached: CachedAnswer, reason: str) -> Job:
@@ -123,10 +132,10 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
     """Answer an entry again where its evidence has changed."""
     key = bytes.fromhex(job.subject)
     cached, generation = AnswerBank(reasker.ledger).find(key), reasker.ledger.generation
-    if cached is None or not _can_refresh(reasker, cached):
+    if cached is None or not _can_refresh(reasker, key, cached):
         return Outcome("cached")
     evidence = reasker.evidence(cached)
-    if evidence.chunks == cached.evidence:
+    if fingerprint(evidence, cached.writer) == cached.evidence:
         _renew(reasker, key, cached, evidence, generation)
         return DONE
     prepared = reasker.answer(cached, decode=cached.state == "answered")
@@ -185,7 +194,7 @@ def _unverified(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedA
         cached = bank.find(pending.key)
         if cached and cached.state != "pending":
             verifications.drop(pending.key)
-        elif cached and reasker.makes(cached):
+        elif cached and reasker.makes(pending.key, cached):
             yield pending, cached
 
 
@@ -242,7 +251,7 @@ def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
             source=cached.source,
         )
         for key, cached in found
-        if cached and reasker.makes(cached)
+        if cached and reasker.makes(key, cached)
     )
 
 

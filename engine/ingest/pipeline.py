@@ -22,7 +22,7 @@ from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
-from engine.text.label import index_words
+from engine.text.label import index_words, name_forms
 from store import documents as documents_store
 from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
@@ -208,7 +208,8 @@ def _entry(
     tokens = tuple(
         " ".join(index_words(piece, document.sender, document.recipients, document.date)) for piece in chunks
     )
-    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted)
+    names = name_forms([document.sender, *document.recipients])
+    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted, names)
 
 
 def _record_places(catalogue: Catalog, documents: Sequence[Document], new_places: dict[str, list[Place]]) -> None:

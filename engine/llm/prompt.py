@@ -10,6 +10,7 @@ from datetime import datetime
 
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
+from engine.text.time_sensitive import moment
 from engine.types import Evidence
 from prompts import prompt
 from store.errors import PkbError
@@ -73,8 +74,13 @@ def halved(segment: str) -> tuple[str, str]:
 
 
 def question_segment(question: str, now: datetime) -> str:
-    """Return the last segment: the day, the question on one line, and where the answer begins."""
-    return prompt("question").format(today=spell_date(now, weekday=True), question=" ".join(question.split()))
+    """Return the last segment: the time it is understood at, the question on one line, and where the answer begins."""
+    today, rest = prompt("question").split("\n", 1)
+    if (at := moment(question, now, dated=True)) is None:
+        return rest.format(question=" ".join(question.split()))
+    clock = f", {now:%H:%M}" if "T" in at else ""
+    said = today.format(today=spell_date(now, weekday=True) + clock)
+    return f"{said}\n{rest.format(question=' '.join(question.split()))}"
 
 
 Ids = tuple[int, ...]

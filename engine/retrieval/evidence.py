@@ -14,6 +14,7 @@ from store.search import Reader
 from store.types import Place, Scope
 
 _COPIES = 3  # named beside a source
+_STEPS = 10  # of a score, between 0 and the best
 _NEAREST = 50  # as many as the most sources of a question
 
 
@@ -46,15 +47,33 @@ def find(
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, RetrievalLimits())
-        passages = tuple(placed for passage in found.passages if (placed := _placed(catalogue, passage)))
+        passages = _graded([placed for passage in found.passages if (placed := _placed(catalogue, passage))])
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
         )
-    # Of these passages, not of all that was found: the same ids must mean the same answer and the same sources.
+    # Of these passages, not of all that was found: a document may have lost its last file.
     chunks = tuple(chunk.id for passage in passages for chunk in passage.chunks)
     if vector is None:
         return Evidence(passages, chunks, 0.0)
     return Evidence(passages, chunks, found.covered, _nearest(found.ranked, vector))
+
+
+def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return passages whose scores are shares of the best one's, in steps.
+
+    Scores depend on the whole index, so that any new mail changes them a little; in steps they mostly stay the same,
+    and with them the answers that were made from them.
+    """
+    best = max((passage.score for passage in passages), default=0.0)
+    return tuple(_with_score(passage, _step(passage.score, best)) for passage in passages)
+
+
+def _step(score: float, best: float) -> float:
+    return max(0, round(_STEPS * score / best)) / _STEPS if best > 0 else 0.0
+
+
+def _with_score(passage: Passage, score: float) -> Passage:
+    return replace(passage, hits=tuple(replace(hit, score=score) for hit in passage.hits))
 
 
 def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:

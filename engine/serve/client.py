@@ -77,7 +77,7 @@ def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:
     from engine.ask.prepare import key_of
     from store.answers import AnswerBank
 
-    key = key_of(opened.backend, text, options, opened.now)
+    key = key_of(opened.backend, opened.ledger, text, options, opened.now)
     kept = AnswerBank(opened.ledger).find(key.digest) if options.read_bank else None
     return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
 

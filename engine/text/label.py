@@ -1,11 +1,17 @@
-"""The header of a chunk (who, when, what), and the words that a chunk is indexed under."""
+"""The header of a chunk (who, when, what), the words that a chunk is indexed under, and the names in a document."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
+from itertools import chain, islice, pairwise
 
-from engine.text.dates import MONTH_NAMES, spell_date
+from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
+from engine.text.question import ASKING_WORDS
 from engine.text.terminal import shorten
-from engine.text.words import words
+from engine.text.time_sensitive import plain_words
+from engine.text.words import FUNCTION_WORDS, stem, words
+from prompts import word_groups
 from store.types import Chunk, Document, Role
 
 _PEOPLE = 200  # recipients indexed per message; longer lists say nothing about any one of them
@@ -59,3 +65,74 @@ def _names(people: Sequence[str], most: int) -> str:
 def _name(person: str) -> str:
     name, _, address = person.partition("<")
     return shorten(name.strip(' "') or address.rstrip("> "), 60)
+
+
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_MAILBOXES = frozenset(
+    (
+        *(
+            "admin",
+            "billing",
+            "bounce",
+            "bounces",
+            "contact",
+            "daemon",
+            "dev",
+            "dont",
+            "enquiries",
+            "hello",
+            "helpdesk",
+        ),
+        *("hr", "info", "kontakt", "list", "lists", "mailer", "marketing", "me", "news", "newsletter", "no", "noreply"),
+        *("office", "orders", "owner", "postmaster", "press", "reply", "root", "sales", "security", "service"),
+        *("support", "system", "team", "undisclosed", "user", "users", "webmaster", "www"),
+    )
+)
+
+
+def name_forms(people: Iterable[str]) -> dict[str, str]:
+    """Return the names of people ("Ann Vey <ann@example.org>") as questions may write them, each with its own form.
+
+    Keys are single names and pairs of neighbours, folded. A name that is an everyday word ("Bill") stands as written,
+    for only its capital tells it from the word.
+    """
+    found: dict[str, str] = {}
+    for person in islice(dict.fromkeys(people), _PEOPLE):
+        names = _spoken_names(person)
+        folded = [_folded(name) for name in names]
+        common = [_is_common(word) for word in folded]
+        found |= {name if usual else word: name for name, word, usual in zip(names, folded, common, strict=True)}
+        for (one, two), usual, pair in zip(pairwise(names), pairwise(common), pairwise(folded), strict=True):
+            if not all(usual):
+                found[" ".join(pair)] = f"{one} {two}"
+    return found
+
+
+def _spoken_names(person: str) -> list[str]:
+    """Return the names of a person, given names first; of one who is only an address, the parts before the @."""
+    shown, _, address = person.partition("<")
+    shown = shown.strip(" \"'")
+    if not shown or "@" in shown:
+        local = (shown or address).partition("@")[0]
+        names = _LETTERS.findall(local)
+        return [] if _MAILBOXES.intersection(map(str.lower, names)) else [name.capitalize() for name in names]
+    last, _, first = shown.partition(",")
+    names = _LETTERS.findall(f"{first} {last}")
+    return [name.capitalize() if name.isupper() or name.islower() else name for name in names]
+
+
+def _folded(name: str) -> str:
+    return "".join(plain_words(name))
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    listed = chain.from_iterable((*word_groups("synonyms"), *word_groups("inflections")))
+    return frozenset(
+        chain(map(stem, listed), FUNCTION_WORDS, ASKING_WORDS, map(stem, map(str.lower, (*DAY_NAMES, *MONTH_NAMES))))
+    )
+
+
+def _is_common(word: str) -> bool:
+    """Return whether a folded name is an everyday word, too."""
+    return stem(word) in _common_words() or word in _common_words()

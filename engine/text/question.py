@@ -5,10 +5,11 @@ Uses the wording alone. Knows no store and no model.
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Literal
 
 from engine.text import dates
+from engine.text.time_sensitive import time_sensitivity
 from engine.text.words import FUNCTION_WORDS, words
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
@@ -54,8 +55,7 @@ POLITE = re.compile(
 _PAST = re.compile(
     r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
 )
-# The next of something, not "next to" and not "who is coming". is_time_sensitive() matches all of these too, so their
-# answers are cached for one day only.
+# The next of something, not "next to" and not "who is coming".
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
 _SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
 _NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
@@ -71,6 +71,7 @@ class Question:
     names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
     dates: tuple[dates.Days, ...]
     day: date  # on which it is asked
+    clock: datetime | None = None  # when it is asked, where its meaning knows the time of day
 
     @property
     def current(self) -> bool:
@@ -80,7 +81,12 @@ class Question:
     @property
     def coming(self) -> bool:
         """Return whether it asks when or where the next event of some kind is."""
-        return self.asked in ("date", "time", "place") and not self.dates and NEXT.search(self.text) is not None
+        return (
+            self.asked in ("date", "time", "place")
+            and not self.dates
+            and NEXT.search(self.text) is not None
+            and time_sensitivity(self.text) is not None
+        )
 
     @property
     def past(self) -> bool:
@@ -107,16 +113,27 @@ class Question:
         return tuple(_quoted(self.text))
 
 
-def understand(text: str, now: datetime) -> Question:
-    """Analyse a question asked at `now`, which relative dates are resolved against."""
+def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) -> Question:
+    """Analyse a question asked at `now`, which relative dates are resolved against; `known` are words of names.
+
+    A question whose meaning does not move with the calendar is understood alike at any time.
+    """
+    moves = time_sensitivity(text)
     return Question(
         text=text,
         words=tuple(dict.fromkeys(words(text))),
         asked=_answer_type(text),
-        names=tuple(dict.fromkeys([*_quoted(text), *_names(text)])),
-        dates=tuple(dates.find(text, now.date())),
+        names=tuple(dict.fromkeys([*_quoted(text), *_names(text, known)])),
+        dates=tuple(dates.find(text, now.date()) if moves else _fixed_dates(text, now.date())),
         day=now.date(),
+        clock=now.replace(second=0, microsecond=0) if moves == "clock" else None,
     )
+
+
+def _fixed_dates(text: str, today: date) -> list[dates.Days]:
+    """Return the dates that are the same on any day; those of no year are."""
+    later = dates.find(text, today + timedelta(days=1))
+    return [days for days in dates.find(text, today) if days.yearly or days in later]
 
 
 def _answer_type(text: str) -> AnswerType:
@@ -132,14 +149,14 @@ def _quoted(text: str) -> list[str]:
     return [(match[1] or match[2]).strip() for match in _QUOTED.finditer(text)]
 
 
-def _names(text: str) -> list[str]:
-    """Return runs of capitalised words; a single one that opens a sentence counts only with 's."""
+def _names(text: str, known: frozenset[str]) -> list[str]:
+    """Return runs of capitalised words; a single one that opens a sentence counts only if known or with 's."""
     runs: list[list[str]] = []
     openers, end = set[int](), -1
     for match in _CAPITALS.finditer(text):
         word, start = match.group().rstrip("."), match.start()
         joins = bool(runs) and start == end + 1 and text[end] == " "
-        if not word[:1].isupper() or not ((joins and len(word) == 1) or _may_name(word)):
+        if not word[:1].isupper() or not ((joins and len(word) == 1) or word in known or _may_name(word)):
             continue
         if joins:
             runs[-1].append(word)
@@ -147,7 +164,7 @@ def _names(text: str) -> list[str]:
             runs.append([word])
             openers |= (
                 {len(runs) - 1}
-                if _starts_sentence(text[:start]) and text[match.end() :][:2] not in ("'s", "’s")
+                if _starts_sentence(text[:start]) and word not in known and text[match.end() :][:2] not in ("'s", "’s")
                 else set()
             )
         end = match.end()

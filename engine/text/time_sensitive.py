@@ -1,35 +1,119 @@
-"""Whether the answer to a question expires with the day. Reads the wording alone; every exact hit imports it."""
+"""Whether the meaning of a question moves with the clock or the calendar, by the words in `prompts/deictic.txt`.
 
-import re
+Reads the wording alone, and compiles no patterns: every exact hit imports it.
+"""
 
-_LENGTH = r"(?:second|minute|hour|day|night|week|weekend|fortnight|month|quarter|year)s?"
-_UNIT = rf"(?:{_LENGTH}|(?:morning|afternoon|evening|term|semester|spring|summer|autumn|fall|winter|time)s?)"
-_COUNT = (
-    r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|(?:a )?few|(?:a )?couple(?: of)?|several|some)"
-)
-_ENGLISH = (
-    r"today|tonight|tomorrow|yesterday|now|nowadays|currently|current|latest|newest|recent|recently|lately|upcoming"
-    r"|ago|yet|still|overdue|soon|so far|these days|at the moment|right away|anymore|any more|at present|to date"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next(?! to )|coming up|the weekend|how old|when\b.*\bagain"
-    rf"|this (?:coming |past )?{_UNIT}|(?:last|past|coming|previous) (?:few |couple of |\w+ )?{_UNIT}"
-    rf"|(?:my|our|the|your|his|her|their) (?:last|coming)|(?:with)?in {_COUNT} (?:more )?{_LENGTH}"
-    rf"|(?:how (?:long|many {_UNIT})|time) (?:\w+ )?(?:until|till|left|since|remain\w*)"
-    r"|what(?:[’']s| is| are) (?:\w+ )?due|what(?:[’']s| is) (?:going )?on(?= ?\W*$)"
-    r"|(?:am|are|is) (?:i|we|it|he|she|they|my \w+|the \w+) (?:\w+ )?(?:late|due|early|behind|on time)"
-)
-_OTHERS = (
-    r"heute|morgen|übermorgen|gestern|vorgestern|nächste\w?|kommende\w?|letzte\w?|vorige\w?|jetzt|derzeit|aktuell\w*|bald"
-    r"|diese\w? (?:woche|monat|jahr|wochenende)s?|(?:vor|in) \w+ (?:tag|woche|monat|jahr)e?n?|(?:mon|diens|donners|frei"
-    r"|sams|sonn)tag|mittwoch|aujourd[’']hui|demain|hier|prochaine?s?|derni(?:er|ère)s?|maintenant|bientôt|actuel\w*"
-    r"|ce(?:tte)? (?:soir|semaine|mois|année)|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
-    r"|hoy|mañana|ayer|próxim[oa]s?|ahora|oggi|domani|ieri|prossim[oaie]|adesso"
-)
-_CALENDAR = re.compile(
-    rf"\b(?:{_ENGLISH}|{_OTHERS})\b|[今明昨后後前本去来來](?:[天日晚周週月年])|[上下这這]个?(?:[周週月次]|星期)|现在|現在|最近|次の",
-    re.I,
-)
+import unicodedata
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Literal, NamedTuple
+
+from prompts import prompt
+
+Sensitivity = Literal["clock", "day"]  # what the meaning of a question moves with
+
+_GAP = 4  # words that ".." stands for, at most
+_PARTS = ("day", "clock", "not")  # of two phrases for the same words the later part counts
+Phrase = tuple[str, ...]
+
+
+class _Match(NamedTuple):
+    """A phrase found in a question: its words from `first` to before `end`, and its part of the list."""
+
+    first: int
+    end: int
+    part: int
+
+    def outweighs(self, other: "_Match") -> bool:
+        """Return whether another match shares a word with this one, and says less."""
+        meets = self.first < other.end and other.first < self.end
+        return meets and (self.end - self.first, self.part) > (other.end - other.first, other.part)
+
+
+def time_sensitivity(question: str) -> Sensitivity | None:
+    """Return what the meaning of a question moves with: the clock, the day, or nothing that its words show."""
+    found = list(_matches(plain_words(question)))
+    parts = {_PARTS[one.part] for one in found if not any(other.outweighs(one) for other in found)}
+    if "clock" in parts:
+        return "clock"
+    within = any(phrase[0] in question for phrase in _lists()["zh"]["within"])
+    return "day" if within or "day" in parts else None
 
 
 def is_time_sensitive(question: str) -> bool:
-    """Return whether the answer to a question expires with the day it is given on."""
-    return _CALENDAR.search(" ".join(question.split())) is not None
+    """Return whether the answer to a question expires with the day it is given on, or sooner."""
+    return time_sensitivity(question) is not None
+
+
+def is_timeless(question: str) -> bool:
+    """Return whether a question shows that its meaning is fixed: it asks about the past, and not from today."""
+    tokens = plain_words(question)
+    past = {phrase[0] for language in _languages(tokens) for phrase in _lists()[language]["past"]}
+    return not past.isdisjoint(tokens) and not is_time_sensitive(question)
+
+
+def moment(question: str, now: datetime, *, dated: bool) -> str | None:
+    """Return the time at which a question is understood: the minute, the day, or None where its meaning is fixed.
+
+    A writer that is told the date (`dated`) understands every question by it that is not shown to be timeless.
+    """
+    sensitivity = time_sensitivity(question)
+    if sensitivity == "clock":
+        return now.isoformat(timespec="minutes")
+    return now.date().isoformat() if sensitivity or (dated and not is_timeless(question)) else None
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text, casefolded and without accents; every sign ends a word: "what's" is two."""
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    kept = (sign for sign in apart if not unicodedata.combining(sign))
+    return "".join(sign if sign.isalnum() else " " for sign in kept).split()
+
+
+@cache
+def _lists() -> dict[str, dict[str, list[Phrase]]]:
+    """Return the phrases by language and part."""
+    lines = (line for line in prompt("deictic").splitlines() if not line.startswith("#"))
+    found: dict[str, dict[str, list[Phrase]]] = {}
+    for section in " ".join(lines).split("[")[1:]:
+        head, _, body = section.partition("]")
+        language, part = head.split()
+        found.setdefault(language, {})[part] = [tuple(phrase.split()) for phrase in body.split(",")]
+    return found
+
+
+def _languages(tokens: Sequence[str]) -> list[str]:
+    """Return the languages that a question may be in: those of which it has a common word, else all."""
+    spaced = {language: parts["common"] for language, parts in _lists().items() if "common" in parts}
+    known = [language for language, common in spaced.items() if any((token,) in common for token in tokens)]
+    return known or list(spaced)
+
+
+def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
+    for language in _languages(tokens):
+        for number, part in enumerate(_PARTS):
+            for phrase in _lists()[language].get(part, ()):
+                for first, token in enumerate(tokens):
+                    if _fits(phrase[0], token) and (end := _end(phrase, tokens, first)):
+                        yield _Match(first, end, number)
+
+
+def _end(phrase: Phrase, tokens: Sequence[str], first: int) -> int | None:
+    """Return where a phrase that begins at `first` ends, None where it does not stand there."""
+    if not phrase:
+        return first
+    if phrase[0] == "$":
+        return first if first == len(tokens) else None
+    if phrase[0] == "..":
+        ends = (_end(phrase[1:], tokens, first + skipped) for skipped in range(_GAP + 1))
+        return next((end for end in ends if end), None)
+    if first < len(tokens) and _fits(phrase[0], tokens[first]):
+        return _end(phrase[1:], tokens, first + 1)
+    return None
+
+
+def _fits(word: str, token: str) -> bool:
+    if word.endswith("*"):
+        return token.startswith(word[:-1])
+    return word in (token, "_")

@@ -20,12 +20,12 @@ scopes = st.builds(Scope, texts, texts, days, days, texts)
 
 @given(scopes)
 def test_the_key_of_an_answer_gives_its_scope_back(scope: Scope) -> None:
-    assert scope_of(key("when?", scope, "model", NOW, calendar=False).scope) == scope
+    assert scope_of(key("when?", scope, "model", None).scope) == scope
 
 
 @given(scopes, st.integers(1, 50))
 def test_an_entry_gives_its_options_back(scope: Scope, k: int) -> None:
-    made = key("when?", scope, f"model-1/some print/{k}", NOW, calendar=False)
+    made = key("when?", scope, f"model-1/some print/{k}", None)
     kept = CachedAnswer("when?", made.scope, made.writer, None, "{}", (), 1, "full", 0.0, 0.0)
     assert options_of(kept) == AskOptions(scope, k)
 
