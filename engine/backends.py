@@ -47,6 +47,7 @@ class Retriever:
     locks: "Callable[[], Locks]"
     question_vectors: "Callable[[], QuestionVectors | None]"
     before_retrieval: Callable[[], None]
+    embedder_name: str  # as the settings name it
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Return the unit vector of a question, None where there are no vectors to compare it with."""
@@ -102,7 +103,7 @@ class Extractive(_Retrieving):
         """Name all that an answer depends on beside the evidence."""
         from engine.ask.keys import by_quotes
 
-        return by_quotes(self.decline_below)
+        return f"{by_quotes(self.decline_below)}/{self.retriever.embedder_name}"
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -192,7 +193,7 @@ def local_model(
     found = find(chosen.name, chosen.revision or None, environ)
     digest = fingerprint(found, home.cache / "digests")
     load = cache(lambda: _load_model(found, digest, home, ledger(), settings, models(), kept=kept))
-    named = by_model(digest, chosen.max_tokens, *_options(settings))
+    named = f"{by_model(digest, chosen.max_tokens, *_options(settings))}/{retriever.embedder_name}"
     return LocalModel(retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts)
 
 

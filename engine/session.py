@@ -233,7 +233,7 @@ class Session:
         from engine.backends import Retriever
 
         parts = (lambda: self.reader, lambda: self.catalogue, lambda: self.locks, lambda: self.questions)
-        return Retriever(lambda: self.question_embedder, *parts, self.before_retrieval)
+        return Retriever(lambda: self.question_embedder, *parts, self.before_retrieval, self.settings.embed.model)
 
     @property
     def questions(self) -> "QuestionVectors | None":

@@ -197,11 +197,10 @@ class Passage:
         """Return the chunks of its hits."""
         return tuple(hit.chunk for hit in self.hits)
 
-    def fingerprint(self, *, scored: bool) -> str:
-        """Name all that an answer depends on of the passage: its chunks, what their document says, maybe its score."""
-        about = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
-        digest = blake2b("\0".join(about).encode("utf-8", "replace"), digest_size=8).hexdigest()
-        return "/".join([*(hit.chunk.id for hit in self.hits), digest, *([f"{self.score:.3f}"] if scored else [])])
+    def about(self, *, scored: bool) -> str:
+        """Name what an answer depends on beside the ids of the chunks: people, dates, headers, and maybe the score."""
+        people = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
+        return "\n".join([*people, f"{self.score:.3f}" if scored else ""])
 
     @property
     def score(self) -> float:
@@ -269,6 +268,11 @@ class Evidence:
     chunks: tuple[str, ...]
     covered: float
     nearest: tuple[float, ...] = ()
+
+    def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
+        """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""
+        about = "\0".join(passage.about(scored=scored) for passage in self.passages).encode("utf-8", "replace")
+        return (*self.chunks, blake2b(about, digest_size=8).hexdigest()) if self.passages else self.chunks
 
     def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
         """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""

@@ -6,14 +6,14 @@ Compares words, speakers and kinds of spans: knows no model and no corpus beyond
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from math import log
 
 from engine.text.dates import WEEKDAYS, Days
 from engine.text.question import NEXT, Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span, sentences
-from engine.text.spans import MONTH, WEEKDAY, WHICH, Found, Kind, find
+from engine.text.spans import MONTH, WEEKDAY, WHICH, Found, Kind, clock_time, find, time_of
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 
@@ -44,6 +44,13 @@ _WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}"
 _BOUNDED = re.compile(
     rf"\b(?:after|before|since|until|till)\s+(?:\w+\s+){{0,4}}?{_SOME_DAY}|\b(?:from|by)\s+{_SOME_DAY}", re.IGNORECASE
 )
+_CALLED_OFF = re.compile(
+    r"\b(?:cancel(?:l?ed|ling|s)?|called off|postponed|abgesagt|annul(?:é|ée|lé))\b", re.IGNORECASE
+)
+_MOVED = re.compile(
+    r"\b(?:mov|chang|shift|reschedul|postpon|put|brought|goe)\w*\b.{0,60}?\b(?:to|until)\s", re.IGNORECASE
+)
+_ENDS = re.compile(r"\b(?:until|till|to|by|through|before)\s+\Z", re.IGNORECASE)  # a day to which something goes on
 _WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
 _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
@@ -61,15 +68,36 @@ class TimeConstraint:
     about: frozenset[str]
     claimed: frozenset[str] = frozenset()
     coming: bool = False  # the next of something
+    clock: datetime | None = None  # local; what begins before is no longer the next
 
     def spoken(self, text: str, written: datetime | None) -> bool | None:
         """Return whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
         if not self.words or written is None:
             return None
-        met = [self.meets(text[one.start : one.end], written) for one in find(text, "date")]
+        met = [self._met(text, one, written) for one in find(text, "date")]
         if any(met):
             return True
         return None if False not in met or _WEEKLY.search(text) else False
+
+    def _met(self, text: str, span: Found, written: datetime) -> bool | None:
+        """Return the same of one date in a text, whose time of day may have passed."""
+        return self.meets(text[span.start : span.end], written) and not self._has_begun(text, span, written)
+
+    def _has_begun(self, text: str, span: Found, written: datetime) -> bool:
+        begins = _begins(text, span, written)
+        return bool(self.clock and begins and begins.time() != time.min and begins < self.clock)
+
+    def soonest(self, text: str, written: datetime | None) -> "Occurrence | None":
+        """Return the first of the occurrences in a text that are to come; None where it names none, or calls it off."""
+        if not self.coming or written is None or _CALLED_OFF.search(text):
+            return None
+        spans = [
+            one for one in find(text, "date") if self._met(text, one, written) and not _ENDS.search(text[: one.start])
+        ]
+        moved = _MOVED.search(text)
+        spans = [one for one in spans if moved is None or one.start >= moved.end()] or spans
+        found = [Occurrence(begins, one) for one in spans if (begins := _begins(text, one, written))]
+        return min(found, key=lambda one: one.begins, default=None)
 
     def meets(self, span: str, written: datetime) -> bool | None:
         """Return whether a date in a text of that time may be of these days; None where it is wider or not clear."""
@@ -109,6 +137,23 @@ class TimeConstraint:
         return any(self.about.intersection(words(" ".join(each))) for each in behind)
 
 
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """When something takes place, in local time (midnight where only the day is known), and where a text says so."""
+
+    begins: datetime
+    span: Found
+
+
+def _begins(text: str, span: Found, written: datetime) -> datetime | None:
+    """Return when what a text dates begins; a day without a time begins at midnight."""
+    days = resolve(text[span.start : span.end], written)
+    if days is None:
+        return None
+    said = time_of(text, span)
+    return datetime.combine(days.first, (clock_time(text[said.start : said.end]) if said else None) or time.min)
+
+
 NONE = TimeConstraint((), frozenset(), frozenset())
 
 
@@ -120,8 +165,10 @@ def time_constraint(question: Question, kind: Kind | None, since: date | None = 
     if coming is None:
         return NONE
     named = frozenset(words(coming.group().split()[-1]))
-    days = Days(since or question.day, date.max)
-    return TimeConstraint((days,), named, frozenset(question.content) - named, coming=True)
+    days, clock = Days(since or question.day, date.max), None
+    if question.clock and since is None:
+        clock = question.clock.replace(tzinfo=None)
+    return TimeConstraint((days,), named, frozenset(question.content) - named, coming=True, clock=clock)
 
 
 def _named(question: Question) -> TimeConstraint:
@@ -233,6 +280,7 @@ class Candidate:
     fit: float = 3.0  # share, by idf, of the question's words in it, and half of those before it
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there
+    begins: datetime | None = None  # the soonest of what is to come, where the next of something is asked for
 
 
 def content(question: Question) -> tuple[str, ...]:
@@ -279,10 +327,20 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
             one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
         )
         speaker = span.speaker or read.sender or None
+        soonest = when.soonest(text, written)
+        if soonest and kind in ("date", "time"):
+            spans = _of_occurrence(text, soonest, kind)
         # All that was written on that day is of it.
         day = None if is_of_day(question, written) else when.spoken(text, written)
-        found.append(Candidate(index, place, span, text, when.told(text, day), speaker, spans, day, written=written))
+        begins = soonest.begins if soonest else None
+        told = (when.told(text, day), speaker, spans, day)
+        found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found
+
+
+def _of_occurrence(text: str, one: Occurrence, kind: Kind) -> tuple[Found, ...]:
+    said = one.span if kind == "date" else time_of(text, one.span)
+    return (said,) if said else ()
 
 
 def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str]:

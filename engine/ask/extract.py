@@ -7,10 +7,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain
 from math import exp
 
 from engine.ask.candidates import (
+    NONE,
     WISH,
     Candidate,
     CandidateWeights,
@@ -131,15 +133,38 @@ def format_answer(
     found: Sequence[Candidate],
     kind: Kind | None,
     forms: SentenceWeights,
+    when: TimeConstraint = NONE,
 ) -> SelectedSentence | None:
     """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
     right = [one for one in found if one.day is not False] or found
     best = choose(_as_it_is(question), reads, right, forms.near, forms.sign)
+    if when.coming:
+        best = _soonest(reads, right, best, when)
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
     if _SENT.match(question.text) and reads[0].sender:
         return _alone(reads[0].sender, 0)
     return replace(_from_sentence(question, found, best, kind, forms), quote=best.text)
+
+
+def _soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
+    """Return, of the sentences that say as much of what is asked as the best, the one whose occurrence is the soonest.
+
+    What a newer sentence has changed is no occurrence any more; where nothing is to come, the best is left.
+    """
+    about = tuple(when.about)
+    least = share(about, best.words)
+    coming = [one for one in found if one.begins and share(about, one.words) >= least]
+    changed = [one for one in coming if _sign(one) > 0]
+    left = [one for one in coming if not any(_is_outdated(one, other, reads, when) for other in changed)]
+    return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
+
+
+def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], when: TimeConstraint) -> bool:
+    """Return whether a newer sentence changes what another says: of the same title, or of what is asked by two words."""
+    old, new = reads[one.read], reads[change.read]
+    same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
+    return same and old.date is not None and new.date is not None and old.date < new.date
 
 
 def _from_sentence(
@@ -378,7 +403,7 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
     supported = support(question, reads, found, when, settings.evidence)
     quotes = _quotes(found, len(reads))
     answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
-    said = format_answer(question, reads, found, kind, settings.forms) if answers else None
+    said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
         return Quote(None, None, None, quotes, supported)
     own = said.quote or quotes[said.source]

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from hashlib import blake2b
 from itertools import pairwise
 
-from engine.text.time_sensitive import plain_words
+from engine.text.time_sensitive import common_words, plain_words
 from prompts import version
 from store.errors import UsageError
 from store.types import Scope
@@ -19,6 +19,7 @@ _MODEL = "model-2"  # raised when the same evidence would be put to a model in a
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
+_ABBREVIATIONS = frozenset(("AM", "IT", "US", "WHO"))
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 # Returns, of some words and pairs of words, those that name people of the archive, as it writes them.
@@ -55,7 +56,7 @@ class Wording:
 def reword(question: str, names: Names) -> Wording:
     """Return the wording of a question: names as the archive writes them, one form of spaces, signs and final marks.
 
-    Capitals stay, since they tell names that the archive does not know; where all words have them they tell nothing.
+    Capitals stay, since they tell names that the archive does not know, but not those of English function words.
     UsageError where nothing is left of it.
     """
     text = _even(question)
@@ -63,8 +64,8 @@ def reword(question: str, names: Names) -> Wording:
         raise UsageError("the question is empty", 'pkb ask "when is rehearsal?"')
     found = list(_WORD.finditer(text))
     spelled = _spelled(text, found, names)
-    for match, form in sorted(spelled.items(), key=lambda item: -item[0].start()):
-        text = text[: match.start()] + form + text[match.end() :]
+    for match in reversed(found):
+        text = text[: match.start()] + (spelled.get(match) or _lowered(match[0])) + text[match.end() :]
     return Wording(_opened(text) + "?", frozenset(spelled.values()))
 
 
@@ -73,6 +74,12 @@ def _even(question: str) -> str:
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
     text = " ".join(text.split()).rstrip(_TRAILING)
     return text.lower() if text.isupper() and " " in text else text
+
+
+def _lowered(word: str) -> str:
+    """Return a function word in lower case, unless its capitals may be an abbreviation's; any other word as it is."""
+    lower = word.lower()
+    return lower if lower in common_words("en") and word not in _ABBREVIATIONS else word
 
 
 def _opened(text: str) -> str:

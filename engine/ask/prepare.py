@@ -101,8 +101,8 @@ def gather_context(backend: Backend, ask: PendingQuestion) -> QueryContext:
 
 
 def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
-    """Name all that a writer reads of the evidence, by passage, best first; a model does not read the scores."""
-    return tuple(passage.fingerprint(scored=not is_model(writer)) for passage in evidence.passages)
+    """Name all that a writer reads of the evidence; a model does not read the scores."""
+    return evidence.fingerprint(scored=not is_model(writer))
 
 
 def store_answer(

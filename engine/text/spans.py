@@ -5,6 +5,7 @@ Pattern-based, English first. A span may be wrong, so callers show it with its s
 
 import re
 from dataclasses import dataclass
+from datetime import time
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
@@ -148,6 +149,28 @@ def time_of(text: str, day: Found) -> Found | None:
         if not _CLAUSE.search(between) and all(_distance(one, day) <= _distance(one, other) for other in days):
             near.append(one)
     return min(near, key=lambda one: _distance(one, day), default=None)
+
+
+_FULL_DAY = re.compile(r"uhr|\dh|\d h\b", re.IGNORECASE)  # counted to 24
+_HOURS = re.compile(r"(\d{1,2})(?:[:.](\d\d))?(?:[:.]\d\d)?\s*(?:([ap])\.?m\b)?", re.IGNORECASE)
+_NAMED_HOURS = (
+    *("midnight", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "noon"),
+)
+_DAYTIME = 8  # people say "at two" for the afternoon, and "8" for the morning
+
+
+def clock_time(span: str) -> time | None:
+    """Return the time of day that a span of kind "time" means, after noon where "two" may mean both; None for none."""
+    if match := _HOURS.match(span):
+        hour, minute, half = int(match[1]), int(match[2] or 0), (match[3] or "").lower()
+        hour = hour % 12 + 12 * (half == "p") if half else hour
+    else:
+        first = span.lower().split()[0]
+        hour, minute, half = _NAMED_HOURS.index(first) if first in _NAMED_HOURS else -1, 0, ""
+    if not half and 0 < hour < _DAYTIME and not span.startswith("0") and not _FULL_DAY.search(span):
+        hour += 12
+    return time(hour, minute) if 0 <= hour < 24 and minute < 60 else None
 
 
 def _distance(one: Found, other: Found) -> int:

@@ -72,6 +72,12 @@ def plain_words(text: str) -> list[str]:
 
 
 @cache
+def common_words(language: str) -> frozenset[str]:
+    """Return words that stand in most questions of a language ("en")."""
+    return frozenset(word for (word,) in _lists()[language]["common"])
+
+
+@cache
 def _lists() -> dict[str, dict[str, list[Phrase]]]:
     """Return the phrases by language and part."""
     lines = (line for line in prompt("deictic").splitlines() if not line.startswith("#"))
@@ -85,9 +91,9 @@ def _lists() -> dict[str, dict[str, list[Phrase]]]:
 
 def _languages(tokens: Sequence[str]) -> list[str]:
     """Return the languages that a question may be in: those of which it has a common word, else all."""
-    spaced = {language: parts["common"] for language, parts in _lists().items() if "common" in parts}
-    known = [language for language, common in spaced.items() if any((token,) in common for token in tokens)]
-    return known or list(spaced)
+    spaced = [language for language, parts in _lists().items() if "common" in parts]
+    known = [language for language in spaced if not common_words(language).isdisjoint(tokens)]
+    return known or spaced
 
 
 def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
