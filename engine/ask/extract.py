@@ -161,7 +161,7 @@ def _soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candida
 
 
 def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], when: TimeConstraint) -> bool:
-    """Return whether a newer sentence changes what another says: of the same title, or of what is asked by two words."""
+    """Return whether a newer sentence changes another: of the same title, or of a matter that the question tells."""
     old, new = reads[one.read], reads[change.read]
     same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
     return same and old.date is not None and new.date is not None and old.date < new.date
