@@ -132,8 +132,8 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
 
 def _fixed_dates(text: str, today: date) -> list[dates.Days]:
     """Return the dates that are the same on any day; those of no year are."""
-    later = dates.find(text, today + timedelta(days=1))
-    return [days for days in dates.find(text, today) if days.yearly or days in later]
+    others = [dates.find(text, today + timedelta(days=days)) for days in (1, 400)]
+    return [days for days in dates.find(text, today) if days.yearly or all(days in found for found in others)]
 
 
 def _answer_type(text: str) -> AnswerType:

@@ -90,10 +90,10 @@ def _lists() -> dict[str, dict[str, list[Phrase]]]:
 
 
 def _languages(tokens: Sequence[str]) -> list[str]:
-    """Return the languages that a question may be in: those of which it has a common word, else all."""
+    """Return the languages that a question may be in: those of its common words, if one has two of them, else all."""
     spaced = [language for language, parts in _lists().items() if "common" in parts]
-    known = [language for language in spaced if not common_words(language).isdisjoint(tokens)]
-    return known or spaced
+    counts = {language: sum(token in common_words(language) for token in tokens) for language in spaced}
+    return [language for language in spaced if counts[language]] if max(counts.values()) > 1 else spaced
 
 
 def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
