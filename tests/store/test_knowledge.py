@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from store.documents import names_of
 from store.filters import among
 from store.types import IndexedDocument
 from tests.effort import examples
@@ -33,6 +35,18 @@ def test_a_removed_document_leaves_nothing(opened: Opened) -> None:
     opened.keep(entry("a", "red"), entry("b", "blue"))
     opened.keep(removes=["a"])
     assert (opened.documents(), opened.chunks(), opened.frequencies()) == ({"b"}, {"b/0": "blue"}, {"blue": 1})
+
+
+def test_names_are_found_as_long_as_a_document_holds_them_in_the_form_that_most_have(opened: Opened) -> None:
+    def named(name: str, **names: str) -> IndexedDocument:
+        return replace(entry(name, "red"), names=names)
+
+    opened.keep(named("a", ann="Ann", vey="Vey"), named("b", ann="ANN"), named("c", ann="Ann"))
+    assert names_of(opened.ledger, ["ann", "vey", "bo"]) == {"ann": "Ann", "vey": "Vey"}
+    opened.keep(named("a", ann="ANN"), removes=["c"])
+    assert names_of(opened.ledger, ["ann", "vey", "bo"]) == {"ann": "ANN"}
+    opened.keep(removes=["a", "b"])
+    assert opened.ledger.rows.execute("SELECT count(*) FROM names").fetchone() == (0,)
 
 
 def test_one_commit_may_remove_and_keep(opened: Opened) -> None:

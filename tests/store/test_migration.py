@@ -116,10 +116,11 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
         "relocations": OLD["moved"], "missing_embeddings": OLD["pending"], "retrievals": OLD["retrieved"],
         "question_vectors": OLD["bank_vectors"], "verifications": OLD["owed"], "verification_results": OLD["judged"],
         "refresh_candidates": OLD["hints"], "rejected_answers": OLD["wrong"], "predictor_stats": OLD["foreseen"],
-        "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
+        "documents": [(*row[:-1], 1, "{}") for row in without("documents", 2)], "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
     }  # fmt: skip
     assert {table: found[table] for table in moved} == moved
     assert found["answers_size"] == [(3, 90)]
+    assert found["files"] == [(b"/mail/a", 10, -1, 30)]  # to be read again, for the names in its documents
     assert dict(found["meta"]) == {
         "generation": "7", "uncompacted": "3", "integrity.position": "6b31", "maintenance.tables": "2.5",
         "vectors": "vectors_1",

@@ -148,3 +148,38 @@ def test_the_newest_of_several_is_by_when_it_was_written() -> None:
     old = quoting("The skiff race starts at Mill Bridge.", WRITTEN)
     new = changed(OLD, text="The skiff race starts at Oak Weir.", date=WRITTEN + timedelta(days=2))
     assert answered("Where does the skiff race start?", old, new).answer == "Oak Weir"
+
+
+MEETINGS = (
+    changed(OLD, text="The budget meeting is on Tuesday 18 June at 9:30 in room 4.", score=0.6),
+    changed(OLD, text="The garden meeting is on 18 June 2024 at 14:00 in the shed.", score=0.8),
+    changed(NEW, text="The roof meeting is on 24 June at 10 am at the town hall.", score=1.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("clock", "answer"),
+    [
+        ("08:00", "Tuesday 18 June 2024, 9:30"),
+        ("09:30", "Tuesday 18 June 2024, 9:30"),
+        ("09:31", "18 June 2024, 14:00"),
+        ("14:01", "24 June 2024, 10 am"),
+    ],
+)
+def test_the_next_is_the_soonest_that_has_not_begun_not_that_of_the_newest_mail(clock: str, answer: str) -> None:
+    now = datetime.fromisoformat(f"2024-06-18T{clock}:00+00:00")
+    for reads in (MEETINGS, MEETINGS[::-1]):
+        assert quote(understand("When is my next meeting?", now), reads).answer == answer
+
+
+def test_what_was_moved_or_called_off_is_not_the_next() -> None:
+    moved = changed(NEW, text="The club meeting is now on 9 July at 20:00.")
+    early = changed(OLD, text="The club meeting is on 20 June at 19:00.")
+    assert answered("When is the next club meeting?", early, moved).answer == "9 July 2024, 20:00"
+    off = changed(NEW, text="The meeting on 19 June is cancelled.")
+    assert answered("When is my next meeting?", MEETINGS[2], off).answer == "24 June 2024, 10 am"
+
+
+def test_of_several_days_in_one_sentence_the_soonest_to_come_is_the_next() -> None:
+    text = "The club meeting is on 17 June at 9:00, on 24 June at 11:00 and on 1 July at 10:00."
+    assert told("When is the next club meeting?", text) == "24 June 2024, 11:00"

@@ -89,7 +89,7 @@ def test_a_prefilled_question_is_answered_once_answers_are_wanted_and_keeps_its_
 
 
 def test_a_stored_question_is_not_precomputed_and_leaves_the_queue(choir: Home) -> None:
-    choir.ask("whose CHOIR")
+    choir.ask("whose choir")
     assert [job.what for job in jobs(choir)] == ["Which concert?"]
     run(choir)
     assert Jobs(choir.ledger).counts() == {}

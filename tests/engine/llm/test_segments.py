@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.llm.prompt import fit
+from engine.llm.prompt import fit, question_segment
 from engine.types import Evidence
 from store.types import Chunk
 from tests.engine.ask.passages import passage
@@ -36,3 +36,14 @@ def test_chunks_come_in_the_requested_order_and_keep_their_sources() -> None:
     found = fit(ScriptedModel([]), "q", NOW, late, 10, list)
     assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]
     assert found.prompt.sources == (0, 1, 1, 1)
+
+
+def test_the_last_segment_has_the_time_only_where_the_question_is_read_by_it() -> None:
+    now = datetime(2024, 6, 19, 8, 5, tzinfo=UTC)
+    asked = ("When is my next call?", "Who has the key?", "Who had the key?")
+    first = [question_segment(text, now).splitlines()[0] for text in asked]
+    assert first == [
+        "Today is Wednesday 19 June 2024, 08:05.",
+        "Today is Wednesday 19 June 2024.",
+        "Question: Who had the key?",
+    ]
