@@ -1,4 +1,4 @@
-"""The prompts for the language model, one text file each, and lists of English words.
+"""The prompts for the language model, one text file each, and lists of words.
 
 Read by path, since importing importlib.resources would slow down exact cache hits, which need the prompts' version.
 """

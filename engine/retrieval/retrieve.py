@@ -6,7 +6,7 @@ It knows the index by the protocol below, not LanceDB or files, and is the only 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import datetime, time
 from math import log
 from typing import Protocol
 
@@ -113,7 +113,7 @@ def retrieve(
     idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
     ranked = _ranked(hits, question, idf, totals, settings.weights)
     if question.coming:
-        ranked = _awaited(ranked, question.day, settings)
+        ranked = _awaited(ranked, question, settings)
     return RetrievalResult(tuple(join(ranked, k, settings.joined)), tuple(ranked), _covered(totals))
 
 
@@ -167,16 +167,16 @@ def _ranked(
     return sorted(ranked, key=_first)
 
 
-def _awaited(ranked: Sequence[Hit], today: date, settings: RetrievalLimits) -> list[Hit]:
-    """Lift, of the best chunks, those that name a day to come: the next of something is on one."""
-    from engine.text.relative_dates import is_upcoming  # few questions need its patterns, which are slow to compile
+def _awaited(ranked: Sequence[Hit], question: Question, settings: RetrievalLimits) -> list[Hit]:
+    """Lift, of the best chunks, those that name a time to come, the soonest most: the next of something is then."""
+    from engine.text.relative_dates import next_start  # few questions need its patterns, which are slow to compile
 
+    now = question.clock.replace(tzinfo=None) if question.clock else datetime.combine(question.day, time.min)
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
-    named = [is_upcoming(one.chunk.text, one.written, today) for one in best]
-    lifted = [
-        replace(one, score=one.score + settings.weights.coming * is_named)
-        for one, is_named in zip(best, named, strict=True)
-    ]
+    starts = [next_start(one.chunk.text, one.written, now) for one in best]
+    order = sorted({start for start in starts if start})
+    lifts = [settings.weights.coming * (2 - order.index(start) / len(order)) if start else 0.0 for start in starts]
+    lifted = [replace(one, score=one.score + lift) for one, lift in zip(best, lifts, strict=True)]
     return sorted([*lifted, *rest], key=_first)
 
 

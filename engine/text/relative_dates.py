@@ -1,14 +1,29 @@
 """Relative dates in a text ("next Friday", "two weeks ago"), resolved against the day on which it was written.
 
-Extends `dates` with bare weekdays, seasons, vague counts, and German, French, Spanish and Italian words. Knows no clock
-times and no time zones.
+Extends `dates` with bare weekdays, seasons, vague counts, and German, French, Spanish and Italian words. Knows no time
+zones, and clock times only of what is to come.
 """
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 
 from engine.text import dates
-from engine.text.spans import COUNT, FOREIGN_PART, LEAD, MONTH, ORDINALS, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
+from engine.text.spans import (
+    COUNT,
+    FOREIGN_PART,
+    LEAD,
+    MONTH,
+    ORDINALS,
+    PART,
+    SEASON,
+    UNIT,
+    VAGUE,
+    WEEKDAY,
+    WHICH,
+    Found,
+    clock_time,
+    time_of,
+)
 
 LONGEST = 100  # characters of a date expression
 _TRANSLATIONS_TEXT = (
@@ -209,9 +224,22 @@ _DAY = re.compile(
 )
 
 
-def is_upcoming(text: str, written: datetime | None, today: date) -> bool:
-    """Return whether a text written at `written` names a day that is not over by `today`."""
+def next_start(text: str, written: datetime | None, now: datetime) -> datetime | None:
+    """Return the first local time from `now` on that a text written at `written` names; None where it names none.
+
+    A day without a time begins at midnight, and is named until it is over.
+    """
     if written is None:
-        return False
-    days = (resolve(one.group(), written) for one in _DAY.finditer(text))
-    return any(day is not None and day.last >= today for day in days)
+        return None
+    spans = (Found(*match.span()) for match in _DAY.finditer(text))
+    return min((start for span in spans if (start := _start(text, span, written, now))), default=None)
+
+
+def _start(text: str, span: Found, written: datetime, now: datetime) -> datetime | None:
+    days = resolve(text[span.start : span.end], written)
+    if days is None or days.last < now.date():
+        return None
+    said = time_of(text, span)
+    clock = clock_time(text[said.start : said.end]) if said else None
+    start = datetime.combine(max(days.first, now.date()), clock or time.min)
+    return start if clock is None or start >= now else None

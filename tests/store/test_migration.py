@@ -116,7 +116,8 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
         "relocations": OLD["moved"], "missing_embeddings": OLD["pending"], "retrievals": OLD["retrieved"],
         "question_vectors": OLD["bank_vectors"], "verifications": OLD["owed"], "verification_results": OLD["judged"],
         "refresh_candidates": OLD["hints"], "rejected_answers": OLD["wrong"], "predictor_stats": OLD["foreseen"],
-        "documents": [(*row[:-1], 1, "{}") for row in without("documents", 2)], "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
+        "documents": [(*row[:-1], 1, "{}") for row in without("documents", 2)],
+        "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
     }  # fmt: skip
     assert {table: found[table] for table in moved} == moved
     assert found["answers_size"] == [(3, 90)]

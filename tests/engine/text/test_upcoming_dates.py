@@ -1,14 +1,18 @@
-"""Texts that name a day which is not over yet."""
+"""Texts that name a day which is not over yet, or a time that has not come."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.relative_dates import is_upcoming
+from engine.text.relative_dates import next_start
 
 WRITTEN, TODAY = datetime(2024, 4, 29, tzinfo=UTC), date(2024, 6, 19)
+
+
+def is_upcoming(text: str, written: datetime | None, today: date) -> bool:
+    return next_start(text, written, datetime.combine(today, time.min)) is not None
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,11 @@ def test_any_text_is_accepted(text: str, today: date) -> None:
 @given(st.dates(date(2024, 5, 1), date(2024, 12, 31)))
 def test_a_text_is_upcoming_until_its_day_is_over(today: date) -> None:
     assert is_upcoming("the fair is on 2 September 2024", WRITTEN, today) == (today <= date(2024, 9, 2))
+
+
+@pytest.mark.parametrize(
+    ("clock", "start"), [("08:00", "2024-06-19T09:30"), ("09:31", "2024-06-19T14:00"), ("15:00", "2024-06-21T00:00")]
+)
+def test_the_first_time_to_come_is_found(clock: str, start: str) -> None:
+    text = "We meet on 21 June. The talks are on 19 June at 2 pm and on 19 June at 9:30."
+    assert next_start(text, WRITTEN, datetime.fromisoformat(f"2024-06-19T{clock}")) == datetime.fromisoformat(start)
