@@ -1,4 +1,4 @@
-"""The answer cache: answers by key, within a budget of bytes, with what is pending for them.
+"""The answer cache: answers by key, within a budget of bytes, with what is pending for them; and names for keys.
 
 The engine makes a key from everything that an answer depends on except the data; for the data, each answer carries the
 generation it was made in and its evidence. Removing an entry removes its vector, verification and refresh candidate.
@@ -6,7 +6,7 @@ Knows nothing of what questions mean and imports no LanceDB.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final, Literal
@@ -384,6 +384,20 @@ def _keys(
     condition, about = writer_key.condition
     sql = f"SELECT key FROM answers WHERE {condition} AND {also} ORDER BY uses DESC, {then} DESC LIMIT ?"
     return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]
+
+
+_MOST_VARIABLES = 500  # in one statement, under SQLite's limit
+
+
+def names_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, str]:
+    """Return those of some words and pairs of words that name people, each in the form that most documents have."""
+    found: dict[str, str] = {}
+    for start in range(0, len(words), _MOST_VARIABLES):
+        some = words[start : start + _MOST_VARIABLES]
+        marks = ", ".join("?" * len(some))
+        sql = f"SELECT word, form FROM names WHERE word IN ({marks}) ORDER BY documents, form"
+        found |= dict(ledger.rows.execute(sql, some))
+    return found
 
 
 class RejectedAnswers:

@@ -65,17 +65,6 @@ def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
     return found
 
 
-def names_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, str]:
-    """Return those of some words and pairs of words that name people, each in the form that most documents have."""
-    found: dict[str, str] = {}
-    for start in range(0, len(words), _BATCH):
-        some = words[start : start + _BATCH]
-        marks = ", ".join("?" * len(some))
-        sql = f"SELECT word, form FROM names WHERE word IN ({marks}) ORDER BY documents, form"
-        found |= dict(ledger.rows.execute(sql, some))
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """Documents to add and to remove, and the word counts of the removed ones."""

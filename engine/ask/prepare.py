@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from engine.ask.keys import Key, Wording, is_model, key, reword
 from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Backend, Trace
-from store.answers import AnswerBank, CachedAnswer, Origin, State
+from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
-from store.documents import names_of
 
 if TYPE_CHECKING:
     from engine.text.question import Question

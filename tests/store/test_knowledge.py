@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from store.documents import names_of
+from store.answers import names_of
 from store.filters import among
 from store.types import IndexedDocument
 from tests.effort import examples
