@@ -81,6 +81,7 @@ class Archive:
         for _ in range(count):
             text = self.rng.choice(FORMS)(self.rng.choice(self.questions))
             options = self.rng.choices(OPTIONS, (4, 1, 1))[0]
+            self.now += timedelta(minutes=self.rng.choice((*[0] * 8, 1, 45, 300)))
             pairs.append((self._ask(text, options), anew(self.fresh, text, options, self.now).reply))
         self.tiers.update(cached.tier for cached, _ in pairs)
         return [(cached, made) for cached, made in pairs if _shown(cached) != _shown(made)]
@@ -134,7 +135,7 @@ def test_cached_and_uncached_quotes_are_equal(tmp_path: Path, seed: int) -> None
         archive.change()
         different += archive.compare(25)
     assert _lead(different) == []
-    assert archive.tiers["exact"] > 25 * rounds / 5  # else little was compared
+    assert archive.tiers["exact"] > 25 * rounds / 8  # else little was compared
 
 
 @pytest.mark.parametrize("rounds", slow_only(8))
@@ -144,4 +145,4 @@ def test_cached_and_uncached_generated_answers_are_equal(tmp_path: Path, rounds:
         archive.change()
         different += archive.compare(25)
     assert _lead(different) == []
-    assert archive.tiers["exact"] > 25 * rounds / 5
+    assert archive.tiers["exact"] > 25 * rounds / 8
