@@ -22,13 +22,13 @@ from time import perf_counter
 from typing import Any
 
 from engine.ask.extract import write
-from engine.ask.keys import key, normalise
-from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, store_answer
+from engine.ask.keys import Wording, key, normalise
+from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, fingerprint, store_answer
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
-from engine.text.time_sensitive import is_time_sensitive
+from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import open_ledger
@@ -132,10 +132,11 @@ def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, em
     found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
     chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
     evidence = Evidence(found.passages, chunks, found.covered)
-    own = key(text, Scope(), "quote", NOW, calendar=is_time_sensitive(text))
-    pending = PendingQuestion(text, AskOptions(), own, 0, NOW, Trace())
+    own = key(text, Scope(), "quote", moment(text, NOW, dated=False))
+    pending = PendingQuestion(text, AskOptions(), own, 0, NOW, Trace(), Wording(text))
     reply = write(question, evidence, Trace(), LEAST).reply
-    return Entry(row, pending, QueryContext(question, vector, embedder, evidence), reply)
+    read = fingerprint(evidence, "quote")
+    return Entry(row, pending, QueryContext(question, vector, embedder, evidence, read), reply)
 
 
 def paired(known: Sequence[Entry]) -> list[Pair]:

@@ -124,7 +124,7 @@ class Replay:
         if reply.tier not in ("exact", "semantic"):
             return Match()
         whose, session = reply.matched_question or query.text, self.home.session
-        key = key_of(session.backend, whose, AskOptions(k=session.settings.ask.k), NOW).digest
+        key = key_of(session.backend, session.ledger, whose, AskOptions(k=session.settings.ask.k), NOW).digest
         stored = AnswerBank(session.ledger).find(key)
         assert stored, "the served answer is not stored"
         if stored.origin == "predicted":
