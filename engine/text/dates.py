@@ -27,7 +27,7 @@ _NEAR_TEXT = (
     (1, "tomorrow|morgen|demain|mañana|domani|amanhã"),
     (2, "übermorgen|après-demain|pasado mañana|dopodomani|overmorgen|depois de amanhã"),
 )
-_NEAR_WORDS = {word: step for step, words in _NEAR_TEXT for word in words.split("|")}
+NEAR_WORDS = {word: step for step, words in _NEAR_TEXT for word in words.split("|")}
 # These mean the morning, too: "guten Morgen", "heute Morgen", "por la mañana". As a noun, Morgen has a capital.
 _MORNING = r"(?<!guten\s)(?<!goede\s)(?<!heute\s)(?<!gestern\s)(?<!jeden\s)(?<!diesen\s)(?<!am\s)(?<!der\s)"
 _GUARDED = {
@@ -39,7 +39,7 @@ _GUARDED = {
 }
 NEAR_DAY = "|".join(  # a pattern for IGNORECASE
     _GUARDED.get(word, word.replace("'", "['’]").replace(" ", r"\s"))
-    for word in sorted(_NEAR_WORDS, key=len, reverse=True)
+    for word in sorted(NEAR_WORDS, key=len, reverse=True)
 )
 
 
@@ -108,7 +108,7 @@ def _year(match: re.Match[str], today: date) -> Iterator[Days]:
 
 def near_day(text: str, today: date) -> Days | None:
     """Return the day that "tomorrow" or the like alone means, in one of seven languages; None for another text."""
-    step = _NEAR_WORDS.get(" ".join(text.replace("’", "'").casefold().split()))
+    step = NEAR_WORDS.get(" ".join(text.replace("’", "'").casefold().split()))
     try:
         day = None if step is None else today + timedelta(days=step)
     except OverflowError:  # beyond the calendar

@@ -128,11 +128,13 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
     }  # fmt: skip
 
 
-def test_every_file_is_to_be_read_again_for_its_local_days(old: Path) -> None:
+def test_every_file_is_to_be_read_again_for_local_days_and_names(old: Path) -> None:
     open_ledger(old).close()
     found = contents(old)
     assert found["files"] == [(b"/mail/a", 10, -1, 30)]
-    assert found["documents"] == [("d1", "2024-05-03", 2, 1), ("d2", "2024-05-04", 1, 1)]
+    assert found["documents"] == [
+        ("d1", "2024-05-03", 2, 1, "{}"), ("d2", "2024-05-04", 1, 1, "{}"),
+    ]  # fmt: skip
 
 
 def test_stored_values_have_the_new_words(old: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text import dates
+from engine.text.dates import NEAR_WORDS
 from engine.text.question import understand
 from engine.text.time_sensitive import is_time_sensitive, is_timeless, moment, time_sensitivity
 from tests.effort import examples
@@ -60,6 +61,11 @@ def test_nearly_all_questions_that_move_are_known_and_few_others(half: str) -> N
 def test_questions_that_move_are_not_shown_to_be_timeless(half: str) -> None:
     moving = [is_timeless(question) for kind, question in written(half) if kind != "timeless"]
     assert moving.count(True) <= 0.05 * len(moving)
+
+
+@pytest.mark.parametrize("word", NEAR_WORDS)
+def test_every_day_near_today_that_texts_resolve_is_time_sensitive(word: str) -> None:
+    assert is_time_sensitive(f"Regatta Ann {word}?")
 
 
 @pytest.mark.parametrize("said", RELATIVE)
