@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from store.database import Ledger, path_key
-from store.types import FileState, Place
+from store.types import ASIDE, FileState, Place
 
 _COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE document = ?1"
 
@@ -121,10 +121,17 @@ class Catalog:
         """Return the files to read again."""
         return [path for (path,) in self._rows.execute(f"SELECT path FROM files WHERE mtime_ns = {_CHANGED}")]
 
+    def state(self, path: str) -> FileState | None:
+        """Return the state in which a file was read; its mtime is that of no file if it is to be read again."""
+        sql = "SELECT size, mtime_ns, inode FROM files WHERE path = ?"
+        row = self._rows.execute(sql, (path_key(path),)).fetchone()
+        return FileState(*row) if row else None
+
     def put_file(self, path: str, state: FileState, places: Sequence[Place], problems: Sequence[Problem]) -> None:
         """Record a file that was read completely, with its places and problems in place of the former ones.
 
-        Documents that it no longer contains are removed later, by `drop`, after `count_removed` was checked.
+        Documents that are gone from it are removed later, by `drop`, after `count_removed` was checked; `replace` has
+        removed those of which it has new versions.
         """
         key, here = path_key(path), {place.document for place in places}
         former = self._rows.execute("SELECT * FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
@@ -139,6 +146,13 @@ class Catalog:
         found = [(key, problem.item, problem.reason) for problem in problems]
         self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", found)
         self._put_state(key, state)
+
+    def replace(self, former: Iterable[Place]) -> None:
+        """Remove the places of documents that were replaced."""
+        gone = list(former)
+        mark_moved(self._ledger, (place.document for place in gone))
+        rows = [(path_key(place.path), place.document) for place in gone]
+        self._rows.executemany("DELETE FROM places WHERE path = ? AND document = ?", rows)
 
     def put_places(self, path: str, places: Sequence[Place]) -> None:
         """Add places of a file that is not read completely yet, and mark it as changed."""
@@ -182,6 +196,10 @@ class Catalog:
         sql = f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN (SELECT path FROM places WHERE document = ?)"
         self._rows.executemany(sql, [(document,) for document in documents])
 
+    def mark_all_changed(self) -> None:
+        """Mark all files as changed, to be read again."""
+        self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED}")
+
     def places(self, document: str) -> list[Place]:
         """Return every place of a document, those with line numbers of the file itself first, then by path."""
         sql = "SELECT * FROM places WHERE document = ? ORDER BY item < 0, lines_before IS NULL, path, item"
@@ -189,8 +207,18 @@ class Catalog:
 
     def places_in(self, path: str) -> list[Place]:
         """Return the places of one file, in order."""
-        sql = "SELECT * FROM places WHERE path = ? AND item >= 0 ORDER BY item"
+        return [place for place in self.former_places(path) if place.item >= 0]
+
+    def former_places(self, path: str) -> list[Place]:
+        """Return the places of one file, in order, after those of documents that are gone from it (an item below 0)."""
+        sql = "SELECT * FROM places WHERE path = ? ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
+
+    def kept_after_removal(self) -> list[str]:
+        """Return the documents that no file contains any more, and that the guard against unmounted disks kept."""
+        sql = """SELECT DISTINCT document FROM places AS former WHERE item < 0 AND NOT EXISTS (
+                 SELECT 1 FROM places WHERE document = former.document AND item >= 0) ORDER BY document"""
+        return [document for (document,) in self._rows.execute(sql)]
 
     def problems(self, root: str) -> list[Problem]:
         """Return the problems at or below a path, in order of path and item."""
@@ -228,13 +256,15 @@ class Catalog:
         self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
 
     def _replace(self, key: bytes, place: Place) -> None:
-        """Move another document's place at the same path and item aside; `drop` removes it later."""
+        """Set another document's place at the same path and item aside, at its position, until the file is read."""
         there = self._rows.execute("SELECT document FROM places WHERE path = ? AND item = ?", (key, place.item))
         row = there.fetchone()
         if row and row[0] != place.document:
             mark_moved(self._ledger, row)
-            lowest = "SELECT min(min(item), 0) - 1 FROM places WHERE path = ?1"
-            sql = f"UPDATE places SET item = ({lowest}), lines_before = NULL WHERE path = ?1 AND item = ?2"
+            sql = f"""UPDATE places SET lines_before = NULL, item = -?2 - 1 - {ASIDE} * (
+                          SELECT coalesce(max((-item - 1) / {ASIDE}), 0) + 1 FROM places
+                          WHERE path = ?1 AND item < -{ASIDE} AND (-item - 1) % {ASIDE} = ?2)
+                      WHERE path = ?1 AND item = ?2"""
             self._rows.execute(sql, (key, place.item))
 
     def _insert(self, rows: Iterable[_Row]) -> None:

@@ -1,14 +1,16 @@
 """The index of documents and chunks, changed so that a kill at any moment neither loses nor duplicates any.
 
-A change is recorded in the journal, written to LanceDB, then to the ledger, which acknowledges it. Knows no files: the
-caller's `record` writes the rows of the catalogue, in the transaction that acknowledges.
+A change is recorded in the journal; new rows are written to LanceDB; then one transaction of the ledger acknowledges
+it, and old rows are deleted from LanceDB. A document is retrieved only while the catalogue has a place for it, so that
+transaction is the moment at which old text gives way to new. Knows no files: the caller's `record` writes the rows of
+the catalogue, in that transaction.
 """
 
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -20,9 +22,10 @@ from store.filters import among, holding
 from store.types import IndexedDocument, chunk_rows, document_row
 
 if TYPE_CHECKING:
-    from store.tables import Tables
+    from store.tables import Row, Tables
 
 
+_DECODED_BY = "decoded_by"  # the small value of the ledger that names the version of the parsers
 _BATCH = 500  # variables in one statement, under SQLite's limit
 
 
@@ -67,25 +70,41 @@ def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Documents to add and to remove, and the word counts of the removed ones."""
+    """Documents to add and to remove, and the word counts of those added that are stored and will be rewritten.
+
+    `acknowledged`: the ledger holds it, and only the rows of `removes` and the `stale` chunks are left to delete.
+    """
 
     adds: tuple[str, ...]
     removes: tuple[str, ...]
-    tally: FrequencyDelta
+    tally: FrequencyDelta = field(default_factory=FrequencyDelta)
+    stale: tuple[str, ...] = ()
+    acknowledged: bool = False
 
 
 def begin_change(ledger: Ledger, change: Change, now: float) -> int:
     """Record a change in the journal and raise the generation: cached answers must be validated again."""
-    tally = change.tally
-    payload = json.dumps([change.adds, change.removes, tally.chunks, tally.words, tally.frequencies])
     with ledger.transaction():
         ledger.raise_generation()
-        row = ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (?, ?)", (now, payload))
+        row = ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (?, ?)", (now, _payload(change)))
     return int(row.lastrowid or 0)
 
 
+def acknowledge(ledger: Ledger, number: int, change: Change) -> None:
+    """Record that the ledger holds a change and what is left to delete, inside the caller's transaction."""
+    left = replace(change, adds=(), tally=FrequencyDelta(), acknowledged=True)
+    ledger.rows.execute("UPDATE journal SET payload = ? WHERE id = ?", (_payload(left), number))
+    ledger.raise_generation()
+
+
+def _payload(change: Change) -> str:
+    tally = change.tally
+    counts = [tally.chunks, tally.words, tally.frequencies]
+    return json.dumps([change.adds, change.removes, *counts, change.stale, change.acknowledged])
+
+
 def end_change(ledger: Ledger, number: int) -> None:
-    """Acknowledge a change, inside the caller's transaction; answers computed meanwhile must be validated again."""
+    """Remove a finished change, inside the caller's transaction; answers computed meanwhile are validated again."""
     ledger.rows.execute("DELETE FROM journal WHERE id = ?", (number,))
     ledger.raise_generation()
 
@@ -94,10 +113,14 @@ def unfinished_changes(ledger: Ledger) -> dict[int, Change]:
     """Return the changes of writers that died; needs the writer lock."""
     found = {}
     for number, payload in ledger.rows.execute("SELECT id, payload FROM journal ORDER BY id"):
-        adds, removes, chunks, words, frequencies = json.loads(payload)
+        adds, removes, chunks, words, frequencies, *more = json.loads(payload)
         tally = FrequencyDelta(chunks, words)
         tally.frequencies.update(frequencies)
-        found[int(number)] = Change(tuple(adds), tuple(removes), tally)
+        if more:
+            stale, acknowledged = more
+            found[int(number)] = Change(tuple(adds), tuple(removes), tally, tuple(stale), acknowledged)
+        else:  # of an older pkb, which deleted the rows of `removes` first: those are read again, too
+            found[int(number)] = Change((*adds, *removes), (), tally)
     return found
 
 
@@ -130,6 +153,16 @@ def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     return orphaned
 
 
+def decode_anew(ledger: Ledger, version: str) -> None:
+    """Mark all files to be read again, and all documents to be indexed again, if another version decoded them."""
+    if ledger.get(_DECODED_BY) == version:
+        return
+    with ledger.transaction():
+        Catalog(ledger).mark_all_changed()
+        ledger.rows.execute("UPDATE documents SET rechunk = 1")
+        ledger.set(_DECODED_BY, version)
+
+
 def newest_documents(ledger: Ledger, limit: int) -> list[str]:
     """Return the ids of the newest documents, newest first."""
     sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
@@ -137,6 +170,10 @@ def newest_documents(ledger: Ledger, limit: int) -> list[str]:
 
 
 _AT_ONCE = 5000  # documents in one condition
+
+
+def _id(row: "Row") -> str:
+    return str(row["id"])
 
 
 class Knowledge:
@@ -154,40 +191,75 @@ class Knowledge:
         self, entries: Sequence[IndexedDocument], record: Callable[[], None], removes: Sequence[str] = ()
     ) -> None:
         """Add or replace documents with their chunks, and remove others, all or nothing."""
+        stored = self.stored(entry.document.id for entry in entries)
+        same = self._written_alike([entry for entry in entries if entry.document.id in stored])
+        alike = {entry.document.id for entry in same}
+        entries = [entry for entry in entries if entry.document.id not in alike]
         if not entries and not removes:
             with self._ledger.transaction():
+                self._mark_indexed(same)
                 record()
             return
-        adds = [entry.document.id for entry in entries]
-        removing = [*self.stored(adds), *removes]
-        change = Change(tuple(adds), tuple(removing), self._tally(removing))
+        rewritten = sorted(stored - alike)
+        old = self._chunks_of([*rewritten, *removes])
+        new = {chunk.id for entry in entries for chunk in entry.chunks}
+        stale = tuple(row["id"] for row in old if row["document"] in rewritten and row["id"] not in new)
+        tally = FrequencyDelta().count(row["words"] for row in old if row["document"] in rewritten)
+        change = Change(tuple(entry.document.id for entry in entries), tuple(removes), tally, stale)
         number = begin_change(self._ledger, change, time.time())
-        self._delete(removing)
+        self._delete_derived(rewritten)
         if entries:
             self._tables.put("documents", [document_row(entry) for entry in entries])
             self._tables.put("chunks", [row for entry in entries for row in chunk_rows(entry)])
         with self._ledger.transaction():
-            self._delete_rows(change, gone=set(removing) - set(adds))
+            self._mark_indexed(same)
+            catalog.clear_moved(self._ledger, rewritten)
+            record()
+            catalog.clear_moved(self._ledger, removes)
+            self._delete_rows([*rewritten, *removes], gone=removes)
+            apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in old), -1)
             for entry in entries:
                 self._insert_rows(entry)
             apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
-            self._ledger.add(UNCOMPACTED, len(adds) + len(removing))
-            record()
-            end_change(self._ledger, number)
+            self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
+            acknowledge(self._ledger, number, change)
+            if not removes and not stale:
+                end_change(self._ledger, number)
+        if removes or stale:
+            self._finish(number, change)
 
     def recover(self) -> int:
-        """Roll back the changes of killed writers and mark their files as changed; returns the number of changes."""
+        """Finish or roll back the changes of killed writers; returns their number.
+
+        The files of what is rolled back are marked as changed.
+        """
         dead = unfinished_changes(self._ledger)
         for number, change in dead.items():
-            touched = [*change.adds, *change.removes]
-            self._delete(touched)
-            with self._ledger.transaction():
-                Catalog(self._ledger).mark_changed(touched)
-                self._delete_rows(change, gone=set(touched))
-                self._ledger.add(UNCOMPACTED, len(touched))
-                end_change(self._ledger, number)
+            if change.acknowledged:
+                self._finish(number, change)
+            else:
+                self._roll_back(number, change)
         self.update_collections()
         return len(dead)
+
+    def _finish(self, number: int, change: Change) -> None:
+        """Delete the rows that an acknowledged change leaves in the tables."""
+        self._delete(change.removes)
+        if change.stale:
+            self._tables.delete("chunks", among("id", change.stale))
+        with self._ledger.transaction():
+            end_change(self._ledger, number)
+
+    def _roll_back(self, number: int, change: Change) -> None:
+        """Delete the rows of documents that were being added; those that were being removed are still there."""
+        self._delete(change.adds)
+        with self._ledger.transaction():
+            Catalog(self._ledger).mark_changed(change.adds)
+            catalog.clear_moved(self._ledger, change.adds)
+            self._delete_rows(change.adds, gone=change.adds)
+            apply_frequencies(self._ledger, change.tally, -1)
+            self._ledger.add(UNCOMPACTED, len(change.adds))
+            end_change(self._ledger, number)
 
     def is_indexed(self, document: str) -> bool:
         """Return whether a document is stored and need not be split into chunks again."""
@@ -240,15 +312,46 @@ class Knowledge:
     def _tables(self) -> "Tables":
         return self._open_tables()  # opened on the first change, since LanceDB takes long to import
 
-    def _tally(self, documents: Sequence[str]) -> FrequencyDelta:
-        rows = self._tables.select("chunks", among("document", documents), ["words"]) if documents else []
-        return FrequencyDelta().count(row["words"] for row in rows)
+    def _written_alike(self, entries: Sequence[IndexedDocument]) -> list[IndexedDocument]:
+        """Return the entries whose rows are in the tables as they are: their vectors and abstracts can stay."""
+        documents = self._there("documents", "id", [document_row(entry) for entry in entries])
+        chunks = self._there("chunks", "document", [row for entry in entries for row in chunk_rows(entry)])
+        return [
+            entry
+            for entry in entries
+            if documents.get(entry.document.id) == [document_row(entry)]
+            and chunks.get(entry.document.id, []) == sorted(chunk_rows(entry), key=_id)
+        ]
+
+    def _there(self, table: str, column: str, rows: "Sequence[Row]") -> "dict[str, list[Row]]":
+        """Return the rows of these documents that are in a table, by document."""
+        found: dict[str, list[Row]] = {}
+        names = sorted({row[column] for row in rows})
+        for row in self._tables.select(table, among(column, names), list(rows[0])) if rows else ():
+            found.setdefault(row[column], []).append(row)
+        return {name: sorted(several, key=_id) for name, several in found.items()}
+
+    def _mark_indexed(self, entries: Sequence[IndexedDocument]) -> None:
+        """Record that documents are indexed as they should be, with the passages that they own and quote."""
+        for entry in entries:
+            self._ledger.rows.execute("UPDATE documents SET rechunk = 0 WHERE id = ?", (entry.document.id,))
+            claim(self._ledger, entry.document.id, entry.owned)
+            set_quoted(self._ledger, entry.document.id, entry.quoted)
+
+    def _chunks_of(self, documents: Sequence[str]) -> "list[Row]":
+        columns = ["id", "document", "words"]
+        return self._tables.select("chunks", among("document", documents), columns) if documents else []
 
     def _delete(self, documents: Sequence[str]) -> None:
         if documents:
             self._tables.delete("documents", among("id", documents))
-            for name in ("chunks", self._ledger.get("vectors") or "vectors"):
-                self._tables.delete(name, among("document", documents))
+            self._tables.delete("chunks", among("document", documents))
+            self._delete_derived(documents)
+
+    def _delete_derived(self, documents: Sequence[str]) -> None:
+        """Delete what was made from the chunks of documents."""
+        if documents:
+            self._tables.delete(self._ledger.get("vectors") or "vectors", among("document", documents))
             self._tables.delete("abstracts", holding("documents", documents))
 
     def _insert_rows(self, entry: IndexedDocument) -> None:
@@ -257,16 +360,13 @@ class Knowledge:
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
         missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
-        claim(self._ledger, document.id, entry.owned)
-        set_quoted(self._ledger, document.id, entry.quoted)
+        self._mark_indexed([entry])
 
-    def _delete_rows(self, change: Change, gone: set[str]) -> None:
-        """Delete the rows of removed documents; documents that quote those `gone` are read again."""
-        removed = [(d,) for d in change.removes]
+    def _delete_rows(self, documents: Sequence[str], gone: Iterable[str]) -> None:
+        """Delete the rows of documents; those that quote documents that are `gone` are read again."""
+        removed = [(d,) for d in documents]
         for table, column in (("documents", "id"), ("missing_embeddings", "document")):
             self._ledger.rows.executemany(f"DELETE FROM {table} WHERE {column} = ?", removed)
-        catalog.clear_moved(self._ledger, change.removes)
         quoting = release(self._ledger, gone)
         self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
         Catalog(self._ledger).mark_changed(quoting)
-        apply_frequencies(self._ledger, change.tally, -1)

@@ -164,6 +164,8 @@ def _places(ledger: Ledger) -> Finding:
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
     found = tuple(sorted({row[0] for sql in (lost, homeless) for row in ledger.rows.execute(sql)}))
+    if not found and (kept := Catalog(ledger).kept_after_removal()):
+        return Finding("places", f"{len(kept)} documents are in no file any more: pkb ingest --prune")
     return Finding("places", f"{len(found)} documents and files do not match" if found else "", found)
 
 

@@ -84,9 +84,15 @@ class Scope:
     collection: str | None = None
 
 
+ASIDE = 1 << 32  # the item of a place set aside while its file is being read is below minus this, or a multiple of it
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None)."""
+    """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None).
+
+    An item below 0 is a former place: the document is gone from the file, or the file is not read completely yet.
+    """
 
     path: str
     item: int
@@ -94,6 +100,13 @@ class Place:
     message_id: str | None
     lines_before: int | None
     collection: str
+
+    @property
+    def position(self) -> int | None:
+        """Return the position of the item in the file; None if the document is gone from it."""
+        if self.item >= 0:
+            return self.item
+        return (-self.item - 1) % ASIDE if self.item < -ASIDE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,10 @@ class FileState:
     size: int
     mtime_ns: int
     inode: int
+
+    def is_same_but_marked(self, now: "FileState") -> bool:
+        """Return whether a file is `now` as it was, and is read again only because it was marked (an mtime below 0)."""
+        return self.mtime_ns < 0 and (self.size, self.inode) == (now.size, now.inode)
 
 
 Row = dict[str, Any]

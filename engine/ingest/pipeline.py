@@ -2,15 +2,15 @@
 
     scan      which files are new, changed or gone
     parse     the new and changed files, a batch at a time
-    commit    documents and chunks; from here on keyword search finds them
-    remove    documents that are in no file any more; files that quote them are parsed again
+    commit    documents and chunks, in place of the versions that they replace; keyword search finds them from here on
+    remove    documents that are gone, unless the guard refuses; files that quote what was removed are parsed again
 
 Embedding comes afterwards (embed.py). Knows no format, no table and no terminal.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,8 @@ from engine.ingest import scan
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import ignorable
-from engine.ingest.types import ParseLimits
+from engine.ingest.types import PARSER_VERSION, ParseLimits
+from engine.ingest.versions import Replacement, Versions
 from engine.text.label import index_words, name_forms
 from store import documents as documents_store
 from store.catalog import Catalog, Problem, SourceRoot
@@ -35,7 +36,10 @@ _PROGRESS_EVERY = 200  # files
 
 @dataclass(slots=True)
 class FileRead:
-    """A file and what was parsed from it so far; the first `recorded` places are in the catalog already. Mutable."""
+    """A file and what was parsed from it so far; the first `recorded` places are in the catalog already. Mutable.
+
+    `former` are the places that the catalog had before; `anew`: the file is the same, and read again by other rules.
+    """
 
     path: str
     state: FileState
@@ -43,6 +47,8 @@ class FileRead:
     problems: list[Problem] = field(default_factory=list)
     complete: bool = False
     recorded: int = 0
+    former: list[Place] | None = None
+    anew: bool = False
 
 
 @dataclass(slots=True)
@@ -158,19 +164,57 @@ _COMMIT = 500  # documents per commit: a killed run repeats at most these
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 
-def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch) -> Iterator[int]:
-    """Commit a batch, yielding the number of documents of each commit; its files are recorded with the last one."""
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The documents of one commit: the number added, and the number removed because those replace them."""
+
+    added: int
+    removed: int
+
+
+def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versions: Versions) -> Iterator[Committed]:
+    """Commit a batch, yielding after each commit; a document that another one replaces is removed in its commit.
+
+    The files are recorded with the last commit.
+    """
     catalogue, new_places = Catalog(ledger), _new_places(batch)
+    waiting = [one for file in batch.files for one in _replaced(catalogue, versions, file)]
     # Oldest first: a quoted message precedes those that quote it, and replies find their threads.
     ordered = sorted(batch.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
     for start in range(0, max(len(ordered), 1), _COMMIT):
-        documents = ordered[start : start + _COMMIT]
+        documents, last = ordered[start : start + _COMMIT], start + _COMMIT >= len(ordered)
+        added = {document.id for document in documents}
+        due = [one for one in waiting if last or (one.by in added and one.former.document not in new_places)]
+        waiting = [one for one in waiting if one not in due]
+        former = [one.former for one in due]
+        removes = _unplaced(catalogue, former, new_places)
         collections = {d.id: _collections(catalogue, d.id, new_places[d.id]) for d in documents}
-        entries = _entries(ledger, documents, collections)
-        last = start + _COMMIT >= len(ordered)
+        entries = _entries(ledger, documents, collections, removes)
         some = partial(_record_places, catalogue, documents, new_places)
-        knowledge.commit(entries, partial(_record_files, catalogue, batch) if last else some)
-        yield len(documents)
+        record = partial(_record_files, catalogue, batch) if last else some
+        knowledge.commit(entries, partial(_record, catalogue, former, record), removes)
+        yield Committed(len(documents), len(removes))
+
+
+def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Replacement]:
+    """Return what a file, as far as it was parsed, replaces."""
+    if file.former is None:
+        before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
+        file.anew = before is not None and before.is_same_but_marked(file.state)
+    return versions.replaced(file.path, file.former, file.places, complete=file.complete, decoded_anew=file.anew)
+
+
+def _unplaced(catalogue: Catalog, former: Sequence[Place], new_places: Mapping[str, object]) -> list[str]:
+    """Return the documents that are left without a place once these are removed."""
+    gone = {(place.path, place.document) for place in former}
+    documents = sorted({place.document for place in former} - new_places.keys())
+    places = {document: catalogue.places(document) for document in documents}
+    return [d for d, found in places.items() if found and all((place.path, d) in gone for place in found)]
+
+
+def _record(catalogue: Catalog, former: Sequence[Place], record: Callable[[], None]) -> None:
+    catalogue.replace(former)
+    record()
 
 
 def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
@@ -187,10 +231,11 @@ def _collections(catalogue: Catalog, document: str, places: Sequence[Place]) -> 
 
 
 def _entries(
-    ledger: Ledger, documents: Sequence[Document], collections: dict[str, tuple[str, ...]]
+    ledger: Ledger, documents: Sequence[Document], collections: dict[str, tuple[str, ...]], removes: Collection[str]
 ) -> list[IndexedDocument]:
     digests = {document.id: passage_digests(document) for document in documents}
-    owners = dict(documents_store.owners(ledger, (digest for several in digests.values() for digest in several)))
+    known = documents_store.owners(ledger, (digest for several in digests.values() for digest in several))
+    owners = {digest: document for digest, document in known.items() if document not in removes}
     for document in documents:
         for digest in own_digests(document, digests[document.id]):
             owners.setdefault(digest, document.id)
@@ -239,7 +284,10 @@ Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer bein
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Limits on removal: a run that would remove more than both the share and the count suggests an unmounted disk."""
+    """Limits on removal: a run in which more than both the share and the count are gone suggests an unmounted disk.
+
+    A document of which a file now holds a new version is not gone.
+    """
 
     share: float
     count: int
@@ -259,8 +307,9 @@ class Progress:
 class Summary:
     """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed.
 
-    `refused` counts documents that were not removed because of the guard, `waiting` files that are still being written.
-    `problems` are those of this run, `known_problems` those of files that have not changed since.
+    `removed` includes those that new versions replaced. `refused` counts documents that were not removed because of
+    the guard, `waiting` files that are still being written. `problems` are those of this run, `known_problems` those of
+    files that have not changed since.
     """
 
     files: int = 0
@@ -289,12 +338,15 @@ class Ingest:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
         self._settled = settled
         self._catalogue = Catalog(ledger)
+        self._versions = Versions()
         self.summary = Summary()
 
     def run(self, root: SourceRoot) -> Iterator[Progress]:
         """Run all steps for one root."""
         self._knowledge.recover()
+        documents_store.decode_anew(self._ledger, str(PARSER_VERSION))
         found = self._scan(root)
+        self._versions = Versions(self._places_in(found.gone), found.moved())
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
@@ -370,8 +422,9 @@ class Ingest:
         self.summary.read += batch.read
         self.summary.duplicates += batch.read - len(batch.documents)
         done = 0
-        for count in commit_batch(self._ledger, self._knowledge, batch):
-            done += count
+        for commit in commit_batch(self._ledger, self._knowledge, batch, self._versions):
+            done += commit.added
+            self.summary.removed += commit.removed
             yield Progress("keep", done, len(batch.documents))
         self.summary.kept += done
         self.summary.problems += [problem for file in batch.files if file.complete for problem in file.problems]
@@ -393,6 +446,9 @@ class Ingest:
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
             self._commit_removals(orphans[start : start + _REMOVED_AT_ONCE])
+
+    def _places_in(self, paths: Iterable[bytes]) -> list[Place]:
+        return [place for path in sorted(paths) for place in self._catalogue.former_places(os.fsdecode(path))]
 
     def _commit_removals(self, documents: list[str]) -> None:
         self._knowledge.commit((), lambda: None, removes=documents)

@@ -103,6 +103,16 @@ class Changes:
     changed: dict[bytes, FileState] = field(default_factory=dict)
     gone: set[bytes] = field(default_factory=set)
     unreadable: dict[bytes, str] = field(default_factory=dict)  # path -> reason
+    former: dict[bytes, FileState] = field(default_factory=dict)  # of the files that are gone
+
+    def moved(self) -> dict[str, str]:
+        """Return the former path of each new file that is gone from there, by its new path.
+
+        It kept its name and inode; an inode alone may have been given to another file.
+        """
+        known = {(PurePath(os.fsdecode(path)).name, self.former[path].inode): path for path in sorted(self.gone)}
+        found = {path: known.get((PurePath(os.fsdecode(path)).name, new.inode)) for path, new in self.new.items()}
+        return {os.fsdecode(path): os.fsdecode(before) for path, before in found.items() if before is not None}
 
 
 def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Callable[[Path], bool]) -> Changes:
@@ -117,6 +127,7 @@ def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Call
             found.seen += 1
             (found.changed if path in known else found.new)[path] = state
     found.gone = {path for path in known.keys() - present if found.unreadable.keys().isdisjoint(ancestors(path))}
+    found.former = {path: known[path] for path in found.gone}
     return found
 
 

@@ -1,8 +1,13 @@
-"""What all parsers share: limits, the error for an unreadable item, and ids derived from content."""
+"""What all parsers share: their version, limits, the error for an unreadable item, and ids derived from content."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from typing import Final
+
+# Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
+# again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
+PARSER_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in
 
-_STEPS = 10  # that a commit of two documents in place of two others takes
+_STEPS, _ACKNOWLEDGED = 14, 8  # that a commit of two documents in place of two others takes
 
 
 def test_what_is_kept_is_there(opened: Opened) -> None:
@@ -109,10 +109,11 @@ def test_a_commit_killed_at_any_step_is_whole_or_undone(open_home: Open, step: i
         opened.keep(entry("changes", "blue", "black"), entry("new", "white"), removes=["goes"])
     after = open_home()
     after.knowledge.recover()
-    expected = {"stays"}  # the files of the others are read again
     if step == 1:
         expected = {"stays", "changes", "goes"}
-    if step == _STEPS:
+    elif step < _ACKNOWLEDGED:
+        expected = {"stays", "goes"}  # the file of what was being rewritten is read again
+    else:
         expected = {"stays", "changes", "new"}
     assert (after.documents(), [f for f in after.wrong() if f.name != "places"]) == (expected, [])
 
@@ -120,10 +121,30 @@ def test_a_commit_killed_at_any_step_is_whole_or_undone(open_home: Open, step: i
 def test_the_steps_above_are_all_there_are(open_home: Open) -> None:
     fuse = Fuse(0)
     opened = open_home(fuse)
-    opened.keep(entry("changes", "blue"), entry("goes", "green"))
+    opened.keep(entry("stays", "red"), entry("changes", "blue", "grey"), entry("goes", "green"))
     before = fuse.burnt
-    opened.keep(entry("changes", "blue"), removes=["goes"])
+    opened.keep(entry("changes", "blue", "black"), entry("new", "white"), removes=["goes"])
     assert fuse.burnt - before == _STEPS
+
+
+def test_a_document_kept_again_as_it_is_changes_no_table(opened: Opened) -> None:
+    opened.keep(entry("a", "red", "blue"), entry("b", "green"))
+    opened.ledger.rows.execute("UPDATE documents SET rechunk = 1")
+    before = opened.fuse.burnt
+    opened.keep(entry("a", "red", "blue"), entry("b", "green"))
+    assert (opened.fuse.burnt - before, opened.knowledge.is_indexed("a"), opened.wrong()) == (2, True, [])
+
+
+def test_removed_documents_are_in_the_tables_until_the_ledger_has_let_go_of_them(open_home: Open) -> None:
+    fuse = Fuse(0)
+    opened = open_home(fuse)
+    opened.keep(entry("a", "red"))
+    fuse.length = fuse.burnt + 4  # the transaction that acknowledges has ended
+    with pytest.raises(Killed):
+        opened.keep(removes=["a"])
+    after = open_home()
+    assert (after.documents(), after.knowledge.stored(["a"]), after.wrong()) == ({"a"}, set(), [])
+    assert (after.knowledge.recover(), after.documents(), after.wrong()) == (1, set(), [])
 
 
 def test_the_files_of_what_was_undone_are_read_again(open_home: Open) -> None:
@@ -188,10 +209,11 @@ def test_any_history_of_commits_and_deaths_counts_like_a_naive_model(tmp_path_fa
         removes = [name for name in sorted(removed - kept.keys()) if name in model]
         with suppress(Killed):
             opened.keep(*(entry(name, *texts) for name, texts in kept.items()), removes=removes)
-        if begun := opened.ledger.generation - before:
-            model = {name: texts for name, texts in model.items() if name not in {*removes, *kept}}
-        if begun > 1:
-            model |= kept
+        begun = opened.ledger.generation - before
+        if begun == 1:  # undone: what was being rewritten is read again
+            model = {name: texts for name, texts in model.items() if kept.get(name, texts) == texts}
+        elif begun:
+            model = {name: texts for name, texts in model.items() if name not in removes} | kept
         opened.ledger.close()
     opened = Opened(home)
     opened.knowledge.recover()

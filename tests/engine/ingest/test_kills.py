@@ -10,19 +10,22 @@ import pytest
 from tests.engine.ingest.box import Box, mail, naive
 
 _STEPS = {
-    "the journal was begun": 4,
-    "documents were written": 5,
-    "chunks were written": 6,
-    "the change was acknowledged": 8,
-    "the journal of the removal was begun": 16,
-    "documents were deleted": 17,
-    "vectors were deleted": 19,
+    "the journal was begun": 2,
+    "documents were written": 3,
+    "chunks were written": 4,
+    "the change was acknowledged": 6,
+    "replaced documents were deleted": 7,
+    "their vectors were deleted": 9,
+    "the journal of the removal was begun": 20,
+    "the removal was acknowledged": 22,
+    "documents were deleted": 23,
+    "vectors were deleted": 25,
 }
 _QUICK = ("documents were written", "documents were deleted")
 
 
 def _fill(box: Box) -> None:
-    """Ingest mail, then change it in every possible way: 22 steps for the next ingest."""
+    """Ingest mail, then change it in every possible way: 31 steps for the next ingest."""
     for number in range(6):
         mail(box.mail / f"m{number}", f"word{number}", name=f"m{number}", day=number + 1)
     box.ingest()
