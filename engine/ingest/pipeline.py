@@ -20,9 +20,8 @@ from pathlib import Path
 from engine.ingest import scan
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
-from engine.ingest.scan import ignorable
+from engine.ingest.scan import Replacement, Versions, ignorable
 from engine.ingest.types import PARSER_VERSION, ParseLimits
-from engine.ingest.versions import Replacement, Versions
 from engine.text.label import index_words, name_forms
 from store import documents as documents_store
 from store.catalog import Catalog, Problem, SourceRoot

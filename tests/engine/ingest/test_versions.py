@@ -18,8 +18,8 @@ from engine.ingest import files as parsers
 from engine.ingest import pipeline
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest, Summary
+from engine.ingest.scan import replacements
 from engine.ingest.types import ParseLimits
-from engine.ingest.versions import replacements
 from store.catalog import SourceRoot
 from store.types import ParsedItem, Place
 from tests.effort import examples
