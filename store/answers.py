@@ -164,6 +164,56 @@ def _size(key: bytes, answer: CachedAnswer) -> int:
     return len(key) + sum(len(text.encode()) for text in texts)
 
 
+_REMOVED_S = 86_400.0  # for which a removed chunk is remembered: no job or answer that was begun before takes as long
+_OF_REMOVED = "EXISTS (SELECT 1 FROM json_each({}) JOIN removed_chunks ON chunk = value)"
+_ASKED = f"""SELECT key FROM history JOIN retrievals ON retrievals.question = history.id
+             WHERE key IS NOT NULL AND {_OF_REMOVED.format("retrievals.chunks")}"""
+_MADE = "SELECT question FROM predictions JOIN removed_chunks USING (chunk)"
+# In this order: which question an answer belonged to is known by its log of retrievals.
+_DROP_DERIVED = (
+    # With the entries go their vectors, verifications, notices and refresh candidates, by their foreign keys.
+    f"DELETE FROM rejected_answers WHERE key IN (SELECT key FROM answers WHERE {_OF_REMOVED.format('evidence')})",
+    f"DELETE FROM answers WHERE {_OF_REMOVED.format('evidence')}",
+    # What was made for a question when it was answered otherwise: from other chunks than its answer is now.
+    f"DELETE FROM rejected_answers WHERE key IN ({_ASKED})",
+    f"DELETE FROM notices WHERE key IN ({_ASKED})",
+    f"DELETE FROM verifications WHERE key IN ({_ASKED}) OR matched IN ({_ASKED})",
+    "DELETE FROM refresh_candidates WHERE chunk IN (SELECT chunk FROM removed_chunks)",
+    # Predicted questions, unless the user has asked the same meanwhile.
+    f"""DELETE FROM answers WHERE origin = 'predicted' AND question IN ({_MADE})
+        AND key NOT IN (SELECT key FROM history WHERE key IS NOT NULL)""",
+    f"DELETE FROM jobs WHERE subject IN ({_MADE})",
+    f"DELETE FROM predictions WHERE question IN ({_MADE})",
+    f"""UPDATE retrievals SET chunks = (
+            SELECT json_group_array(value) FROM json_each(chunks)
+            WHERE value NOT IN (SELECT chunk FROM removed_chunks))
+        WHERE {_OF_REMOVED.format("retrievals.chunks")}""",
+)
+
+
+def mark_removed(ledger: Ledger, chunks: Iterable[str], now: float) -> None:
+    """Remember removed chunks, inside the caller's transaction."""
+    ledger.rows.executemany("INSERT OR REPLACE INTO removed_chunks VALUES (?, ?)", [(chunk, now) for chunk in chunks])
+
+
+def unmark_removed(ledger: Ledger, chunks: Iterable[str]) -> None:
+    """Forget that chunks were removed, since they are stored again; inside the caller's transaction."""
+    ledger.rows.executemany("DELETE FROM removed_chunks WHERE chunk = ?", [(chunk,) for chunk in chunks])
+
+
+def drop_derived(ledger: Ledger, now: float) -> None:
+    """Remove what was made from removed chunks, inside the caller's transaction.
+
+    These are answers in any state, rejected answers, notices and predicted questions. Questions that the user asked
+    stay in the history; the chunks go from the log of what they retrieved.
+    """
+    if ledger.rows.execute("SELECT 1 FROM removed_chunks LIMIT 1").fetchone() is None:
+        return
+    for sql in _DROP_DERIVED:
+        ledger.rows.execute(sql)
+    ledger.rows.execute("DELETE FROM removed_chunks WHERE at < ?", (now - _REMOVED_S,))
+
+
 class RefreshCandidates:
     """Questions that a new chunk is near to, each with the latest such chunk: their answers may be stale."""
 

@@ -300,11 +300,25 @@ _PEOPLE = (
         DELETE FROM names WHERE documents <= 0 AND word IN (SELECT key FROM json_each(old.names)); END""",
 )
 
+# What hangs on documents, to be removed with them.
+_LINKS = (
+    # The document that the segment of a KV node is of, empty for no document's; NULL: not known, of an older pkb.
+    "ALTER TABLE kv_nodes ADD COLUMN document TEXT",
+    "CREATE INDEX kv_nodes_document ON kv_nodes (document)",
+    # The chunks that a predicted question was made from.
+    """CREATE TABLE predictions (
+        question TEXT NOT NULL, chunk TEXT NOT NULL, PRIMARY KEY (question, chunk)) WITHOUT ROWID""",
+    "CREATE INDEX predictions_chunk ON predictions (chunk)",
+    # Chunks of documents removed lately: what another process was deriving from one meanwhile is removed later.
+    "CREATE TABLE removed_chunks (chunk TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",
+)
+
 # Every file is read again: for the names in it, and for local days; until then, days are those of UTC.
 _REREAD = ("UPDATE files SET mtime_ns = -1", "UPDATE documents SET rechunk = 1")
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS), (*_PEOPLE, *_REREAD),
+    _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
+    (*_PEOPLE, *_LINKS, *_REREAD),
 )  # fmt: skip
 
 

@@ -13,12 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store import catalog
+from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog
 from store.database import UNCOMPACTED, Ledger
 from store.filters import among, holding
+from store.kv_folder import KvFolder
+from store.kv_index import has_nodes
 from store.types import IndexedDocument, chunk_rows, document_row
 
 if TYPE_CHECKING:
@@ -218,8 +222,10 @@ class Knowledge:
             catalog.clear_moved(self._ledger, removes)
             self._delete_rows([*rewritten, *removes], gone=removes)
             apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in old), -1)
+            mark_removed(self._ledger, (row["id"] for row in old if row["document"] not in rewritten), time.time())
             for entry in entries:
                 self._insert_rows(entry)
+            drop_derived(self._ledger, time.time())
             apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
             self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
             acknowledge(self._ledger, number, change)
@@ -241,6 +247,16 @@ class Knowledge:
                 self._roll_back(number, change)
         self.update_collections()
         return len(dead)
+
+    def remove_leftovers(self, cache: Path) -> None:
+        """Remove what still hangs on documents that were removed: rows, and nodes of the KV cache in that folder."""
+        if self._ledger.rows.execute("SELECT 1 FROM removed_chunks LIMIT 1").fetchone():
+            with self._ledger.transaction():
+                drop_derived(self._ledger, time.time())
+        if has_nodes(self._ledger):
+            folder = KvFolder(self._ledger, cache)
+            folder.remove_unlinked()
+            folder.owner.close()
 
     def _finish(self, number: int, change: Change) -> None:
         """Delete the rows that an acknowledged change leaves in the tables."""
@@ -360,6 +376,7 @@ class Knowledge:
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
         missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
+        unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
         self._mark_indexed([entry])
 
     def _delete_rows(self, documents: Sequence[str], gone: Iterable[str]) -> None:

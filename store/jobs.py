@@ -42,6 +42,15 @@ class PredictionLog:
         with self._ledger.transaction():
             self._rows.executemany(sql, [(source, count, at) for source, count in counts.items()])
 
+    def link(self, chunks: Mapping[str, Sequence[str]]) -> None:
+        """Record the chunks that predicted questions were made from, until neither job nor answer is left of them."""
+        rows = [(question, chunk) for question, several in chunks.items() for chunk in several]
+        done = """DELETE FROM predictions WHERE question NOT IN (SELECT subject FROM jobs)
+                  AND question NOT IN (SELECT question FROM answers WHERE origin = 'predicted')"""
+        with self._ledger.transaction():
+            self._rows.execute(done)
+            self._rows.executemany("INSERT OR IGNORE INTO predictions VALUES (?, ?)", rows)
+
     def credit(self, at: float) -> None:
         """Credit the predictors whose outputs were used for the first time; inside a transaction of the caller's."""
         for table, used in _USED.items():

@@ -143,6 +143,11 @@ class KvFolder:
             self.finish_removals()
         return len(found)
 
+    def remove_unlinked(self) -> int:
+        """Remove the nodes of documents that are not stored any more, with their descendants; return their number."""
+        keys = self.index.of_removed_documents()
+        return self.remove(keys, "deleted") if keys else 0
+
     def remove_files(self, keys: Iterable[Key]) -> None:
         """Remove files; one that cannot be removed stays, and still counts towards the budget."""
         for key in keys:

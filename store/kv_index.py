@@ -109,7 +109,7 @@ def _day(now: float) -> int:
 
 State = Literal["reserved", "complete", "deleting"]
 
-_NODE = "key, parent, path, depth, ids, bytes, seconds, created, last_used, uses"
+_NODE = "key, parent, path, depth, ids, bytes, seconds, created, last_used, uses, coalesce(document, '')"
 _ENTRY = f"{_NODE}, state, owner, size, mtime_ns, ctime_ns, inode"
 _BELOW = """WITH RECURSIVE below (key) AS (
     SELECT value FROM (SELECT ?1 AS value) UNION SELECT n.key FROM kv_nodes n JOIN below b ON n.parent = b.key)
@@ -160,8 +160,8 @@ class KvIndex:
         first = first_key(node.ids, sub_step)
         row = (node.key, node.parent, node.path, node.depth, pack(node.ids), first, node.bytes, node.seconds)
         sql = """INSERT INTO kv_nodes (key, parent, path, depth, ids, first, bytes, seconds, created, last_used,
-                 state, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?)"""
-        self._rows.execute(sql, (*row, node.created, node.last_used, owner))
+                 state, owner, document) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)"""
+        self._rows.execute(sql, (*row, node.created, node.last_used, owner, node.document))
 
     def complete(self, key: Key, owner: str) -> bool:
         """Mark a reserved node's file as written; False where the node was removed meanwhile."""
@@ -182,6 +182,12 @@ class KvIndex:
         """Remove the rows of nodes whose files were removed, with their pins and the jobs that made them."""
         for table in ("kv_nodes", "kv_pins", "job_outputs"):
             self._rows.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
+
+    def of_removed_documents(self) -> list[Key]:
+        """Return the nodes of documents that are not stored any more, and those of which that is not known."""
+        sql = """SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
+                 (document IS NULL AND depth > 1) OR (document != '' AND document NOT IN (SELECT id FROM documents)))"""
+        return [key for (key,) in self._rows.execute(sql)]
 
     def unfinished(self) -> list[tuple[Key, str]]:
         """Return key and owner of the nodes that are being written or removed."""
@@ -219,8 +225,8 @@ def _node(row: Sequence[Any]) -> Node:
 
 
 def _entry(row: Sequence[Any]) -> NodeRow:
-    state, owner, *file = row[10:]
-    return NodeRow(_node(row[:10]), state, owner, None if file[0] is None else Identity(*file))
+    state, owner, *file = row[11:]
+    return NodeRow(_node(row[:11]), state, owner, None if file[0] is None else Identity(*file))
 
 
 @dataclass(frozen=True, slots=True)

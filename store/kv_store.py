@@ -13,7 +13,7 @@ from store.kv_budget import KvBudget, KvLimits, Score
 from store.kv_files import BadNode, Header, Tensor, identity, size_of, verify, write
 from store.kv_folder import KvFolder
 from store.kv_index import CountTotal, KvQueries, Match, best_partial, cached_prefix, path_keys
-from store.kv_tree import Key, Node, TreeRoot, child_key
+from store.kv_tree import DocumentSegment, Key, Node, TreeRoot, child_key
 
 _PINNED_S = 600.0  # after which a match that was not released no longer pins its nodes
 
@@ -99,7 +99,8 @@ class KvStore:
         if known and known.state == "complete":
             return known.node
         depth = parent.depth + 1 if parent else 1
-        node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0)
+        document = ids.document if isinstance(ids, DocumentSegment) else ""
+        node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0, document)
         try:
             refused = self._budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
             if refused:

@@ -9,10 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import takewhile
+from typing import Self
 
 Key = bytes  # 16 bytes of BLAKE2b
 KEY_BYTES = 16
 _ADAPTER = "adapter"  # the one part of a root that path keys exclude
+
+
+class DocumentSegment(tuple[int, ...]):
+    """The token ids of a segment that holds text of a document; equal to any other tuple of the same ids."""
+
+    document: str
+
+    @classmethod
+    def of(cls, ids: Sequence[int], document: str) -> Self:
+        """Return the segment of a document."""
+        made = cls(ids)
+        made.document = document
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,7 @@ class Node:
     created: float  # seconds since the epoch, like `last_used`
     last_used: float
     uses: int
+    document: str = ""  # that the segment is of, empty where it is of none
 
 
 def root_key(parts: Mapping[str, str]) -> Key:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, zip_longest
 from math import sqrt
 from typing import Any
@@ -136,6 +136,7 @@ class Prediction:
     view: str  # "abstracts" or "history"
     method: str  # "model", "form" or "where-too"
     probability: float = 0.5
+    chunks: tuple[str, ...] = ()  # that it was made from: it goes when one of them is removed
 
     @property
     def source(self) -> str:
@@ -160,7 +161,8 @@ def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int
 def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write: Write) -> list[Prediction]:
     """Have a model predict `stride` questions about a collection of this `kind` from its summaries."""
     shown = [shorten(one.text, 4 * _LINE) for one in abstracts]
-    return _predicted("abstracts", shown, kind, stride, write)
+    chunks = tuple(sorted({chunk for one in abstracts for chunk in one.chunks}))
+    return [replace(one, chunks=chunks) for one in _predicted("abstracts", shown, kind, stride, write)]
 
 
 def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
@@ -328,7 +330,9 @@ def quota(most: int) -> Callable[[], bool]:
 
 def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
     """Queue predicted questions; return how many are queued now."""
+    found = list(found)
     jobs, seconds, at = Jobs(reasker.ledger), reasker.answer_s(), reasker.now.timestamp()
+    PredictionLog(reasker.ledger).link({one.question: one.chunks for one in found})
     jobs.offer([JobRow(KIND, one.question, seconds, one.probability * seconds, at, one.source) for one in found])
     waiting = jobs.pending(KIND)
     for row in waiting[MOST_QUEUED:]:

@@ -21,7 +21,7 @@ from engine.llm.prompt import Order, Segments, chunk_ids, fit, system_ids
 from engine.types import Trace
 from store.answers import CachedAnswer
 from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys
-from store.kv_tree import Key, TreeRoot
+from store.kv_tree import DocumentSegment, Key, TreeRoot
 from store.types import Chunk
 
 Ids = tuple[int, ...]
@@ -237,8 +237,9 @@ def _uncached(context: PrefetchContext, new: Sequence[Chunk]) -> Iterator[tuple[
 
 def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     model = context.reader.model
-    ids = tuple(model.tokens(block_of(chunk))) if context.reader.ropes else chunk_ids(model, 1, chunk)
-    return (system_ids(model), ids)
+    if context.reader.ropes:
+        return (system_ids(model), DocumentSegment.of(model.tokens(block_of(chunk)), chunk.document))
+    return (system_ids(model), chunk_ids(model, 1, chunk))
 
 
 def _reason(times: int) -> str:

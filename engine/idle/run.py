@@ -5,6 +5,7 @@ may this machine be used? -> plan and run kind by kind -> where nothing is left,
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine.idle.plan import IdlePlanner, is_quiet
@@ -120,6 +121,8 @@ def _run(
     from engine.idle.scheduler import JobRunner, RunContext, RunLimits, stopping
 
     ledger = session.ledger
+    with suppress(Locked), session.locks.writer():
+        session.knowledge.remove_leftovers(session.home.kv)  # where a writer is at work, it removes them itself
     context = RunContext(
         clock=time.monotonic,
         began=request.began,

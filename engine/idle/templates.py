@@ -121,7 +121,8 @@ def from_forms(hits: Sequence[Hit], past: Sequence[str]) -> list[Prediction]:
             probability = form.share * (1 - _RECENCY * place / len(hits))
             for rank, filler in enumerate(fillers_of[form.slot]):
                 if may_answer(form, filler, hit):
-                    found.append(Prediction(form.filled(filler), "history", "form", probability / (1 + rank / 10)))
+                    question, chance = form.filled(filler), probability / (1 + rank / 10)
+                    found.append(Prediction(question, "history", "form", chance, (hit.chunk.id,)))
     return _distinct([*found, *_where_too(past)])
 
 

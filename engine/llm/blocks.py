@@ -22,7 +22,7 @@ from engine.models.types import LanguageModel, UnreadableCache
 from engine.types import Trace
 from store.kv_files import Tensor
 from store.kv_index import Match
-from store.kv_tree import Node
+from store.kv_tree import DocumentSegment, Node
 from store.types import Chunk
 
 Layers = list[tuple[Any, Any]]  # keys and values of each layer, each (1, heads, tokens, width)
@@ -177,7 +177,12 @@ def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], *, evict: b
 
 def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
     """Return the segments of a prompt with each chunk's number and text apart."""
-    cut = [tuple(model.tokens(half)) for chunk in segments.prompt.chunks for half in halved(chunk)]
+    prompt = segments.prompt
+    cut = [
+        ids
+        for (number, rest), document in zip(map(halved, prompt.chunks), prompt.documents, strict=True)
+        for ids in (tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), document))
+    ]
     return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
 
 

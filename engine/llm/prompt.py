@@ -14,6 +14,7 @@ from engine.text.time_sensitive import moment
 from engine.types import Evidence
 from prompts import prompt
 from store.errors import PkbError
+from store.kv_tree import DocumentSegment
 from store.types import Chunk
 
 
@@ -28,12 +29,16 @@ class PromptChunk:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The text of each segment; all but the last end in one newline. `sources` has the source of each chunk."""
+    """The text of each segment; all but the last end in one newline.
+
+    `sources` and `documents` have the source and the document of each chunk.
+    """
 
     system: str
     chunks: tuple[str, ...]
     question: str
     sources: tuple[int, ...]
+    documents: tuple[str, ...]
 
 
 Order = Callable[
@@ -54,7 +59,8 @@ def answer_prompt(
     """Write the prompt for a question asked now."""
     ordered = order(shown)
     chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
-    return Prompt(system_segment(), chunks, question_segment(question, now), tuple(one.source for one in ordered))
+    sources, documents = tuple(one.source for one in ordered), tuple(one.chunk.document for one in ordered)
+    return Prompt(system_segment(), chunks, question_segment(question, now), sources, documents)
 
 
 def system_segment() -> str:
@@ -143,7 +149,7 @@ def system_ids(model: LanguageModel) -> Ids:
 
 def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:
     """Return the segment of a chunk under a number."""
-    return tuple(model.tokens(chunk_segment(number, chunk)))
+    return DocumentSegment.of(model.tokens(chunk_segment(number, chunk)), chunk.document)
 
 
 def _question_ids(model: LanguageModel, question: str) -> Ids:
@@ -152,6 +158,6 @@ def _question_ids(model: LanguageModel, question: str) -> Ids:
 
 def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[Ids]:
     yield system_ids(model)
-    for chunk in prompt.chunks:
-        yield tuple(model.tokens(chunk))
+    for chunk, document in zip(prompt.chunks, prompt.documents, strict=True):
+        yield DocumentSegment.of(model.tokens(chunk), document)
     yield _question_ids(model, prompt.question)

@@ -32,7 +32,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 def test_a_context_is_cut_into_the_blocks_that_pkb_reads(nano: Mlx, tokenizer: Any, seed: int) -> None:
     drawn = sample(Random(seed), HARD)
     system, *chunks = drawn.context()
-    prompt = Segments(Prompt(system, tuple(chunks), "", ()), (tuple(nano.tokens(system)), ()), 0)
+    prompt = Segments(Prompt(system, tuple(chunks), "", (), ("",) * len(chunks)), (tuple(nano.tokens(system)), ()), 0)
     *expected, _ = in_blocks(nano, prompt).ids
     packed = row(tokenizer, drawn, blocks=True)
     assert packed.cut is not None
