@@ -53,7 +53,12 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
 
 
 def unfit_places(home: Home) -> list[Check]:
-    """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its disk."""
+    """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its disk.
+
+    Where it cannot be written to at all, nothing: the error of the first write says so.
+    """
+    if not os.access(_existing(home.data), os.R_OK | os.W_OK | os.X_OK):
+        return []
     return [check for check in (_home(home), _disk_kind(home), _disk_space(home)) if check.state == "bad"]
 
 

@@ -298,6 +298,12 @@ _PEOPLE = (
         UPDATE names SET documents = documents - 1
         WHERE (word, form) IN (SELECT key, value FROM json_each(old.names));
         DELETE FROM names WHERE documents <= 0 AND word IN (SELECT key FROM json_each(old.names)); END""",
+    """CREATE TRIGGER names_update AFTER UPDATE OF names ON documents WHEN old.names != new.names BEGIN
+        UPDATE names SET documents = documents - 1
+        WHERE (word, form) IN (SELECT key, value FROM json_each(old.names));
+        DELETE FROM names WHERE documents <= 0 AND word IN (SELECT key FROM json_each(old.names));
+        INSERT INTO names SELECT key, value, 1 FROM json_each(new.names) WHERE true
+        ON CONFLICT (word, form) DO UPDATE SET documents = documents + 1; END""",
 )
 
 # What hangs on documents, to be removed with them.

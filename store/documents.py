@@ -194,8 +194,9 @@ class Knowledge:
     def commit(
         self, entries: Sequence[IndexedDocument], record: Callable[[], None], removes: Sequence[str] = ()
     ) -> None:
-        """Add or replace documents with their chunks, and remove others, all or nothing."""
+        """Add or replace documents with their chunks, and remove others, all or nothing; what is kept is not removed."""
         stored = self.stored(entry.document.id for entry in entries)
+        removes = sorted({*removes} - {entry.document.id for entry in entries})
         same = self._written_alike([entry for entry in entries if entry.document.id in stored])
         alike = {entry.document.id for entry in same}
         entries = [entry for entry in entries if entry.document.id not in alike]
@@ -348,9 +349,10 @@ class Knowledge:
         return {name: sorted(several, key=_id) for name, several in found.items()}
 
     def _mark_indexed(self, entries: Sequence[IndexedDocument]) -> None:
-        """Record that documents are indexed as they should be, with the passages that they own and quote."""
+        """Record that documents are indexed as they should be: names in them, passages that they own and quote."""
         for entry in entries:
-            self._ledger.rows.execute("UPDATE documents SET rechunk = 0 WHERE id = ?", (entry.document.id,))
+            named = (json.dumps(entry.names), entry.document.id)
+            self._ledger.rows.execute("UPDATE documents SET rechunk = 0, names = ? WHERE id = ?", named)
             claim(self._ledger, entry.document.id, entry.owned)
             set_quoted(self._ledger, entry.document.id, entry.quoted)
 

@@ -7,19 +7,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from store.hits import Vectors
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 TORN = "\ufffd"  # what an incomplete character decodes to
 WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly preserved
 LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond that the bytes are invalid
 
 
-def open_tokenizer(path: Path) -> Tokenizer:
+def open_tokenizer(path: Path) -> "Tokenizer":
     """Read tokenizer.json; ValueError if it is damaged."""
+    from tokenizers import Tokenizer  # embeddings that are stored already need none
+
     tokenizer = Tokenizer.from_buffer(path.read_bytes())
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -29,7 +34,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
 class Tokens:
     """A model's tokenizer; text must not encode to `controls`, nor to the ids that the tokenizer itself reserves."""
 
-    def __init__(self, tokenizer: Tokenizer, controls: Iterable[int] = ()) -> None:
+    def __init__(self, tokenizer: "Tokenizer", controls: Iterable[int] = ()) -> None:
         tokenizer.encode_special_tokens = True  # "<|im_end|>" in a mail is mail
         self._tokenizer = tokenizer
         added = tokenizer.get_added_tokens_decoder()

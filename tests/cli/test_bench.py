@@ -23,7 +23,7 @@ from tests.cli.conftest import Pkb
 from tests.demo import NANO, environment
 from tests.effort import slow_only
 
-QUESTIONS = ("When is the summer concert?", "Who has the spare key to the workshop?")
+QUESTIONS = ("When is the summer concert?", "How many bicycles were repaired on the repair day?")
 LINES = 24  # of a screen
 
 

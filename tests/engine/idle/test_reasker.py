@@ -14,7 +14,7 @@ from store.types import Scope
 from tests.engine.idle.small_home import home
 
 NOW = datetime(2024, 6, 19, tzinfo=UTC)
-texts, days = st.none() | st.text(), st.none() | st.datetimes(timezones=st.just(UTC))
+texts, days = st.none() | st.text(), st.none() | st.dates()
 scopes = st.builds(Scope, texts, texts, days, days, texts)
 
 

@@ -64,12 +64,19 @@ def test_a_changed_file_has_another_digest(tmp_path: Path) -> None:
     assert digest(path, tmp_path / "notes") != before
 
 
-def test_an_untouched_file_is_not_read_again(tmp_path: Path) -> None:
+def test_a_file_that_was_changed_and_given_its_old_time_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "weights"
     path.write_bytes(b"one")
     stat = path.stat()
     before = digest(path, tmp_path / "notes")
     path.write_bytes(b"two")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert digest(path, tmp_path / "notes") == digest(path) != before
+
+
+def test_an_untouched_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    before = digest(path, tmp_path / "notes")
+    monkeypatch.setattr("engine.models.lookup.file_digest", lambda *_: pytest.fail("read again"))
     assert digest(path, tmp_path / "notes") == before
-    assert digest(path) != before
