@@ -194,7 +194,7 @@ class Knowledge:
     def commit(
         self, entries: Sequence[IndexedDocument], record: Callable[[], None], removes: Sequence[str] = ()
     ) -> None:
-        """Add or replace documents with their chunks, and remove others, all or nothing; what is kept is not removed."""
+        """Add or replace documents with their chunks, and remove others that are not among them, all or nothing."""
         stored = self.stored(entry.document.id for entry in entries)
         removes = sorted({*removes} - {entry.document.id for entry in entries})
         same = self._written_alike([entry for entry in entries if entry.document.id in stored])

@@ -21,7 +21,8 @@ from tests.effort import PATIENCE_S
 
 KEY = "Who has the spare key to the workshop?"
 FULL = re.compile(
-    "(pkb: warning: .* GB free; try: .*\n)?pkb: (no space left on (the disk|device)|the ledger cannot be read or written: .* full or failing); try: pkb .*\n"
+    r"(pkb: warning: .* GB free; try: .*\n)?"
+    r"pkb: (no space left on (the disk|device)|the ledger cannot be read or written: .* full or failing); try: pkb .*\n"
 )
 # Bits that let root read and write what its modes forbid; without them root is like anybody.
 _DROP_BOUND, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
