@@ -113,6 +113,8 @@ def search(
                 show_source(number, read.sources, whole=read.text)
             if not found.passages:
                 print("No matches.")
+        for notice in pkb.matched_senders(scope):
+            output.say(f"pkb: {notice}")
         if not found.passages:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
         raise typer.Exit(0 if found.passages else 4)
@@ -147,12 +149,16 @@ def show(
 
 def print_document(row: dict[str, Any]) -> None:
     """Print one document, its lines numbered."""
+    from cli.render import warnings
+
     about = {
         "Message-ID": row["message_id"],
         "From": row["sender"],
         "To": ", ".join(row["recipients"]),
         "Date": row["date"],
         "Title": row["title"],
+        "First seen": row["first_seen"],
+        "Caution": "; ".join(warnings(row)),
     }
     for name, value in about.items():
         if value:

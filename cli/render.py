@@ -6,9 +6,10 @@ Styled without rich, whose import takes a quarter of an exact hit.
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -73,6 +74,8 @@ def grouped(sources: Sequence[Source]) -> list[list[Source]]:
 def _source(number: int, places: Sequence[Source]) -> str:
     source = places[0]
     lines = ["", typer.style(f"[{number}] ", bold=True) + _title(places)]
+    if notes := warnings(source.to_json()):
+        lines.append(typer.style(f"    ! {one_line('; '.join(notes), 240)}", fg="yellow"))
     for place in places:
         lines.append(typer.style(f"    {'also ' if place.copy else ''}{_where(place)}", dim=True))
     if source.quote:
@@ -84,7 +87,33 @@ def _title(places: Sequence[Source]) -> str:
     source = places[0]
     day = _day(source.date) if source.date else "no date"
     quoted = f", quoting {_day(source.written)}" if source.written else ""
-    return f"{one_line(source.title, 60) or 'no subject'} · {day}{quoted}"
+    parts = [one_line(source.title, 60) or "no subject", *_people(source), f"{day}{quoted}"]
+    return " · ".join(parts)
+
+
+_QUOTED = {"quote": "quoted by", "forward": "forwarded by"}
+
+
+def _people(source: Source) -> list[str]:
+    """Return who wrote what is quoted, by whom it came and to whom; of a meeting, who speaks."""
+    if not source.sender:
+        return [one_line(source.speaker, 60)] if source.speaker else []
+    sender, quoted = one_line(source.sender, 80), _QUOTED.get(source.role)
+    author = one_line(source.author, 80) if source.author else ""
+    written = f"{author}, {quoted} {sender}" if author and quoted else f"{quoted} {sender}" if quoted else sender
+    more = f" +{len(source.recipients) - 1}" if len(source.recipients) > 1 else ""
+    return [written + (f" to {one_line(_name(source.recipients[0]), 40)}{more}" if source.recipients else "")]
+
+
+def _name(person: str) -> str:
+    return person.partition(" <")[0]
+
+
+def warnings(document: Mapping[str, Any]) -> list[str]:
+    """Return why a source or document, as JSON values, may not be what it says it is."""
+    claimed = document["date_claimed"]
+    later = [f"dated {_day(claimed)}, first seen {_day(document['date'])}"] if claimed != document["date"] else []
+    return [*document["warnings"], *later]
 
 
 def _day(moment: str) -> str:

@@ -275,6 +275,12 @@ class Pkb:
             raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
         return last
 
+    def matched_senders(self, scope: "Scope") -> list[str]:
+        """Return a notice where the sender of a scope is a name that fits senders of several addresses."""
+        from engine.scope import matched_senders
+
+        return matched_senders(self.session.ledger, scope.sender) if scope.sender else []
+
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return which of the people in a scope no indexed message is from or to."""
         return operations.nobody(self.session, scope)

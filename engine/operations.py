@@ -80,7 +80,7 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> "list[di
     wanted = (message_id or "").strip("<>")
     places = [p for p in opened.catalogue.places_in(str(path)) if not wanted or p.message_id == wanted]
     with opened.locks.reader():
-        return shown(opened.reader, places)
+        return shown(opened.reader, opened.catalogue, places)
 
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":

@@ -11,7 +11,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from store.types import Chunk, Scope
+from store.types import Chunk, Role, Scope
 
 if TYPE_CHECKING:
     from engine.text.question import Question
@@ -39,15 +39,25 @@ class Source:
     own_lines: bool = True  # the lines are the file's
     copy: bool = False  # of the source before it, in another place
     written: str | None = None  # ISO; when the quoted or forwarded message was written that `quote` stands in
+    sender: str = ""  # with address; empty for a meeting
+    recipients: tuple[str, ...] = ()  # or who took part
+    role: Role = "body"  # of the part of the document that `quote` stands in
+    author: str = ""  # of that part, where it is quoted or forwarded, as it says itself
+    speaker: str | None = None  # in a transcript, of what `quote` begins with
+    date_claimed: str | None = None  # ISO; `date` is not later than `first_seen`
+    first_seen: str | None = None  # ISO
+    warnings: tuple[str, ...] = ()  # why the sender or the date may not be what it says
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as JSON values."""
-        return {**asdict(self), "lines": list(self.lines)}
+        lists = {"lines": self.lines, "recipients": self.recipients, "warnings": self.warnings}
+        return {**asdict(self), **{name: list(values) for name, values in lists.items()}}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Source":
         """Return the source that `to_json` made these values of."""
-        return cls(**{**values, "lines": _pair(values["lines"])})
+        lists = {name: tuple(values.get(name, ())) for name in ("recipients", "warnings")}
+        return cls(**{**values, **lists, "lines": _pair(values["lines"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +213,11 @@ class Passage:
         return "\n".join([*people, f"{self.score:.3f}" if scored else ""])
 
     @property
+    def all_hits(self) -> "tuple[Hit, ...]":
+        """Return its hits and their copies."""
+        return (*self.hits, *self.copies)
+
+    @property
     def score(self) -> float:
         """Return the best score of its hits."""
         return max(hit.score for hit in self.hits)
@@ -223,6 +238,11 @@ class Passage:
         return self.hits[0].sender
 
     @property
+    def is_meeting(self) -> bool:
+        """Return whether it is of a transcript, where a name in front of a turn is its speaker's."""
+        return self.hits[0].is_meeting
+
+    @property
     def recipients(self) -> tuple[str, ...]:
         """Return to whom it went, or who took part."""
         return self.hits[0].recipients
@@ -234,17 +254,35 @@ class Passage:
 
     def written_at(self, place: int) -> datetime | None:
         """Return when the text at an offset of `text` was written; None where that is not known."""
+        hit = self._hit_at(place)
+        return hit.written if hit else None
+
+    def author_at(self, place: int) -> str:
+        """Return who wrote the text at an offset of `text`: the sender, or whom a quoted or forwarded part names."""
+        hit = self._hit_at(place)
+        return hit.author if hit else ""
+
+    def _hit_at(self, place: int) -> "Hit | None":
         end = -1
         for hit in self.hits:
             end += len(hit.chunk.text) + 1
             if place <= end:
-                return hit.written
+                return hit
         return None
 
-    def quoted_at(self, quote: str) -> str | None:
-        """Return the date (ISO) of the quoted or forwarded message that a part of `text` stands in, if it has one."""
+    def quoting(self, source: Source, quote: str) -> Source:
+        """Return a source of this passage with a part of `text`, and with who wrote that part, and when."""
         hit = next((hit for hit in self.hits if quote in hit.chunk.text), next(iter(self.hits), None))
-        return hit.chunk.written.isoformat() if hit and hit.chunk.written else None
+        if hit is None:
+            return replace(source, quote=quote)
+        return replace(
+            source,
+            quote=quote,
+            role=hit.chunk.role,
+            author=hit.chunk.author,
+            written=hit.chunk.written.isoformat() if hit.chunk.written else None,
+            speaker=hit.speaker_of(quote),
+        )
 
     @property
     def header(self) -> str:
@@ -279,7 +317,7 @@ class Evidence:
         pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
         return tuple(
-            replace(source, quote=quote, written=None if source.copy else passage.quoted_at(quote))
+            replace(source, quote=quote) if source.copy else passage.quoting(source, quote)
             for passage, quote in ordered
             for source in passage.sources
         )

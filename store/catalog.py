@@ -87,6 +87,11 @@ class Catalog:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger that it reads."""
+        return self._ledger
+
     def roots(self) -> list[SourceRoot]:
         """Return every root, in order of its path."""
         rows = self._rows.execute("SELECT path, collection, kind FROM roots ORDER BY path")

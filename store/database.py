@@ -322,9 +322,32 @@ _LINKS = (
 # Every file is read again: for the names in it, and for local days; until then, days are those of UTC.
 _REREAD = ("UPDATE files SET mtime_ns = -1", "UPDATE documents SET rechunk = 1")
 
+# When each document was first seen, what is odd about its header, and the names and addresses in it (JSON); and the
+# addresses that each folded name is known by, counted as documents come and go. Every file is read again for them.
+_PROVENANCE = (
+    """CREATE TABLE provenance (
+        document TEXT PRIMARY KEY, seen TEXT NOT NULL, warnings TEXT NOT NULL, people TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE people (
+        name TEXT, address TEXT, sends INTEGER, seen TEXT NOT NULL, documents INTEGER NOT NULL,
+        PRIMARY KEY (name, address, sends)) WITHOUT ROWID""",
+    """CREATE TRIGGER provenance_insert AFTER INSERT ON provenance BEGIN
+        INSERT INTO people SELECT value ->> 0, value ->> 1, value ->> 2, new.seen, 1
+        FROM json_each(new.people) WHERE true
+        ON CONFLICT (name, address, sends) DO UPDATE SET documents = documents + 1, seen = min(seen, excluded.seen);
+        END""",
+    """CREATE TRIGGER provenance_delete AFTER DELETE ON provenance BEGIN
+        UPDATE people SET documents = documents - 1 WHERE (name, address, sends)
+            IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(old.people));
+        DELETE FROM people WHERE documents <= 0
+            AND name IN (SELECT value ->> 0 FROM json_each(old.people)); END""",
+    "UPDATE files SET mtime_ns = -1",
+    "UPDATE documents SET rechunk = 1",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
+    _PROVENANCE,
 )  # fmt: skip
 
 

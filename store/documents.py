@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store import catalog
+from store import catalog, provenance
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog
 from store.database import UNCOMPACTED, Ledger
@@ -378,6 +378,8 @@ class Knowledge:
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
         missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
+        if entry.provenance:
+            provenance.put(self._ledger, document.id, entry.provenance)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
         self._mark_indexed([entry])
 

@@ -1,10 +1,12 @@
 """SQL conditions for LanceDB, from values that may contain anything a person can type. Loads no LanceDB."""
 
+import re
 from collections.abc import Iterable
 from datetime import date
 
 from store.types import Scope
 
+_ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>@]+")
 _LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
 
 
@@ -12,9 +14,9 @@ def within(scope: Scope) -> str | None:
     """Return the condition for a scope, None where it limits nothing."""
     parts = []
     if scope.sender:
-        parts.append(f"strpos(lower(sender), {_text(scope.sender.lower())}) > 0")
+        parts.append(_person("sender", scope.sender))
     if scope.recipient:
-        parts.append(f"strpos(lower(recipients), {_text(scope.recipient.lower())}) > 0")
+        parts.append(_person("recipients", scope.recipient))
     if scope.since:
         parts.append(f"{_LOCAL} >= {_midnight(scope.since)}")
     if scope.until:
@@ -22,6 +24,21 @@ def within(scope: Scope) -> str | None:
     if scope.collection:
         parts.append(f"array_has(collections, {_text(scope.collection)})")
     return " AND ".join(parts) or None
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an address, which is compared as a whole."""
+    return _ADDRESS.fullmatch(text.strip()) is not None
+
+
+def _person(column: str, wanted: str) -> str:
+    """Return the condition that a column of people, one a line, has an address, or a part of a name or address."""
+    wanted = wanted.strip().lower()
+    if not is_address(wanted):
+        return f"strpos(lower({column}), {_text(wanted)}) > 0"
+    people = f"concat('\n', lower({column}), '\n')"
+    alone, named = _text(f"\n{wanted}\n"), _text(f"<{wanted}>\n")
+    return f"(strpos({people}, {alone}) > 0 OR strpos({people}, {named}) > 0)"
 
 
 def among(column: str, values: Iterable[str]) -> str:

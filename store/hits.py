@@ -21,16 +21,40 @@ class Hit:
     chunk: Chunk
     tokens: str
     vector: Vectors | None = field(repr=False, compare=False)
-    date: datetime | None  # aware, in its writer's zone
+    date: datetime | None  # aware, in its writer's zone; not later than its document was first seen
     sender: str
     recipients: tuple[str, ...]
     title: str
     score: float = 0.0
+    claimed: datetime | None = None  # the date that its document gives itself, where `date` is not that
 
     @property
     def written(self) -> datetime | None:
         """Return when its text was written: with its document, unless it is quoted or forwarded."""
-        return self.chunk.written if self.chunk.role in ("quote", "forward") else self.date
+        return self.chunk.written if self.is_quoted else self.date
+
+    @property
+    def is_meeting(self) -> bool:
+        """Return whether its document is a transcript."""
+        return self.chunk.header.startswith("Meeting: ")
+
+    @property
+    def is_quoted(self) -> bool:
+        """Return whether its text is that of another message, which its document quotes or forwards."""
+        return self.chunk.role in ("quote", "forward")
+
+    @property
+    def author(self) -> str:
+        """Return who wrote its text: the sender; of a quoted or forwarded text, whom that names, empty for nobody."""
+        return self.chunk.author if self.is_quoted else self.sender
+
+    def speaker_of(self, quote: str) -> str | None:
+        """Return who speaks in a transcript where a part of its text begins; None in a mail, and where nobody does."""
+        if not self.is_meeting:
+            return None
+        before = self.chunk.text[: self.chunk.text.find(quote) + len(quote.split("\n")[0])].split("\n")
+        named = (name for line in reversed(before) for name in self.recipients if line.startswith(f"{name}: "))
+        return next(named, None)
 
 
 @dataclass(frozen=True, slots=True)

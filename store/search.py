@@ -13,7 +13,7 @@ from store.types import Chunk, Scope, in_own_zone
 
 _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
-    "role", "written", "title", "date", "local", "sender", "recipients",
+    "role", "written", "author", "origin", "claimed", "title", "date", "local", "sender", "recipients",
 )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ class Reader:
 
     def documents(self, ids: Sequence[str]) -> dict[str, Row]:
         """Return the rows of documents, by id."""
-        columns = ("id", "kind", "title", "sender", "recipients", "date", "local", "message_id", "text")
+        columns = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id", "text")
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
 
@@ -77,7 +77,8 @@ class Reader:
 def _hit(row: Row, vector: Vectors | None) -> Hit:
     place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
     written = datetime.fromisoformat(row["written"]) if row["written"] else None
-    chunk = Chunk(*place, row["role"] or "body", written)
+    chunk = Chunk(*place, row["role"] or "body", written, row["author"] or "", row["origin"] or "")
     recipients = tuple(name for name in row["recipients"].split("\n") if name)
     moment = in_own_zone(row["date"], row["local"])
-    return Hit(chunk, row["words"], vector, moment, row["sender"], recipients, row["title"])
+    claimed = datetime.fromisoformat(row["claimed"]) if row["claimed"] else None
+    return Hit(chunk, row["words"], vector, moment, row["sender"], recipients, row["title"], claimed=claimed)

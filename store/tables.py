@@ -37,6 +37,7 @@ _DOCUMENTS = [
     pa.field("title", pa.string(), nullable=False),
     pa.field("message_id", pa.string()),
     pa.field("text", pa.large_string(), nullable=False),
+    pa.field("claimed", pa.string()),  # ISO; the date it gives itself, where that is later than it was first seen
     *_ABOUT,
 ]
 _CHUNKS = [
@@ -51,6 +52,9 @@ _CHUNKS = [
     pa.field("title", pa.string(), nullable=False),
     pa.field("role", pa.string()),
     pa.field("written", pa.string()),  # ISO; of quotes and forwards
+    pa.field("author", pa.string()),  # likewise
+    pa.field("origin", pa.string()),
+    pa.field("claimed", pa.string()),
     *_ABOUT,
 ]
 # Apart from the chunks: filling a column rewrites its rows, and leaves them outside the full-text index until it is

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timezone
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from store.provenance import Provenance
 
 Kind = Literal["mail", "transcript"]
 Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
@@ -20,13 +23,15 @@ class DocumentPassage:
     speaker: str | None = None
     at: float | None = None  # seconds from the start of the recording
     written: datetime | None = None  # aware; of a quoted or forwarded message, where its own header says so
+    author: str = ""  # of a quoted or forwarded message, as its own header says
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """One mail message or one transcript; `id` is a digest of its content, so that copies are the same document.
 
-    `text` is what `pkb show` prints; passages point into its lines.
+    `text` is what `pkb show` prints; passages point into its lines. `claimed` is the date that it gives itself where
+    that is later than when it was first seen, which then is its `date`; `received` is what its last mail server says.
     """
 
     id: str
@@ -38,6 +43,9 @@ class Document:
     message_id: str | None
     text: str
     passages: tuple[DocumentPassage, ...]
+    claimed: datetime | None = None
+    received: datetime | None = None
+    warnings: tuple[str, ...] = ()  # of its header, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,10 @@ class ParsedItem:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """About 100 words of one document; `header` (who, when, what) is searched, embedded and prompted with its text."""
+    """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text.
+
+    `origin` is the header that a model is shown instead, with addresses; empty in rows of older homes.
+    """
 
     id: str
     document: str
@@ -67,14 +78,16 @@ class Chunk:
     last: int
     role: Role = "body"
     written: datetime | None = None  # of a quote or forward, in its writer's zone; None where that is not known
+    author: str = ""  # of a quote or forward, as it says; empty where it does not
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The filters of a question; None filters nothing.
 
-    `sender` and `recipient` match as substrings in any case. `since` is inclusive and `until` exclusive; both are
-    compared with the local day of each document.
+    `sender` and `recipient` match in any case: an address as a whole, anything else as a part of name or address.
+    `since` is inclusive and `until` exclusive; both are compared with the local day of each document.
     """
 
     sender: str | None = None
@@ -140,6 +153,7 @@ class IndexedDocument:
     owned: tuple[bytes, ...] = ()
     quoted: tuple[bytes, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    provenance: "Provenance | None" = None
 
     @property
     def date(self) -> str | None:
@@ -157,19 +171,21 @@ def document_row(entry: IndexedDocument) -> Row:
         "message_id": d.message_id,
         "text": d.text,
         "sender": d.sender,
+        "claimed": d.claimed and d.claimed.isoformat(),
     }
     return row | _about(entry)
 
 
 def chunk_rows(entry: IndexedDocument) -> list[Row]:
     """Return the rows of its chunks, in order."""
-    about = _about(entry) | {"title": entry.document.title}
+    claimed = entry.document.claimed
+    about = _about(entry) | {"title": entry.document.title, "claimed": claimed and claimed.isoformat()}
     return [
         {
             "id": chunk.id, "document": chunk.document, "position": chunk.position, "header": chunk.header,
             "text": chunk.text, "words": tokens, "first": chunk.first, "last": chunk.last, "role": chunk.role,
             "written": chunk.written and chunk.written.isoformat(),
-            "sender": _sender(entry.document, chunk), **about,
+            "author": chunk.author, "origin": chunk.origin, "sender": _sender(entry.document, chunk), **about,
         }
         for chunk, tokens in zip(entry.chunks, entry.tokens, strict=True)
     ]  # fmt: skip

@@ -326,14 +326,14 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         spans = tuple(
             one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
         )
-        speaker = span.speaker or read.sender or None
+        speaker, label = _speaker(read, span)
         soonest = when.soonest(text, written)
         if soonest and kind in ("date", "time"):
             spans = _of_occurrence(text, soonest, kind)
         # All that was written on that day is of it.
         day = None if is_of_day(question, written) else when.spoken(text, written)
         begins = soonest.begins if soonest else None
-        told = (when.told(text, day), speaker, spans, day)
+        told = (when.told(text, day) | frozenset(words(label)), speaker, spans, day)
         found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found
 
@@ -341,6 +341,18 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
 def _of_occurrence(text: str, one: Occurrence, kind: Kind) -> tuple[Found, ...]:
     said = one.span if kind == "date" else time_of(text, one.span)
     return (said,) if said else ()
+
+
+def _speaker(read: Passage, span: Span) -> tuple[str | None, str]:
+    """Return who says a sentence; and the name in front of it, where that only says so.
+
+    In a mail anybody can write "Ann:" in front of a line, and what it quotes or forwards is not its sender's.
+    """
+    if read.is_meeting:
+        return span.speaker or read.sender or None, ""
+    author, label = read.author_at(span.start), span.speaker or ""
+    is_own = not label or set(words(label)) <= set(words(author))
+    return (author or None, "") if is_own else (None, label)
 
 
 def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str]:

@@ -142,8 +142,8 @@ def format_answer(
         best = _soonest(reads, right, best, when)
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
-    if _SENT.match(question.text) and reads[0].sender:
-        return _alone(reads[0].sender, 0)
+    if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
+        return _alone(sender, 0)
     return replace(_from_sentence(question, found, best, kind, forms), quote=best.text)
 
 
@@ -165,6 +165,11 @@ def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], wh
     old, new = reads[one.read], reads[change.read]
     same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
     return same and old.date is not None and new.date is not None and old.date < new.date
+
+
+def _sender(read: Passage, asked: str) -> str:
+    """Return who sent a passage, or wrote it where another message is quoted; empty where that is not known."""
+    return read.sender if "forward" in asked.lower() else read.author_at(0)
 
 
 def _from_sentence(

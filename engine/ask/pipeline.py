@@ -19,6 +19,7 @@ from engine.ask.prepare import (
     relocate,
     store_answer,
 )
+from engine.scope import matched_senders
 from engine.types import Answer, AskOptions, AskResult, Backend, OnText
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers
 from store.database import Ledger
@@ -197,6 +198,8 @@ class Asker:
         if not ask.options.write_bank:
             served = replace(served, key=None)
         remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
+        if sender := ask.options.scope.sender:
+            ask.trace.notices.extend(matched_senders(self._ledger, sender))
         if ask.options.write_bank:
             ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.text))
         return AskResult(reply, ask.trace, evidence.covered if evidence else None)

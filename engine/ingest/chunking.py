@@ -6,13 +6,12 @@ Chunks end at paragraphs and speaker turns, else at sentences, else at words. Kn
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 
 from engine.ingest.types import content_id
-from engine.text.label import chunk_header
+from engine.text.label import QuotedPart, chunk_header, origin_line
 from engine.text.terminal import shorten
-from store.types import Chunk, Document, DocumentPassage, Role
+from store.types import Chunk, Document, DocumentPassage
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # letters of one long token (URL, base64) that count as a word
@@ -39,13 +38,13 @@ class Piece:
 def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk]:
     """Return the chunks of a document's passages, in order; a document without passages is one chunk of its title."""
     chunks = list[Chunk]()
-    for (role, written), run in groupby(passages, key=lambda passage: (passage.role, passage.written)):
+    for (role, written, author), run in groupby(passages, key=lambda one: (one.role, one.written, one.author)):
         for pieces in _pack([piece for passage in run for piece in _pieces(passage)]):
-            chunks.append(_chunk(document, len(chunks), role, written, pieces))
+            chunks.append(_chunk(document, len(chunks), QuotedPart(role, written, author), pieces))
     title = shorten(document.title, 1000)
     if not chunks and title:
         piece = Piece(title, weigh(title), 1, 1)
-        return [_chunk(document, 0, "body", None, [piece])]
+        return [_chunk(document, 0, QuotedPart("body"), [piece])]
     return chunks
 
 
@@ -62,12 +61,14 @@ def weigh(text: str) -> int:
     return sum(max(1, len(word) // LETTERS, (len(_UNSPACED.findall(word)) + 1) // 2) for word in words)
 
 
-def _chunk(document: Document, position: int, role: Role, written: datetime | None, pieces: Sequence[Piece]) -> Chunk:
-    text, header = "\n".join(piece.text for piece in pieces), chunk_header(document, role, written)
+def _chunk(document: Document, position: int, part: QuotedPart, pieces: Sequence[Piece]) -> Chunk:
+    text = "\n".join(piece.text for piece in pieces)
+    header, origin = chunk_header(document, part), origin_line(document, part)
     first, last = min(piece.first for piece in pieces), max(piece.last for piece in pieces)
     # An answer from the same words of another day is another answer.
-    chunk_id = content_id(document.id, str(position), header, text, str(written or document.date))
-    return Chunk(chunk_id, document.id, position, header, text, first, last, role, written)
+    chunk_id = content_id(document.id, str(position), header, origin, text, str(part.written or document.date))
+    about = (part.role, part.written, part.author, origin)
+    return Chunk(chunk_id, document.id, position, header, text, first, last, *about)
 
 
 def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:

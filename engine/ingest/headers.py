@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, replace
 
 from engine.ingest.charsets import decode_text
+from engine.text.people import person
 
 _LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From [^\n]*\n)?")
 _FIELDS = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
@@ -123,9 +124,7 @@ class Address:
     comma: bool = False  # a comma separates it from the next one
 
     def __str__(self) -> str:
-        if self.name and self.address and self.name.casefold() != self.address.casefold():
-            return f"{self.name} <{self.address}>"
-        return self.address or self.name
+        return person(self.name, self.address)
 
 
 def parse_addresses(value: str) -> list[Address]:

@@ -22,6 +22,7 @@ from engine.ingest.headers import (
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
+from engine.text.people import header_warnings
 from store.types import Document, DocumentPassage, ParsedItem, Role
 
 # The envelope: who, when, subject and thread.
@@ -53,6 +54,8 @@ class Envelope:
     date: datetime | None
     links: tuple[str, ...]  # the message's own id first, where it has one
     message_id: str | None
+    received: datetime | None = None  # by the last mail server, whose Received field stands first
+    warnings: tuple[str, ...] = ()
 
 
 def read_envelope(headers: Headers) -> Envelope:
@@ -78,7 +81,19 @@ def read_envelope(headers: Headers) -> Envelope:
         date=_on_its_clock(sent, headers.first("date")) if sent else _received(headers),
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
+        received=_received(headers),
+        warnings=_warnings(headers, senders, visible),
     )
+
+
+def _warnings(headers: Headers, senders: Sequence[Address], visible: Sequence[Address]) -> tuple[str, ...]:
+    """Return what is odd about who sent a message; a mailing list that it came by may be named as it likes."""
+    listed = headers.first("list-id") or headers.first("list-post")
+    posted_to = [one.address for one in visible if one.address] if listed else []
+    sent_by, replies_to = (
+        [one.address for one in parse_addresses(headers.first(name))] for name in ("sender", "reply-to")
+    )
+    return header_warnings([(one.name, one.address) for one in senders], sent_by, replies_to, posted_to)
 
 
 def parse_date(value: str) -> datetime | None:
@@ -292,6 +307,8 @@ def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ..
         message_id=envelope.message_id,
         text=text,
         passages=passages,
+        received=envelope.received,
+        warnings=envelope.warnings,
     )
 
 

@@ -19,11 +19,13 @@ from pathlib import Path
 
 from engine.ingest import scan
 from engine.ingest.chunking import chunk
+from engine.ingest.first_seen import as_seen, provenance, seen_at
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import Replacement, Versions, ignorable
 from engine.ingest.types import PARSER_VERSION, ParseLimits
 from engine.text.label import index_words, name_forms
 from store import documents as documents_store
+from store import provenance as provenance_store
 from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
@@ -238,11 +240,24 @@ def _entries(
     for document in documents:
         for digest in own_digests(document, digests[document.id]):
             owners.setdefault(digest, document.id)
-    return [_entry(document, digests[document.id], owners, collections[document.id]) for document in documents]
+    seen = _seen(ledger, documents)
+    return [
+        _entry(as_seen(one, seen[one.id]), digests[one.id], owners, collections[one.id], seen[one.id])
+        for one in documents
+    ]
+
+
+def _seen(ledger: Ledger, documents: Sequence[Document]) -> dict[str, datetime]:
+    known, now = provenance_store.first_seen(ledger, (document.id for document in documents)), datetime.now(UTC)
+    return {document.id: seen_at(document, known.get(document.id), now) for document in documents}
 
 
 def _entry(
-    document: Document, digests: Sequence[bytes], owners: MutableMapping[bytes, str], collections: tuple[str, ...]
+    document: Document,
+    digests: Sequence[bytes],
+    owners: MutableMapping[bytes, str],
+    collections: tuple[str, ...],
+    seen: datetime,
 ) -> IndexedDocument:
     """Return the index entry of a document, and add its digests to `owners`."""
     split = split_passages(document, digests, owners)
@@ -253,7 +268,8 @@ def _entry(
         " ".join(index_words(piece, document.sender, document.recipients, document.date)) for piece in chunks
     )
     names = name_forms([document.sender, *document.recipients])
-    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted, names)
+    known = provenance(document, seen)
+    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted, names, known)
 
 
 def _record_places(catalogue: Catalog, documents: Sequence[Document], new_places: dict[str, list[Place]]) -> None:
@@ -349,6 +365,9 @@ class Ingest:
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
+        if self.summary.removed:
+            with self._ledger.transaction():
+                provenance_store.prune(self._ledger)
         if self._knowledge.uncompacted:
             yield Progress("index", 0)
             self._knowledge.compact()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 
+from engine.ingest.headers import parse_addresses
 from engine.ingest.types import ZONE_HOURS, in_users_zone
 from store.types import DocumentPassage, Role
 
@@ -383,52 +384,64 @@ def _begins_signature(lines: Sequence[str], at: int) -> bool:
     return starts_list_footer(lines, at)
 
 
-# When the message of each quoted line was written.
+# Who wrote the message of each quoted line, and when, as its header says.
 
 _QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
 _BLOCK, _ABOVE = 24, 10  # lines of a header, and above its first field
 
 
-def written_dates(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) -> list[datetime | None]:
-    """Return when the quoted or forwarded message of each line was written; None for other lines, and if unknown."""
-    dates: list[datetime | None] = [None] * len(lines)
-    known: dict[int, datetime | None] = {}  # by depth of quotation
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The date and author of a quoted message, as its header says; None and empty where it does not."""
+
+    date: datetime | None = None
+    author: str = ""
+
+
+_UNKNOWN = Origin()
+
+
+def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) -> list[Origin]:
+    """Return the origin of the quoted or forwarded message of each line, an unknown one for other lines."""
+    found = [_UNKNOWN] * len(lines)
+    known: dict[int, Origin] = {}  # by depth of quotation
     if not {"quote", "forward"} & set(roles):
-        return dates
+        return found
     for at, line in enumerate(lines):
         if roles[at] not in ("quote", "forward"):
             continue
         depth = _depth(line)
         if not line.strip():
-            dates[at] = dates[at - 1] if at else None
+            found[at] = found[at - 1] if at else _UNKNOWN
             continue
-        for begin, level, date in _headers(lines, at, depth, sent):
-            known = {one: value for one, value in known.items() if one < level} | {level: date}
-            dates[begin:at] = [date] * (at - begin)
+        for begin, level, origin in _headers(lines, at, depth, sent):
+            known = {one: value for one, value in known.items() if one < level} | {level: origin}
+            found[begin:at] = [origin] * (at - begin)
             depth = level
-        dates[at] = known.get(depth)
-    return dates
+        found[at] = known.get(depth, _UNKNOWN)
+    return found
 
 
-def _headers(
-    lines: Sequence[str], at: int, depth: int, sent: datetime | None
-) -> Iterator[tuple[int, int, datetime | None]]:
-    """Yield the first line, the depth of the message and its date, where a header starts or an attribution ends."""
+def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -> Iterator[tuple[int, int, Origin]]:
+    """Yield the first line, the depth of the message and its origin, where a header starts or an attribution ends."""
     bare = _without_marks(lines[at], depth).strip()
     if not bare or not may_mark(bare):
         return
     first = max(0, at - _ABOVE)
     window, here = [_without_marks(line, depth) for line in lines[first : at + _BLOCK]], min(at, _ABOVE)
     if _is_mark(bare):
-        yield at, depth, _header_date(window, here + 1, sent)
+        yield at, depth, _header_origin(window, here + 1, sent)
     elif _opens_header(window, here):
         above = lines_above_header(window, here)
-        date = _header_date(window, here - above, sent)
-        if date or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date is the header's
-            yield at - above, depth, date
+        origin = _header_origin(window, here - above, sent)
+        if origin.date or not any(
+            _is_mark(line.strip()) for line in window[:here]
+        ):  # else the mark's date is the header's
+            yield at - above, depth, origin
     elif count := attribution_lines(window, here):
         text = " ".join(window[here - count + 1 : here + 1])
-        yield at - count + 1, depth + next_is_quoted(window, here + 1), date_in_header(text, sent)
+        origin = Origin(date_in_header(text, sent), _attributed_to(text))
+        yield at - count + 1, depth + next_is_quoted(window, here + 1), origin
 
 
 def _is_mark(line: str) -> bool:
@@ -438,6 +451,51 @@ def _is_mark(line: str) -> bool:
 def _opens_header(window: Sequence[str], at: int) -> bool:
     """Return whether a header starts here, and not only its second field or a later one."""
     return starts_header_block(window, at) and (at == 0 or not FIELD.match(window[at - 1][:_WIDEST]))
+
+
+def _header_origin(window: Sequence[str], at: int, sent: datetime | None) -> Origin:
+    return Origin(_header_date(window, at, sent), _header_author(window, at))
+
+
+def _header_author(window: Sequence[str], at: int) -> str:
+    """Return the author that the header below names: in its From field, or as Notes writes it, above the date."""
+    for place, line in enumerate(window[at : at + _BLOCK], at):
+        text, field = line.strip()[:_WIDEST], FIELD.match(line[:_WIDEST])
+        if field and field.lastindex == 1:
+            return _person(line[field.end() :] if line[field.end() :].strip(" *") else "".join(window[place + 1 :][:1]))
+        if NOTES_ON.match(text):
+            return _person(text.rpartition(" on ")[0])
+        if NOTES_DATE.match(text):
+            above = (one.strip() for one in reversed(window[max(0, place - 3) : place]))
+            return _person(next(filter(None, above), ""))
+    return ""
+
+
+_VERB = re.compile(
+    r"\b(?:wrote|writes|said|schrieb|a écrit|escribió|ha scritto|schreef|escreveu|skrev|napisała?|пишет|написала?)\b",
+    re.IGNORECASE,
+)
+_BEFORE_NAME = re.compile(
+    r".*(?:\d\d?(?::\d\d)+(?:\s?[AP]\.?M\.?)?|\d{4}|\b(?:Quoting|Uhr|\w{3,6}day)\b)", re.IGNORECASE | re.DOTALL
+)
+
+
+def _attributed_to(text: str) -> str:
+    """Return whom an attribution names ("On Friday at 10:00 Ann Whitlock <ann@example.org> wrote:")."""
+    verb = _VERB.search(text)
+    before, behind = (text[: verb.start()], text[verb.end() :]) if verb else (text, "")
+    named = _BEFORE_NAME.sub("", before).strip(" ,;:-([])>\t\n") if before else ""
+    named = named + ">" if "<" in named else named
+    if not any(c.isalpha() for c in named) or named.lower() in ("am", "on", "le", "el"):
+        named = behind
+    return _person(named)
+
+
+def _person(text: str) -> str:
+    """Return the person that a part of a line names, empty where it names none."""
+    found = parse_addresses(text.strip(" *:：\t")[:_WIDEST].replace("[mailto:", "<").replace("]", ">"))
+    shown = str(found[0]) if found else ""
+    return shown if any(c.isalpha() for c in shown) else ""
 
 
 def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datetime | None:
@@ -474,17 +532,18 @@ def _without_marks(line: str, depth: int) -> str:
 def paragraphs(
     lines: Sequence[str], roles: Sequence[Role], first_line: int, sent: datetime | None = None
 ) -> list[DocumentPassage]:
-    """Return the passages of some lines, split at blank lines and where the role or the date of a quote changes."""
+    """Return the passages of some lines, split at blank lines and where the role or origin of a quote changes."""
     passages: list[DocumentPassage] = []
-    dates = [*written_dates(lines, roles, sent), None]
+    known = [*origins(lines, roles, sent), _UNKNOWN]
     begin = -1
     for at, line in enumerate([*lines, ""]):
         blank = not line or line.isspace()
-        changes = blank or roles[at] != roles[begin] or dates[at] != dates[begin]
+        changes = blank or roles[at] != roles[begin] or known[at] != known[begin]
         if begin >= 0 and (changes or _ends_quoted(lines, begin, at - 1)):
             text = "\n".join(lines[begin:at]).strip()
             place = (begin + first_line, at - 1 + first_line)
-            passages.append(DocumentPassage(text, *place, roles[begin], written=dates[begin]))
+            origin = known[begin]
+            passages.append(DocumentPassage(text, *place, roles[begin], written=origin.date, author=origin.author))
             begin = -1
         if begin < 0 and not blank:
             begin = at

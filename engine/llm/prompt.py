@@ -4,6 +4,7 @@ Chunks stand in document order: it is a function of the retrieved set alone, so 
 the same messages share their beginning. The date stands in the last segment, where it does not prevent reuse.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,8 +70,36 @@ def system_segment() -> str:
 
 
 def chunk_segment(number: int, chunk: Chunk) -> str:
-    """Return the segment of one chunk, under the number that the answer names it by."""
-    return f"[{number}]\n{chunk.header}\n{chunk.text.strip()}\n"
+    """Return the segment of one chunk, under the number that the answer names it by.
+
+    All lines of its text are indented, whatever they look like; the number and the header are not.
+    """
+    return f"[{number}]\n{_unmarked(' '.join((chunk.origin or chunk.header).split()))}\n{fenced(chunk.text)}\n"
+
+
+_LINE_ENDS = re.compile(r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_TEMPLATE_MARKS = re.compile(
+    r"(?<=<)(?=[|｜])|(?<=[|｜])(?=>)|(?<=<)(?=/?(?:s|\w+_(?:id|turn|of_turn|call|response)|bos|eos|pad|unk|think)>)"
+    r"|(?<=\[)(?=/?[A-Z_]{3,20}\])|(?<=<)(?=<)",
+    re.IGNORECASE,
+)
+_STRUCTURE = re.compile(
+    r"[\[(]?\d{1,3}[\])]|#{1,6}\s|[*_]{0,2}[^\W\d_]{2,20}(?:[ -][^\W\d_]{2,12})?(?:\s\d{1,3})?[*_]{0,2}\s?[:：]"
+)
+
+
+def fenced(text: str) -> str:
+    """Return a text that cannot pass for a part of the prompt around it.
+
+    Its lines are indented; one that looks like a number, a header line or a turn begins with a bar; and the control
+    tokens of chat templates are taken apart.
+    """
+    lines = (line.strip() for line in _LINE_ENDS.split(_unmarked(text.strip())))
+    return "\n".join(f" | {line}" if _STRUCTURE.match(line) else f" {line}" for line in lines)
+
+
+def _unmarked(text: str) -> str:
+    return _TEMPLATE_MARKS.sub(" ", text)
 
 
 def halved(segment: str) -> tuple[str, str]:

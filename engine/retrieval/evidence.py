@@ -1,11 +1,12 @@
 """The evidence of a question: the passages retrieved for it, with the files that they stand in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
+from engine.retrieval.senders import Known, known_of
 from engine.text.question import Question
 from engine.types import SCHEMA, Evidence, Passage, Source, Trace
 from store.catalog import Catalog
@@ -47,7 +48,8 @@ def find(
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found = retrieve(bank, vector, question, scope, k, RetrievalLimits())
-        passages = _graded([placed for passage in found.passages if (placed := _placed(catalogue, passage))])
+        known = known_of(catalogue.ledger, [hit.chunk.document for one in found.passages for hit in one.all_hits])
+        passages = _graded([one for passage in found.passages if (one := _placed(catalogue, passage, known))])
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
         )
@@ -81,7 +83,7 @@ def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
     return tuple(sorted(cosines, reverse=True)[:_NEAREST])
 
 
-def _placed(catalogue: Catalog, passage: Passage) -> Passage | None:
+def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) -> Passage | None:
     """Return a passage with the places where it stands, then those of its copies; None where it has none."""
     hit, lines, places = passage.hits[0], passage.lines, catalogue.places(passage.document)
     if not places:
@@ -92,25 +94,43 @@ def _placed(catalogue: Catalog, passage: Passage) -> Passage | None:
         for place in catalogue.places(copy.chunk.document)[:1]
     ]
     standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
-    sources = (_source(*one, passage.score, copy=bool(number)) for number, one in enumerate(standing))
+    sources = (_source(*one, passage.score, known, copy=bool(number)) for number, one in enumerate(standing))
     return replace(passage, sources=tuple(sources))
 
 
-def _source(place: Place, hit: Hit, lines: tuple[int, int], score: float, *, copy: bool) -> Source:
+def _source(
+    place: Place, hit: Hit, lines: tuple[int, int], score: float, known: Mapping[str, Known], *, copy: bool
+) -> Source:
     """Name one place; its lines are the file's own where the text stands there as it is, else the decoded text's."""
     before, own = place.lines_before or 0, place.lines_before is not None
     about = (place.path, place.message_id, hit.title, hit.date.isoformat() if hit.date else None)
-    return Source(*about, (lines[0] + before, lines[1] + before), round(score, 6), "", own, copy)
+    of_document, claimed = known.get(hit.chunk.document), hit.claimed or hit.date
+    return Source(
+        *about,
+        lines=(lines[0] + before, lines[1] + before),
+        score=round(score, 6),
+        quote="",
+        own_lines=own,
+        copy=copy,
+        sender="" if hit.is_meeting else hit.sender,
+        recipients=hit.recipients,
+        role=hit.chunk.role,
+        author=hit.chunk.author,
+        date_claimed=claimed.isoformat() if claimed else None,
+        first_seen=of_document.first_seen if of_document else None,
+        warnings=of_document.warnings if of_document else (),
+    )
 
 
-def shown(reader: Reader, places: Sequence[Place]) -> list[dict[str, Any]]:
+def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
     """Return the documents that stand at these places, in order, as plain values."""
     kept = reader.documents([place.document for place in places])
-    return [_shown(kept[place.document], place) for place in places if place.document in kept]
+    known = known_of(catalogue.ledger, list(kept))
+    return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]
 
 
-def _shown(row: dict[str, Any], place: Place) -> dict[str, Any]:
-    before = place.lines_before or 0
+def _shown(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
+    before, claimed = place.lines_before or 0, row["claimed"] or (row["date"] and row["date"].isoformat())
     return {
         "schema": SCHEMA,
         "path": place.path,
@@ -121,6 +141,9 @@ def _shown(row: dict[str, Any], place: Place) -> dict[str, Any]:
         "sender": row["sender"],
         "recipients": [name for name in row["recipients"].split("\n") if name],
         "date": row["date"].isoformat() if row["date"] else None,
+        "date_claimed": claimed,
+        "first_seen": known.first_seen if known else None,
+        "warnings": list(known.warnings) if known else [],
         "collection": place.collection,
         "lines": [before + 1, before + row["text"].count("\n") + 1],
         "text": row["text"],

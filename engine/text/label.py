@@ -1,12 +1,14 @@
 """The header of a chunk (who, when, what), the words that a chunk is indexed under, and the names in a document."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import chain, islice, pairwise
 
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
+from engine.text.people import name_and_address
 from engine.text.question import ASKING_WORDS
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import plain_words
@@ -31,24 +33,51 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
     return words("\n".join(parts))
 
 
-def chunk_header(document: Document, role: Role, written: datetime | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class QuotedPart:
+    """The role of a part of a document; for a quoted or forwarded one its date and author, as far as it says."""
+
+    role: Role
+    written: datetime | None = None
+    author: str = ""
+
+
+def chunk_header(document: Document, part: QuotedPart) -> str:
     """Return the header of a chunk: who, when and what. Speakers are left out: the turns name them.
 
-    A quoted or forwarded text is marked with the day on which it was `written`, or as undated: its "tomorrow" is not
-    that of the document.
+    A quoted or forwarded text is marked with the day on which it was written, or as undated, and with its author: its
+    "tomorrow" is not that of the document, and its "I" is not the sender.
     """
+    return _header(document, part, _name, shorten(document.title, 160))
+
+
+def origin_line(document: Document, part: QuotedPart) -> str:
+    """Return the header that a model is shown: with addresses, and with what the sender only claims said to be so."""
+    title = shorten(document.title, 160).replace('"', "'")
+    found = _header(document, part, _person, f'"{title}"' if title else "")
+    claimed = [f"says it is of {_date(document.claimed)}"] if document.claimed else []
+    odd = [*claimed, *document.warnings]
+    return found + (f" (caution: {'; '.join(odd)})" if odd else "")
+
+
+def _header(document: Document, part: QuotedPart, shown: Callable[[str], str], title: str) -> str:
     date = [_date(document.date)] if document.date else []
-    title = shorten(document.title, 160)
     if document.kind == "mail":
-        who = [f"From: {_name(document.sender)}"] if document.sender else []
-        who += [f"To: {_names(document.recipients, 2)}"] if document.recipients else []
+        who = [f"From: {shown(document.sender)}"] if document.sender else []
+        who += [f"To: {_names(document.recipients, 2, shown)}"] if document.recipients else []
         parts = [*who, *date, *([title] if title else [])]
     else:
         parts = [f"Meeting: {title}", *date]
-    mark = _ROLES.get(role, "")
-    if role in ("quote", "forward"):
-        mark += f", written {_date(written)}" if written else ", undated"
+    mark = _mark(part, shown)
     return ", ".join(parts) + (f" [{mark}]" if mark else "")
+
+
+def _mark(part: QuotedPart, shown: Callable[[str], str]) -> str:
+    mark = _ROLES.get(part.role, "")
+    if part.role not in ("quote", "forward"):
+        return mark
+    author = f" from {shown(part.author)}" if part.author else ""
+    return f"{mark}{author}" + (f", written {_date(part.written)}" if part.written else ", undated")
 
 
 def _date(date: datetime) -> str:
@@ -57,9 +86,9 @@ def _date(date: datetime) -> str:
     return spell_date(date, weekday=True) + clock
 
 
-def _names(people: Sequence[str], most: int) -> str:
+def _names(people: Sequence[str], most: int, shown: Callable[[str], str]) -> str:
     more = f" (+{len(people) - most})" if len(people) > most else ""
-    return ", ".join(_name(person) for person in people[:most]) + more
+    return ", ".join(map(shown, people[:most])) + more
 
 
 def _name(person: str) -> str:
@@ -136,3 +165,9 @@ def _common_words() -> frozenset[str]:
 def _is_common(word: str) -> bool:
     """Return whether a folded name is an everyday word, too."""
     return stem(word) in _common_words() or word in _common_words()
+
+
+def _person(person: str) -> str:
+    """Return a name and its address, each short enough for a header, on one line."""
+    name, address = name_and_address(person)
+    return f"{shorten(name, 60)} <{shorten(address, 80)}>" if name and address else shorten(person, 80)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from engine.text.label import chunk_header
+from engine.text.label import QuotedPart, chunk_header
 from store.types import Chunk, Document, Role
 from tests.nano import names
 from tests.nano.entities import Person
@@ -136,4 +136,4 @@ def _chunk(
         text=text,
         passages=(),
     )
-    return Chunk("", "", 0, chunk_header(document, role), text, 1, 1)
+    return Chunk("", "", 0, chunk_header(document, QuotedPart(role)), text, 1, 1)

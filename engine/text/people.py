@@ -1,0 +1,136 @@
+"""Names and addresses of people: folded so that look-alikes are equal, and what is odd about them in a header.
+
+Knows no mail and no store: a person is a name, an address, or both, as in `Ann Whitlock <ann@choir.example>`.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from engine.text.terminal import shorten
+
+# Letters of other scripts, and digits in addresses, that look like Latin ones.
+_ALIKE = (
+    *("aаαɑᴀ", "bвьʙ", "cсϲᴄ", "dԁɗᴅ", "eеєεᴇ", "gɡɢց", "hһнʜ", "iіιıɪӏ", "jјϳᴊ", "kкκᴋ", "lʟ", "mмᴍ", "nпηɴո"),
+    *("oоοօσᴏ", "pрρᴘ", "qԛգ", "rгʀᴦ", "sѕꜱ", "tтτᴛ", "uυսᴜ", "vνѵᴠ", "wԝωᴡ", "xхχ", "yуүγʏ", "zᴢ"),
+)
+_LOOK_ALIKES = {ord(other): group[0] for group in _ALIKE for other in group[1:]}
+_ADDRESS_ALIKES = str.maketrans("01", "ol")
+_MARKS = re.compile(r"[^\w@\s-]|_")
+_ADDRESS = re.compile(r"[^\s<>()\"',;:]+@[^\s<>()\"',;:]+")
+# "Ann Whitlock via Lists", "Ann Whitlock (Choir)", "Ben on behalf of Ann Whitlock": whose name it is used as.
+_BEHALF = re.compile(r".*\b(?:on behalf of|im auftrag von|de la part de)\s+", re.IGNORECASE)
+_VIA = re.compile(r"\s+(?:via|über|durch|through|\()(?:\s.*|\S.*)?$", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def person(name: str, address: str) -> str:
+    """Return a name with its address; the name has no angle brackets, so that no name reads as an address."""
+    name = name.replace("<", "(").replace(">", ")")
+    if name and address and name.casefold() != address.casefold():
+        return f"{name} <{address}>"
+    return address or name
+
+
+def name_and_address(shown: str) -> tuple[str, str]:
+    """Return the two parts of a person as `person` writes it; either may be empty."""
+    name, bracket, address = shown.rpartition(" <")
+    if bracket and address.endswith(">"):
+        return name, address[:-1]
+    return ("", shown) if is_address(shown) else (shown, "")
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is one address, without a name."""
+    return _ADDRESS.fullmatch(text.strip()) is not None
+
+
+def folded_name(name: str) -> str:
+    """Return a name in the form in which names that look the same are equal; empty where it has no letter."""
+    plain = _folded(_VIA.sub("", _BEHALF.sub("", _visible(name))))
+    last, comma, first = plain.partition(",")
+    ordered = f"{first} {last}" if comma and "," not in first else plain
+    return " ".join(_MARKS.sub(" ", ordered).split())
+
+
+def folded_address(address: str) -> str:
+    """Return an address in the form in which addresses that look the same are equal."""
+    local, at, domain = _visible(address).partition("@")
+    if "xn--" in domain.lower():
+        domain = _decoded(domain)
+    return _folded(f"{local}{at}{domain}").translate(_ADDRESS_ALIKES).replace("rn", "m").replace("vv", "w")
+
+
+def _visible(text: str) -> str:
+    """Return a text in NFKC without what is not seen: zero-width characters and variation selectors."""
+    seen = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    return "".join(c for c in seen if not "\ufe00" <= c <= "\ufe0f" and c not in "\u034f\u115f\u1160\u3164\uffa0")
+
+
+def _folded(text: str) -> str:
+    bare = (c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return "".join(bare).translate(_LOOK_ALIKES)
+
+
+def _decoded(domain: str) -> str:
+    try:
+        return domain.encode("ascii").decode("idna")
+    except UnicodeError:
+        return domain
+
+
+def domain_of(address: str) -> str:
+    """Return the domain of an address in lower case, without a subdomain of its last two labels."""
+    return ".".join(address.lower().rpartition("@")[2].split(".")[-2:])
+
+
+def odd_name(name: str, address: str) -> str | None:
+    """Return what is odd about a display name by itself, in words; None where nothing is."""
+    seen = _visible(name)
+    others = [one for one in _ADDRESS.findall(seen) if folded_address(one) != folded_address(address)]
+    if others:
+        return f"the name reads {shorten(others[0], 60)}"
+    if any(_is_mixed(word) for word in _WORD.findall(seen)):
+        return "the name mixes alphabets"
+    hidden = sum(unicodedata.category(c) == "Cf" and c not in "\u200c\u200d\u00ad" for c in name)
+    return "the name has invisible characters" if hidden or _splits_latin(name) else None
+
+
+def _is_mixed(word: str) -> bool:
+    """Return whether a word has Latin letters and letters of another script that look like some."""
+    latin = any("a" <= c <= "z" for c in word.casefold())
+    return latin and any(ord(c) in _LOOK_ALIKES for c in word.casefold())
+
+
+def _splits_latin(name: str) -> bool:
+    """Return whether a joiner, which some scripts need, stands between Latin letters."""
+    return re.search("[A-Za-z][\u200c\u200d\u00ad]|[\u200c\u200d\u00ad][A-Za-z]", name) is not None
+
+
+def header_warnings(
+    senders: Sequence[tuple[str, str]],
+    sent_by: Sequence[str],
+    replies_to: Sequence[str],
+    posted_to: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Return what is odd about the header of a message, in words.
+
+    `senders` are the names and addresses of its From fields; `posted_to` are addresses of a mailing list that it came
+    by, where replies and the Sender field are as usual.
+    """
+    lists = {domain_of(one) for one in posted_to}
+    name, address = senders[0] if senders else ("", "")
+    found = [odd_name(name, address)]
+    found += [f"also from {shorten(other or shown, 60)}" for shown, other in senders[1:2]]
+    found += [f"sent by {shorten(one, 60)}" for one in _others(sent_by, address, lists, whole=True)]
+    found += [f"replies go to {shorten(one, 60)}" for one in _others(replies_to, address, lists, whole=False)]
+    if not address.isascii() and folded_address(address).isascii():
+        found.append("the address has look-alike letters")
+    return tuple(one for one in found if one)
+
+
+def _others(addresses: Sequence[str], own: str, lists: set[str], *, whole: bool) -> list[str]:
+    """Return the first address that is another than one's own: as a `whole`, or by its domain."""
+    same = own.lower() if whole else domain_of(own)
+    others = (one for one in addresses if one and (one.lower() if whole else domain_of(one)) != same)
+    return [one for one in others if domain_of(one) not in lists][:1]

@@ -1,0 +1,88 @@
+"""Who sent each document and when it was first seen, and which addresses each name is known by.
+
+Names are compared as the engine folds them: they come in as plain text, and so do warnings.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from store.database import Ledger
+
+_BATCH = 500  # variables in one statement, under SQLite's limit
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAddress:
+    """A folded name and the address that a document gives it, as its sender's or as a recipient's."""
+
+    name: str
+    address: str
+    sends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """When a document was first seen (in UTC), what is odd about its header, and the names in it."""
+
+    seen: datetime
+    warnings: tuple[str, ...] = ()
+    people: tuple[NamedAddress, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAddress:
+    """An address that a name is known by: since when (in UTC), and in how many documents."""
+
+    address: str
+    sends: bool
+    seen: datetime
+    documents: int
+
+
+def first_seen(ledger: Ledger, documents: Iterable[str]) -> dict[str, datetime]:
+    """Return when documents were first seen, for those that are known; a removed one is known until `prune`."""
+    sql = "SELECT seen FROM provenance WHERE document = ?"
+    found = ((document, ledger.rows.execute(sql, (document,)).fetchone()) for document in documents)
+    return {document: datetime.fromisoformat(row[0]) for document, row in found if row}
+
+
+def put(ledger: Ledger, document: str, known: Provenance) -> None:
+    """Record a document's provenance in place of the former, inside the caller's transaction."""
+    people = [[one.name, one.address, int(one.sends)] for one in known.people]
+    row = (document, known.seen.astimezone(UTC).isoformat(), json.dumps(known.warnings), json.dumps(people))
+    ledger.rows.execute("DELETE FROM provenance WHERE document = ?", (document,))
+    ledger.rows.execute("INSERT INTO provenance VALUES (?, ?, ?, ?)", row)
+
+
+def prune(ledger: Ledger) -> None:
+    """Forget the provenance of documents that are not stored, inside the caller's transaction."""
+    ledger.rows.execute("DELETE FROM provenance WHERE document NOT IN (SELECT id FROM documents)")
+
+
+def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:
+    """Return the provenance of documents, for those that were read since it is recorded."""
+    found: dict[str, Provenance] = {}
+    for start in range(0, len(documents), _BATCH):
+        some = documents[start : start + _BATCH]
+        sql = f"SELECT * FROM provenance WHERE document IN ({', '.join('?' * len(some))})"
+        for document, seen, warnings, people in ledger.rows.execute(sql, some):
+            named = tuple(NamedAddress(name, address, bool(sends)) for name, address, sends in json.loads(people))
+            found[document] = Provenance(datetime.fromisoformat(seen), tuple(json.loads(warnings)), named)
+    return found
+
+
+def addresses_of(ledger: Ledger, name: str) -> list[KnownAddress]:
+    """Return the addresses that a folded name is known by, as a sender's first, and the first seen first."""
+    sql = """SELECT address, sends, seen, documents FROM people WHERE name = ?
+             ORDER BY sends DESC, seen, documents DESC, address"""
+    rows = ledger.rows.execute(sql, (name,))
+    return [KnownAddress(address, bool(sends), datetime.fromisoformat(at), count) for address, sends, at, count in rows]
+
+
+def senders_named(ledger: Ledger, part: str) -> list[str]:
+    """Return the addresses of senders whose folded name or address has this part, those of most documents first."""
+    sql = """SELECT address FROM people WHERE sends AND address != '' AND instr(name, ?) > 0
+             GROUP BY address ORDER BY max(documents) DESC, address"""
+    return [address for (address,) in ledger.rows.execute(sql, (part,))]
