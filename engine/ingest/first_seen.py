@@ -18,7 +18,7 @@ LOOK_ALIKE = "@"  # before a folded address, which no folded name begins with
 
 def seen_at(document: Document, before: datetime | None, now: datetime) -> datetime:
     """Return when a document was first seen: read by pkb, or received by the last mail server, whichever was first."""
-    first = min(before or now, now)
+    first = min(before or now, now.replace(microsecond=0))
     received = document.received
     return min(first, received) if received and received >= _OLDEST else first
 
@@ -43,7 +43,7 @@ def provenance(document: Document, seen: datetime) -> Provenance:
     if document.kind == "mail":
         named = [(document.sender, True), *((one, False) for one in document.recipients[:_PEOPLE])]
         people = tuple(dict.fromkeys(found for shown, sends in named for found in _named(shown, sends=sends)))
-    return Provenance(seen.astimezone(UTC).replace(microsecond=0), document.warnings, people)
+    return Provenance(seen.astimezone(UTC), document.warnings, people)
 
 
 def _named(shown: str, *, sends: bool) -> list[NamedAddress]:

@@ -86,6 +86,9 @@ def read_envelope(headers: Headers) -> Envelope:
     )
 
 
+_FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
+
+
 def _warnings(headers: Headers, senders: Sequence[Address], visible: Sequence[Address]) -> tuple[str, ...]:
     """Return what is odd about who sent a message; a mailing list that it came by may be named as it likes."""
     listed = headers.first("list-id") or headers.first("list-post")
@@ -93,7 +96,11 @@ def _warnings(headers: Headers, senders: Sequence[Address], visible: Sequence[Ad
     sent_by, replies_to = (
         [one.address for one in parse_addresses(headers.first(name))] for name in ("sender", "reply-to")
     )
-    return header_warnings([(one.name, one.address) for one in senders], sent_by, replies_to, posted_to)
+    found = header_warnings([(one.name, one.address) for one in senders], sent_by, replies_to, posted_to)
+    failed = _FAILED.search(headers.first("authentication-results"))
+    return (
+        (*found, f"the receiving server could not confirm the sender ({failed.group().lower()})") if failed else found
+    )
 
 
 def parse_date(value: str) -> datetime | None:

@@ -15,7 +15,7 @@ _ALIKE = (
     *("oоοօσᴏ", "pрρᴘ", "qԛգ", "rгʀᴦ", "sѕꜱ", "tтτᴛ", "uυսᴜ", "vνѵᴠ", "wԝωᴡ", "xхχ", "yуүγʏ", "zᴢ"),
 )
 _LOOK_ALIKES = {ord(other): group[0] for group in _ALIKE for other in group[1:]}
-_ADDRESS_ALIKES = str.maketrans("01", "ol")
+_ADDRESS_ALIKES = str.maketrans("01i", "oll")
 _MARKS = re.compile(r"[^\w@\s-]|_")
 _ADDRESS = re.compile(r"[^\s<>()\"',;:]+@[^\s<>()\"',;:]+")
 # "Ann Whitlock via Lists", "Ann Whitlock (Choir)", "Ben on behalf of Ann Whitlock": whose name it is used as.
