@@ -5,8 +5,7 @@ import re
 from datetime import date, datetime, timedelta
 
 from engine.session import Session
-from engine.text.terminal import shorten, valid_text
-from store.database import Ledger
+from engine.text.terminal import valid_text
 from store.errors import UsageError
 from store.types import Scope
 
@@ -35,25 +34,6 @@ def scope_of(
     if where is not None and where not in (known := opened.catalogue.by_collection()):
         raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
     return Scope(who, whom, first, last, where)
-
-
-_NAMED = 3  # addresses in a notice
-
-
-def matched_senders(ledger: Ledger, sender: str) -> list[str]:
-    """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
-    from engine.text.people import folded_name
-    from store.filters import is_address
-    from store.provenance import senders_named
-
-    if is_address(sender):
-        return []
-    found = senders_named(ledger, folded_name(sender) or sender.lower())
-    if len(found) < 2:
-        return []
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
-    return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
 
 
 def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:

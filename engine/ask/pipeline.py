@@ -19,7 +19,6 @@ from engine.ask.prepare import (
     relocate,
     store_answer,
 )
-from engine.scope import matched_senders
 from engine.types import Answer, AskOptions, AskResult, Backend, OnText
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers
 from store.database import Ledger
@@ -199,6 +198,8 @@ class Asker:
             served = replace(served, key=None)
         remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if sender := ask.options.scope.sender:
+            from engine.retrieval.senders import matched_senders
+
             ask.trace.notices.extend(matched_senders(self._ledger, sender))
         if ask.options.write_bank:
             ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.text))

@@ -45,12 +45,14 @@ def correspondents(hit: Hit) -> list[str]:
 
 def attributed_sentences(hit: Hit) -> list[tuple[str, str]]:
     """Return the sentences of a chunk, each with the name of its speaker, empty where it is not known."""
-    text, sender = hit.chunk.text, "" if "\n" in hit.sender else shown_name(hit.sender)
-    people = frozenset(word for one in (hit.sender, *hit.recipients) for word in words(one))
+    text, author = hit.chunk.text, "" if "\n" in hit.author else shown_name(hit.author)
+    # In a mail anybody can write "Ann:" in front of a line.
+    speakers = (hit.sender, *hit.recipients) if hit.is_meeting else (hit.author,)
+    people = frozenset(word for one in speakers for word in words(one))
     found = list[tuple[str, str]]()
     for span in sentences(text):
         speaks = span.speaker and people.issuperset(words(span.speaker))
-        found.append((shown_name(span.speaker or "") if speaks else sender, text[span.start : span.end]))
+        found.append((shown_name(span.speaker or "") if speaks else author, text[span.start : span.end]))
     return found
 
 

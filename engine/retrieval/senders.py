@@ -8,11 +8,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
 
+from engine.text.people import folded_name
 from engine.text.terminal import shorten
 from store.database import Ledger
-from store.provenance import KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
+from store.filters import is_address
+from store.provenance import (
+    KnownAddress,
+    NamedAddress,
+    Provenance,
+    addresses_of,
+    provenance_of,
+    senders_named,
+)
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
+_NAMED = 3  # addresses in a notice
 _LOOK_ALIKE = "@"  # begins the names that are folded addresses
 
 
@@ -53,3 +63,15 @@ def _first(pool: Sequence[KnownAddress]) -> list[KnownAddress]:
     early = [one for one in pool if earliest is not None and one.seen < earliest + _DAY]
     most = max((one.documents for one in early), default=0)
     return [one for one in early if one.documents == most]
+
+
+def matched_senders(ledger: Ledger, sender: str) -> list[str]:
+    """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
+    if is_address(sender):
+        return []
+    found = senders_named(ledger, folded_name(sender) or sender.lower())
+    if len(found) < 2:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
+    return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
