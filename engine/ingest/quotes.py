@@ -472,23 +472,29 @@ def _header_author(window: Sequence[str], at: int) -> str:
 
 
 _VERB = re.compile(
-    r"\b(?:wrote|writes|said|schrieb|a écrit|escribió|ha scritto|schreef|escreveu|skrev|napisała?|пишет|написала?)\b",
+    r"\b(?:wrote|writes|said|schrieb|a écrit|escribió|ha scritto|schreef|escreveu|skrev|napisała?|пишет|написала?)\b"
+    r"|写道|寫道",
     re.IGNORECASE,
 )
-_BEFORE_NAME = re.compile(
-    r".*(?:\d\d?(?::\d\d)+(?:\s?[AP]\.?M\.?)?|\d{4}|\b(?:Quoting|Uhr|\w{3,6}day)\b)", re.IGNORECASE | re.DOTALL
+_WHEN_SAID = re.compile(
+    r".*(?:\d\d?(?:[:.h]\d\d)+(?:\s?[AP]\.?M\.?)?|\b\d{4}\b|\b(?:Quoting|Uhr|\w{3,6}day)\b)", re.IGNORECASE | re.DOTALL
 )
+_IN_BRACKETS = re.compile(r"[<\[(](?:mailto:)?([^\s<>@]{1,80}@[^\s<>@]{1,120}?)[>\])]")
 
 
 def _attributed_to(text: str) -> str:
     """Return whom an attribution names ("On Friday at 10:00 Ann Whitlock <ann@example.org> wrote:")."""
-    verb = _VERB.search(text)
-    before, behind = (text[: verb.start()], text[verb.end() :]) if verb else (text, "")
-    named = _BEFORE_NAME.sub("", before).strip(" ,;:-([])>\t\n") if before else ""
-    named = named + ">" if "<" in named else named
-    if not any(c.isalpha() for c in named) or named.lower() in ("am", "on", "le", "el"):
+    address, verb = _IN_BRACKETS.search(text), _VERB.search(text)
+    if address:
+        before, behind = text[: address.start()], ""
+        if verb and verb.end() < address.start():
+            before = text[verb.end() : address.start()]
+    else:
+        before, behind = (text[: verb.start()], text[verb.end() :]) if verb else (text, "")
+    named = _WHEN_SAID.sub("", before).strip(" ,;:-([])\t\n")
+    if not address and (not any(c.isalpha() for c in named) or named.lower() in ("am", "on", "le", "el")):
         named = behind
-    return _person(named)
+    return _person(f"{named} <{address[1]}>" if address else named)
 
 
 def _person(text: str) -> str:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.ingest.mail import read_mail
-from engine.ingest.quotes import date_in_header, line_roles, passages_of, written_dates
+from engine.ingest.quotes import date_in_header, line_roles, origins, passages_of
 from engine.ingest.types import ParseLimits
 from tests.effort import examples
 
@@ -50,6 +50,33 @@ OFFSETS = st.integers(-24, 28).map(lambda halves: timezone(timedelta(minutes=30 
 )
 def test_a_date_in_the_form_of_a_mail_program_is_read_on_the_clock_of_who_quotes(line: str) -> None:
     assert date_in_header(line, SENT) == LATE
+
+
+@pytest.mark.parametrize(
+    ("line", "author"),
+    [
+        ("On Tue, Jun 3, 2025 at 10:10 PM Ann Lee <ann@x.org> wrote:", "Ann Lee <ann@x.org>"),
+        ("On Jun 3, 2025, at 10:10 PM, Ann Lee <ann2025@x.org> wrote:", "Ann Lee <ann2025@x.org>"),
+        ("On Tuesday Ann Lee wrote:", "Ann Lee"),
+        ("Ann Lee schrieb am 03.06.2025 um 22:10:", "Ann Lee"),
+        ("Am Di., 3. Juni 2025 um 22:10 Uhr schrieb Ann Lee <ann@x.org>:", "Ann Lee <ann@x.org>"),
+        ("Le 03/06/2025 à 22h10, Ann Lee a écrit :", "Ann Lee"),
+        ("Den tirs. 3. juni 2025 kl. 22.10 skrev Ann Lee:", "Ann Lee"),
+        ("вт, 3 июн. 2025 г. в 22:10, Ann Lee <ann@x.org>:", "Ann Lee <ann@x.org>"),
+        ("2025年6月3日(火) 22:10 Ann Lee <ann@x.org>:", "Ann Lee <ann@x.org>"),
+        ("Ann Lee <ann@x.org> 于2025年6月3日周二 下午10:10写道：", "Ann Lee <ann@x.org>"),
+        ("Quoting Ann Lee <ann@x.org>:", "Ann Lee <ann@x.org>"),
+    ],
+)
+def test_what_an_attribution_introduces_is_by_whom_it_names(line: str, author: str) -> None:
+    *_, quoted = passages_of(f"Yes.\n\n{line}\n> hello", sent=SENT)
+    assert (quoted.role, quoted.author) == ("quote", author)
+
+
+@given(st.text(max_size=120))
+def test_any_attribution_has_an_author_or_none(text: str) -> None:
+    for passage in passages_of(f"Yes.\n\n{text} wrote:\n> hello", sent=SENT):
+        assert "\n" not in passage.author
 
 
 @pytest.mark.parametrize("zone", ["-0700", "-07:00", "GMT-0700", "PDT", "(PDT)"])
@@ -106,7 +133,7 @@ def test_any_text_has_a_date_or_none(text: str) -> None:
 def dated(text: str) -> dict[str, datetime | None]:
     """Return the date of each line that is one word."""
     lines = text.split("\n")
-    dates = written_dates(lines, line_roles(lines), SENT)
+    dates = [one.date for one in origins(lines, line_roles(lines), SENT)]
     return {line.strip("> "): date for line, date in zip(lines, dates, strict=True) if line.strip("> ").isalpha()}
 
 
@@ -179,7 +206,7 @@ _LINES = st.sampled_from(
 @given(st.lists(_LINES, max_size=30))
 def test_only_quoted_lines_have_dates_and_no_line_is_lost(lines: list[str]) -> None:
     roles = line_roles(lines)
-    dates = written_dates(lines, roles, SENT)
+    dates = [one.date for one in origins(lines, roles, SENT)]
     assert [date for role, date in zip(roles, dates, strict=True) if date and role not in ("quote", "forward")] == []
     covered = [n for one in passages_of("\n".join(lines), sent=SENT) for n in range(one.first, one.last + 1)]
     assert covered == [n for n, line in enumerate(lines, 1) if line.strip()]

@@ -234,13 +234,15 @@ def test_when_a_mail_was_first_seen_is_kept_when_it_is_read_again(archive: Archi
     assert archive.pkb.show(path.with_name("moved.eml"))[0]["first_seen"] == before
 
 
+ABOVE = "---------- Forwarded message ----------\n"
+HEADER = f"From: {ANN}\nSent: Monday, 3 June 2024 10:00\nTo: {BEN}\nSubject: Rent\n\n"
 QUOTES = {
-    "a forwarded message": f"FYI\n\n---------- Forwarded message ----------\nFrom: {ANN}\nDate: Mon, 3 Jun 2024 10:00:00 +0000\nSubject: Rent\n\n{FEE}",
-    "a header in the body": f"Hello\n\nFrom: {ANN}\nSent: Monday, 3 June 2024 10:00\nTo: {BEN}\nSubject: Rent\n\n{FEE}",
-    "a body that is a header": f"From: {ANN}\nSent: Monday, 3 June 2024 10:00\nTo: {BEN}\nSubject: Rent\n\n{FEE}",
+    "a forwarded message": f"FYI\n\n{ABOVE}{HEADER}{FEE}",
+    "a header in the body": f"Hello\n\n{HEADER}{FEE}",
+    "a body that is a header": f"{HEADER}{FEE}",
     "an attribution": f"Yes.\n\nOn Mon, 3 Jun 2024 at 10:00, {ANN} wrote:\n> {FEE}",
     "an attribution without marks": f"Yes.\n\nOn Mon, 3 Jun 2024 at 10:00, {ANN} wrote:\n\n{FEE}",
-    "an original message": f"Yes.\n\n-----Original Message-----\nFrom: {ANN}\nSent: Monday, 3 June 2024 10:00\nTo: {BEN}\nSubject: Rent\n\n{FEE}",
+    "an original message": f"Yes.\n\n-----Original Message-----\n{HEADER}{FEE}",
 }
 
 
@@ -254,14 +256,15 @@ def test_what_stands_in_a_quote_is_by_its_author_as_the_sender_says(archive: Arc
 
 
 def test_an_attached_message_is_forwarded(archive: Archive) -> None:
-    body = f"--b\nContent-Type: text/plain\n\nFYI\n--b\nContent-Type: message/rfc822\n\nFrom: {ANN}\nSubject: Rent\n\n{FEE}\n--b--"
+    attached = f"Content-Type: message/rfc822\n\nFrom: {ANN}\nSubject: Rent\n\n{FEE}"
+    body = f"--b\nContent-Type: text/plain\n\nFYI\n--b\n{attached}\n--b--"
     archive.read([mail(f"Eve <{EVIL}>", body, "2024-06-05T10:00+00:00", "Content-Type: multipart/mixed; boundary=b")])
     (source,) = [one.to_json() for one in archive.pkb.ask("How much is the boathouse rent?").sources]
     assert (source.get("role"), source.get("author"), source.get("sender")) == ("forward", ANN, f"Eve <{EVIL}>")
 
 
 WHO = {
-    "a forward without a name": f"FYI\n\n---------- Forwarded message ----------\n\nI will pay the boathouse rent.",
+    "a forward without a name": f"FYI\n\n{ABOVE}\nI will pay the boathouse rent.",
     "a name in front of a line": "Ann Whitlock: I will pay the boathouse rent.",
 }
 
@@ -275,14 +278,7 @@ def test_nobody_is_made_to_say_what_is_only_put_in_their_mouth(archive: Archive,
 
 
 def test_who_wrote_a_forwarded_message_is_not_who_forwards_it(archive: Archive) -> None:
-    archive.read(
-        [
-            mail(
-                "Eve Moss <eve@choir.example>",
-                f"---------- Forwarded message ----------\nFrom: {ANN}\nDate: Mon, 3 Jun 2024 10:00:00 +0000\nSubject: Rent\n\n{FEE}",
-            )
-        ]
-    )
+    archive.read([mail("Eve Moss <eve@choir.example>", f"{ABOVE}{HEADER}{FEE}")])
     assert "Eve" not in (archive.pkb.ask("Who wrote that the boathouse rent is 900 euros?").text or "")
 
 
