@@ -1,7 +1,7 @@
 """The header of a chunk (who, when, what), the words that a chunk is indexed under, and the names in a document."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -48,35 +48,44 @@ def chunk_header(document: Document, part: QuotedPart) -> str:
     A quoted or forwarded text is marked with the day on which it was written, or as undated, and with its author: its
     "tomorrow" is not that of the document, and its "I" is not the sender.
     """
-    return _header(document, part, _name, shorten(document.title, 160))
+    return _header(document, part, shorten(document.title, 160))
 
 
 def origin_line(document: Document, part: QuotedPart) -> str:
-    """Return the header that a model is shown: with addresses, and with what the sender only claims said to be so."""
-    title = shorten(document.title, 160).replace('"', "'")
-    found = _header(document, part, _person, f'"{title}"' if title else "")
-    claimed = [f"says it is of {_date(document.claimed)}"] if document.claimed else []
-    odd = [*claimed, *document.warnings]
-    return found + (f" (caution: {'; '.join(odd)})" if odd else "")
+    """Return the header that a model is shown: with the addresses behind it, and why they or the date may be false."""
+    header = _header(document, part, shorten(document.title, 160).translate(_BRACKETS))
+    senders, recipients = _addresses([document.sender]), _addresses(document.recipients[:2])
+    parts = [f"{senders} to {recipients}" if senders and recipients else senders or recipients]
+    parts += [f"quoting {author}"] if (author := _addresses([part.author])) else []
+    parts += [f"says it is of {_date(document.claimed)}"] if document.claimed else []
+    about = "; ".join([*filter(None, parts), *document.warnings])
+    return f"{header} <{about}>" if about else header
 
 
-def _header(document: Document, part: QuotedPart, shown: Callable[[str], str], title: str) -> str:
+_BRACKETS = str.maketrans("<>", "()")
+
+
+def _addresses(people: Sequence[str]) -> str:
+    return ", ".join(shorten(address, 80) for _, address in map(name_and_address, people) if address)
+
+
+def _header(document: Document, part: QuotedPart, title: str) -> str:
     date = [_date(document.date)] if document.date else []
     if document.kind == "mail":
-        who = [f"From: {shown(document.sender)}"] if document.sender else []
-        who += [f"To: {_names(document.recipients, 2, shown)}"] if document.recipients else []
+        who = [f"From: {_name(document.sender)}"] if document.sender else []
+        who += [f"To: {_names(document.recipients, 2)}"] if document.recipients else []
         parts = [*who, *date, *([title] if title else [])]
     else:
         parts = [f"Meeting: {title}", *date]
-    mark = _mark(part, shown)
+    mark = _mark(part)
     return ", ".join(parts) + (f" [{mark}]" if mark else "")
 
 
-def _mark(part: QuotedPart, shown: Callable[[str], str]) -> str:
+def _mark(part: QuotedPart) -> str:
     mark = _ROLES.get(part.role, "")
     if part.role not in ("quote", "forward"):
         return mark
-    author = f" from {shown(part.author)}" if part.author else ""
+    author = f" from {_name(part.author)}" if part.author else ""
     return f"{mark}{author}" + (f", written {_date(part.written)}" if part.written else ", undated")
 
 
@@ -86,9 +95,9 @@ def _date(date: datetime) -> str:
     return spell_date(date, weekday=True) + clock
 
 
-def _names(people: Sequence[str], most: int, shown: Callable[[str], str]) -> str:
+def _names(people: Sequence[str], most: int) -> str:
     more = f" (+{len(people) - most})" if len(people) > most else ""
-    return ", ".join(map(shown, people[:most])) + more
+    return ", ".join(_name(person) for person in people[:most]) + more
 
 
 def _name(person: str) -> str:
@@ -165,9 +174,3 @@ def _common_words() -> frozenset[str]:
 def _is_common(word: str) -> bool:
     """Return whether a folded name is an everyday word, too."""
     return stem(word) in _common_words() or word in _common_words()
-
-
-def _person(person: str) -> str:
-    """Return a name and its address, each short enough for a header, on one line."""
-    name, address = name_and_address(person)
-    return f"{shorten(name, 60)} <{shorten(address, 80)}>" if name and address else shorten(person, 80)

@@ -18,7 +18,10 @@ KEYS = [
     "schema", "question", "answer", "answered", "highlight", "tier", "writer", "model", "matched_question",
     "similarity", "age_s", "stale", "lead", "sources", "tokens", "ms",
 ]  # fmt: skip
-SOURCE = ["path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy", "written"]
+SOURCE = [
+    "path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy", "written", "sender",
+    "recipients", "role", "author", "speaker", "date_claimed", "first_seen", "warnings",
+]  # fmt: skip
 STAGES = ["embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"]
 
 

@@ -183,7 +183,7 @@ def test_a_person_reads_the_answer_then_its_sources_then_how_it_was_found(pkb: P
     ran = pkb("ask", KEY, env={"HOME": str(DATA)})
     answer, empty, first, where, quote, *_ = ran.out.splitlines()
     assert "spare key" in answer
-    assert (empty, first) == ("", "[1] workshop meeting · Tue 2024-02-27")
+    assert (empty, first) == ("", "[1] workshop meeting · Gus Tindall · Tue 2024-02-27")
     assert where.startswith("    ~/transcripts/2024-02-27 workshop meeting.vtt:")
     assert quote.startswith("    “")
     assert ran.err.startswith("\nfull · ")
