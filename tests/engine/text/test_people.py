@@ -1,0 +1,45 @@
+"""Names and addresses folded so that those that look alike are equal."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.text.people import folded_address, folded_name, name_and_address, person
+
+ALIKE = [
+    "Ann Whitlock",
+    "ANN WHITLOCK",
+    "Whitlock, Ann",
+    "Аnn Whitlοck",
+    "Ａnn Whit\u200block",
+    "Ann.Whitlock",
+    "Ánn  Whitlock",
+]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_names_that_look_alike_are_one(name: str) -> None:
+    assert folded_name(name) == "ann whitlock"
+
+
+@pytest.mark.parametrize("other", ["Ann Whitlow", "Ann", "Anna Whitlock", "Анна Ким"])
+def test_names_that_look_different_are_two(other: str) -> None:
+    assert folded_name(other) != "ann whitlock"
+
+
+@pytest.mark.parametrize(
+    "address", ["ann@сhoir.example", "ann@ch0ir.example", "ANN@choir.exarnple", "ann@choIr.example"]
+)
+def test_addresses_that_look_alike_are_one(address: str) -> None:
+    assert folded_address(address) == folded_address("ann@choir.example")
+
+
+@given(st.text(max_size=60), st.from_regex(r"[a-z]{1,8}@[a-z]{1,8}\.example", fullmatch=True))
+def test_no_name_reads_as_an_address(name: str, address: str) -> None:
+    shown = person(name, address)
+    assert name_and_address(shown)[1] == address
+
+
+@given(st.text(max_size=60))
+def test_folding_a_name_again_changes_nothing_that_is_compared(name: str) -> None:
+    assert folded_name(name).split() == folded_name(f" {name} ").split()
