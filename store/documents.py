@@ -349,12 +349,14 @@ class Knowledge:
         return {name: sorted(several, key=_id) for name, several in found.items()}
 
     def _mark_indexed(self, entries: Sequence[IndexedDocument]) -> None:
-        """Record that documents are indexed as they should be: names in them, passages that they own and quote."""
+        """Record that documents are indexed as they should be: names, passages, provenance."""
         for entry in entries:
             named = (json.dumps(entry.names), entry.document.id)
             self._ledger.rows.execute("UPDATE documents SET rechunk = 0, names = ? WHERE id = ?", named)
             claim(self._ledger, entry.document.id, entry.owned)
             set_quoted(self._ledger, entry.document.id, entry.quoted)
+            if entry.provenance:
+                provenance.put(self._ledger, entry.document.id, entry.provenance)
 
     def _chunks_of(self, documents: Sequence[str]) -> "list[Row]":
         columns = ["id", "document", "words"]
@@ -378,8 +380,6 @@ class Knowledge:
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
         missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
-        if entry.provenance:
-            provenance.put(self._ledger, document.id, entry.provenance)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
         self._mark_indexed([entry])
 
