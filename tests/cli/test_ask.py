@@ -144,6 +144,7 @@ def test_explain_adds_one_key_and_the_steps(pkb: Pkb) -> None:
     assert [step["name"] for step in answer(pkb, KEY, "--explain")["explain"]] == ["key", "match", "count"]
 
 
+@pytest.mark.slow
 def test_a_batch_answers_every_line_and_goes_on_after_bad_ones(pkb: Pkb) -> None:
     lines = [KEY.encode(), b"\xff\xfe who?", b"", b"   ", b"???", b"budget " * 15_000, KEY.encode()]
     ran = pkb("ask", "-", "--json", stdin=b"\n".join(lines))

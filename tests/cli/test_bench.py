@@ -74,6 +74,7 @@ def test_without_a_model_there_is_no_kv_cache_to_reuse(asked: Pkb) -> None:
     assert (row["compared"], row["same"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_with_a_model_warm_answers_reuse_the_kv_cache_and_are_the_same(words: Pkb) -> None:
     row = words("bench", "--json").row
     assert (row["model"], row["questions"]) == (str(NANO), 2)
@@ -83,6 +84,7 @@ def test_with_a_model_warm_answers_reuse_the_kv_cache_and_are_the_same(words: Pk
 
 
 @pytest.mark.parametrize("reuse", ["prefix", *slow_only("blocks")])
+@pytest.mark.slow
 def test_cold_reuses_nothing_warm_the_kv_cache_and_exact_the_answer(words: Pkb, reuse: str) -> None:
     words("config", "set", "kv.reuse", reuse)
     with (

@@ -117,6 +117,7 @@ def test_what_was_made_from_a_deleted_file_goes_with_it(fresh: Pkb, mail: Path) 
         assert ledger.rows.execute("SELECT count(*) FROM history WHERE question = ?", (ASKED,)).fetchone()[0] > 2
 
 
+@pytest.mark.slow
 def test_what_was_made_from_a_former_version_goes_with_it(fresh: Pkb, mail: Path) -> None:
     _ask_everything(fresh)
     _mail(mail, "boathouse", "The plant that grows behind the boathouse is ivy.", 9)

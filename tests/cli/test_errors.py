@@ -213,6 +213,7 @@ def test_damage_to_the_documents_names_the_files_to_read_again_and_those_that_ar
     assert said.err.endswith("documents must be read again; try: pkb ingest\n")
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_is_rebuilt_and_everything_is_read_again(pkb: Pkb) -> None:
     before = pkb("ask", "Who has the spare key to the workshop?", "--no-cache").out
     (pkb.folder / "home" / "ledger.db").unlink()

@@ -85,6 +85,7 @@ def rows(pkb: Pkb, sql: str) -> list[Any]:
         return ledger.execute(sql).fetchall()
 
 
+@pytest.mark.slow
 def test_the_most_retrieved_chunks_are_prefetched_and_the_next_question_reuses_them(runner: Pkb) -> None:
     row = runner("idle", "--json").row
     assert done(row) == len(units(row)) > 2
@@ -151,6 +152,7 @@ def test_an_answer_is_the_same_with_prefetched_segments_and_without(runner: Pkb)
 
 
 @pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])  # which summarizes chunks, too
+@pytest.mark.slow
 def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb, flags: list[str]) -> None:
     before = runner("stats", "--json").row
     history = rows(runner, "SELECT * FROM history JOIN retrievals ON history.id = retrievals.question")
@@ -275,6 +277,7 @@ def test_a_second_idle_run_exits_at_once_and_prints_nothing(runner: Pkb) -> None
     assert row["reason"] == "another pkb idle is running"
 
 
+@pytest.mark.slow
 def test_while_tables_are_rewritten_it_exits_and_gives_the_reason_only_if_asked(runner: Pkb) -> None:
     with Locks(runner.folder / "home" / "locks").exclusive():
         ran = runner("idle", "-v")

@@ -79,6 +79,7 @@ def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb show", shown)
 
 
+@pytest.mark.slow
 def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb ingest", [pkb("ingest", "--json").row])
     pkb("ask", "when is rehearsal?")

@@ -40,6 +40,7 @@ def test_eight_bits_have_their_own_answers_cached_or_not(pkb: Pkb) -> None:
 
 
 @pytest.mark.parametrize("name", ["gemma3", *slow_only("mamba")])
+@pytest.mark.slow
 def test_the_kv_cache_of_windowed_and_recurrent_models_is_reused(name: str, pkb: Pkb, tmp_path: Path) -> None:
     folder = make(tmp_path / name, OTHERS[name] | {"max_position_embeddings": 4096})
     pkb("config", "set", "model.name", str(folder))

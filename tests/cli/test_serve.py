@@ -381,6 +381,7 @@ def test_all_who_ask_at_once_get_their_own_answers(lasting: Served) -> None:
     assert [frame["answer"]["answer"]["question"] for frame in found] == questions
 
 
+@pytest.mark.slow
 def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_path: Path) -> None:
     mail = tmp_path / "new"
     mail.mkdir()

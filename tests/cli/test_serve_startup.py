@@ -53,6 +53,7 @@ def failing(home: Served, tmp_path: Path) -> Path:
     return starts
 
 
+@pytest.mark.slow
 def test_imports_are_done_before_the_first_question(home: Served) -> None:
     home.run("config", "set", "model.name", str(NANO))
     ran = subprocess.run([sys.executable, "-c", FIRST, KEY], env=home.environ, capture_output=True, check=True)

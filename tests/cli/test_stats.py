@@ -37,7 +37,7 @@ def said(label: str, **about: Any) -> str:
 
 def test_a_home_without_questions_says_what_to_type(pkb: Pkb) -> None:
     ran = pkb("stats")
-    assert "59 documents in 52 files, 90 chunks" in ran.out
+    assert "59 documents in 52 files, 93 chunks" in ran.out
     assert ran.out.splitlines()[-1] == "asked       nothing yet; try: pkb ask QUESTION"
 
 

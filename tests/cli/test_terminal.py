@@ -190,7 +190,7 @@ def test_a_person_reads_the_answer_then_its_sources_then_how_it_was_found(pkb: P
 
 
 def test_a_declined_answer_says_that_its_sources_are_only_near(pkb: Pkb) -> None:
-    ran = pkb("ask", "Which quorv blimmers the zant?")
+    ran = pkb("ask", "Which quorv blimmers the choir?")
     assert ran.out.startswith("No answer found. Closest passages:\n")
     assert pkb("ask", "who?", "--from", "nobody").out == "No answer found.\n"
 

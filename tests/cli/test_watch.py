@@ -107,6 +107,7 @@ def box(tmp_path: Path) -> Path:
     return tmp_path / "mail"
 
 
+@pytest.mark.slow
 def test_what_is_delivered_is_found_what_is_renamed_is_kept_and_what_is_deleted_goes(fresh: Pkb, box: Path) -> None:
     with process(fresh, "watch", str(box), "--quiet", "1s") as watch:
         assert watch.until("followed")["how"] == "events"

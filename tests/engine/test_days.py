@@ -108,7 +108,11 @@ def test_the_day_of_writing_is_shown_with_its_offset(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("boat", "mark"), [("kite", "[forwarded, written Thursday 5 June 2025 23:30]"), ("sledge", "[forwarded, undated]")]
+    ("boat", "mark"),
+    [
+        ("kite", "[forwarded from Cleo Day, written Thursday 5 June 2025 23:30]"),
+        ("sledge", "[forwarded from Cleo Day, undated]"),
+    ],
 )
 def test_a_prompt_says_when_a_forwarded_text_was_written(home: Path, boat: str, mark: str) -> None:
     with Pkb(home) as pkb:

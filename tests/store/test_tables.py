@@ -242,6 +242,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_tidying_never_breaks_a_reader(open_home: Open, tmp_path: Path) -> None:
     opened = open_home()
     opened.vectors.use("hash-1")
