@@ -302,7 +302,7 @@ class Liar(Thread):
     "said",
     [
         [],
-        [("piece", {"text": "10 po"})],
+        [("piece", {"text": "10 "})],
         [("piece", {"text": "no such "}), ("piece", {"text": "words"})],
         [("answered", {"answer": {"reply": 1}})],
         [("declined", {})],
