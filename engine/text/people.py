@@ -47,7 +47,7 @@ def is_address(text: str) -> bool:
 
 def folded_name(name: str) -> str:
     """Return a name in the form in which names that look the same are equal; empty where it has no letter."""
-    plain = _folded(_VIA.sub("", _BEHALF.sub("", _visible(name))))
+    plain = _folded(_VIA.sub("", _BEHALF.sub("", _visible(name).strip())))
     last, comma, first = plain.partition(",")
     ordered = f"{first} {last}" if comma and "," not in first else plain
     return " ".join(_MARKS.sub(" ", ordered).split())

@@ -205,12 +205,14 @@ class Terminal:
         assert found.decode() == wanted
 
     def interrupt(self, wanted: str) -> None:
-        """Interrupt until something is written: readline keeps a signal that comes just before it waits for a key."""
+        """Interrupt once, until something is written: readline keeps a signal that comes too early for a whole line."""
+        self.process.send_signal(signal.SIGINT)
         end = time.monotonic() + PATIENCE_S
         while wanted.encode() not in self._unread and time.monotonic() < end:
-            self.process.send_signal(signal.SIGINT)
             if select.select([self._ours], [], [], 1)[0]:
                 self._unread += os.read(self._ours, 4096)
+            else:
+                self.type("\n")
         self.until(wanted)
 
 
