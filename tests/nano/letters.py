@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from engine.text.label import QuotedPart, chunk_header
+from engine.text.label import QuotedPart, chunk_header, origin_line
 from store.types import Chunk, Document, Role
 from tests.nano import names
 from tests.nano.entities import Person
@@ -119,7 +119,16 @@ def _recipients(world: World) -> tuple[str, ...]:
 
 
 def _mail(world: World, author: Person, date: datetime, subject: str, text: str, role: Role = "body") -> Chunk:
-    return _chunk("mail", subject, author.full, _recipients(world), date, text, role)
+    recipients = tuple(_addressed(world, one) for one in _recipients(world))
+    return _chunk("mail", subject, _addressed(world, author.full), recipients, date, text, role)
+
+
+def _addressed(world: World, name: str) -> str:
+    """Return the name of a person with the address that it has in this context; of groups and addresses, as it is."""
+    names = name.lower().split()
+    if not world.mailboxes or len(names) != 2:
+        return name
+    return f"{name} <{world.mailboxes.format(first=names[0], last=names[1])}>"
 
 
 def _chunk(
@@ -136,4 +145,5 @@ def _chunk(
         text=text,
         passages=(),
     )
-    return Chunk("", "", 0, chunk_header(document, QuotedPart(role)), text, 1, 1)
+    part = QuotedPart(role)
+    return Chunk("", "", 0, chunk_header(document, part), text, 1, 1, origin=origin_line(document, part))

@@ -46,7 +46,7 @@ class Sample:
     def question(self, asked: Asked) -> str:
         """Return the last segment."""
         segment = question_segment(asked.text, self.today)
-        return segment.partition("\n")[2] if self.bare else segment
+        return "\n".join(segment.split("\n")[-2:]) if self.bare else segment  # without the day
 
 
 def sample(rng: Random, level: Level, unseen: bool = False) -> Sample:

@@ -14,7 +14,7 @@ END = "<|end|>"
 SIZE = 1024
 # Small words carry the blank before them; capitals, digits and marks never do.
 _PIECES = r" ?\p{Ll}+|\p{Lu}+\p{Ll}*|\p{L}+|\p{N}|[^\s\p{L}\p{N}]|\s"
-_FOLDED = r"\n(?=\p{Ll})"  # a line that goes on in the next: what was cut there is copied like anything else
+_FOLDED = r"\n ?(?=\p{Ll})"  # a line that goes on in the next: what was cut there is copied like anything else
 
 
 def train(seed: int, contexts: int = 5000) -> Tokenizer:

@@ -21,6 +21,7 @@ class World:
     user: Person
     cast: list[Person]
     first_day: datetime
+    mailboxes: str = ""  # how addresses are made of first and last names; empty where headers have names alone
     facts: list[tuple[int, Fact]] = field(default_factory=list)  # with the number of the chunk
     used: set[tuple[str, str]] = field(default_factory=set)
 
@@ -131,4 +132,6 @@ def world(pool: Pool) -> World:
     if rng.random() < 0.35:
         cast.append(person(pool, twin=rng.choice(cast)))
     first = datetime(2021, 1, 1) + timedelta(days=rng.randrange(2200), minutes=5 * rng.randint(84, 264))
-    return World(pool, user, cast, first)
+    local = rng.choice(("{first}", "{first}", "{first}.{last}", "{first}_{last}", "{last}"))
+    mailboxes = f"{local}@{pool.word()}.{rng.choice(('example', 'org', 'com', 'net'))}" if rng.random() < 0.6 else ""
+    return World(pool, user, cast, first, mailboxes=mailboxes)
