@@ -1,7 +1,7 @@
 """`pkb ask`: one question, or many from standard input, in one process."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def ask(
     question: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="The question, or - to read one per line from standard input."),
+        typer.Argument(metavar="QUESTION", help="The question; without it, or with -, one per line from standard input."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
     k: Annotated[
@@ -51,15 +51,15 @@ def ask(
 
     Example: pkb ask "when is rehearsal?" --since 2024-06-01
     """
-    if not question:
+    if not question and not (piped := _piped()):
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     with open_pkb() as pkb:
         override(pkb.session, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
         scope = pkb.scope(sender, recipient, since, until, collection)
         options = pkb.options(scope, k, not (no_cache or fresh), not no_cache, stale_ok)
         ask_one = partial(_ask, pkb, options, as_json=as_json, explain=explain)
-        if question == ["-"]:
-            _batch(ask_one, as_json=as_json)
+        if not question or question == ["-"]:
+            _batch(sys.stdin.buffer if question else piped, ask_one, as_json=as_json)
         else:
             if ask_one(valid_text(" ".join(question))):
                 return
@@ -80,9 +80,14 @@ def override(session: "Session", *, model: str | None, max_tokens: int | None, n
     session.keeps_tensors = session.keeps_tensors and not no_cache
 
 
-def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
+def _piped() -> list[bytes]:
+    """Return the questions on standard input, where that is no terminal."""
+    return [] if sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
+
+
+def _batch(lines: Iterable[bytes], ask_one: Callable[[str], bool], *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
-    for line in sys.stdin.buffer:
+    for line in lines:
         question = line.decode("utf-8", "replace").strip()
         if not question:
             continue

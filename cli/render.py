@@ -122,12 +122,13 @@ def _day(moment: str) -> str:
 
 def _where(source: Source) -> str:
     first, last = source.lines
-    path = _from_home(line(source.path))
+    path = from_home(line(source.path))
     # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
     return f"{path}:{first}-{last}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
 
 
-def _from_home(path: str) -> str:
+def from_home(path: str) -> str:
+    """Return a path as a person writes it: with ~ for the home folder."""
     home = f"{Path.home()}/"
     return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 

@@ -7,7 +7,8 @@ import typer
 
 from cli import output
 from cli.output import open_pkb
-from engine.text.terminal import count, plain, size
+from cli.render import from_home
+from engine.text.terminal import count, line, plain, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -92,6 +93,7 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if index["problems"]:
         yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
+    yield from _folder_lines(row["folders"])
     yield "answers", f"{answers['answered']:,} cached, {size(answers['bytes'])} of {size(answers['budget'])}"
     yield from (("", words) for words in _semantic_lines(answers))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
@@ -99,6 +101,15 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "on disk", f"{disk} of {size(cache['budget'])}"
     if cache["other_bytes"] >= cache["budget"]:
         yield "", f"no KV cache is stored: other cache files take {size(cache['other_bytes'])}"
+
+
+def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
+    """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
+    for number, one in enumerate(folders):
+        parts = [from_home(line(one["path"])), count(one["documents"], "document")]
+        parts += [f"{one['first'][:10]} to {one['last'][:10]}"] if one["first"] else []
+        parts += [f"read {one['read'][:16].replace('T', ' ')}"] if one["read"] else []
+        yield "" if number else "folders", ", ".join(parts)
 
 
 def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:

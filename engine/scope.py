@@ -2,7 +2,7 @@
 
 import calendar
 import re
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 
 from engine.session import Session
 from engine.text.terminal import valid_text
@@ -41,17 +41,26 @@ def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
     try:
         return first_day(day, now.date(), end=end)
     except (ValueError, OverflowError):
-        raise UsageError(f"{flag} {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
+        example = "2024-05-03, 2024-05, 2024, 30d, yesterday or last week"
+        raise UsageError(f"{flag} {day} is not a day like {example}", "pkb ask --help") from None
 
 
 def first_day(day: str, today: date, *, end: bool = False) -> date:
-    """Return the first day of a day, month or year, or with `end` the day after it; ValueError."""
+    """Return the first day of a day, month or year, or with `end` the day after it; ValueError.
+
+    Days may be named as people do, too: yesterday, monday, last week; a weekday or month is the last one that began.
+    """
     if ago := _AGO.fullmatch(day.strip()):
         return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
     if iso := _ISO.fullmatch(day.strip()):
         first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
         return first + timedelta(days=_length(first, iso)) if end else first
-    raise ValueError
+    from engine.text.relative_dates import resolve
+
+    named = resolve(day.strip(), datetime.combine(today, time.min), past=True)
+    if named is None:
+        raise ValueError
+    return named.last + timedelta(days=1) if end else named.first
 
 
 def _length(first: date, iso: re.Match[str]) -> int:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from store.database import Ledger, path_key
 from store.types import ASIDE, FileState, Place
@@ -61,6 +62,21 @@ class SourceRoot:
 
 
 @dataclass(frozen=True, slots=True)
+class RootCounts:
+    """What is indexed below a root: files, documents, the dates of the first and the last; and when it was last read.
+
+    Dates are as `documents` has them; `read` is None for a root that only an older version read.
+    """
+
+    root: SourceRoot
+    files: int
+    documents: int
+    first: str | None
+    last: str | None
+    read: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """An item of a file that could not be read completely, and why, in words that quote no content."""
 
@@ -107,11 +123,33 @@ class Catalog:
             self._rows.execute(sql, (root.collection, *below, collection))
         if kind != root.kind:
             self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", below)
-        self._rows.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", (key, root.collection, root.kind))
+        self._rows.execute(
+            """INSERT INTO roots (path, collection, kind) VALUES (?, ?, ?)
+               ON CONFLICT (path) DO UPDATE SET collection = excluded.collection, kind = excluded.kind""",
+            (key, root.collection, root.kind),
+        )
         roots = self.roots()
         for one in roots:
             if _inside(one, root):
                 self._move(one, [inner for inner in roots if inner != one and _inside(inner, one)])
+
+    def root_counts(self) -> list[RootCounts]:
+        """Count what each root holds, inner roots too."""
+        return [self._counted(root, read) for root, read in zip(self.roots(), self._times(), strict=True)]
+
+    def _times(self) -> list[str | None]:
+        return [read for (read,) in self._rows.execute("SELECT read FROM roots ORDER BY path")]
+
+    def _counted(self, root: SourceRoot, read: str | None) -> RootCounts:
+        below = _below(root.path)
+        files = self._rows.execute(f"SELECT count(*) FROM files WHERE {_BELOW}", below).fetchone()[0]
+        sql = f"""SELECT count(DISTINCT document), min(date), max(date) FROM places JOIN documents ON id = document
+                  WHERE {_BELOW}"""
+        return RootCounts(root, files, *self._rows.execute(sql, below).fetchone(), read)
+
+    def mark_read(self, root: str, now: datetime) -> None:
+        """Note when a root was last brought up to date."""
+        self._rows.execute("UPDATE roots SET read = ? WHERE path = ?", (now.isoformat(), path_key(root)))
 
     def drop_root(self, root: str) -> None:
         """Remove a root and its inner roots."""

@@ -344,10 +344,14 @@ _PROVENANCE = (
     "UPDATE documents SET rechunk = 1",
 )
 
+# When each root was last brought up to date.
+_READ = ("ALTER TABLE roots ADD COLUMN read TEXT",)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
     _PROVENANCE,
+    _READ,
 )  # fmt: skip
 
 

@@ -313,13 +313,13 @@ def rebuild_ledger(home: Home) -> None:
 
 
 def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
-    """Copy the rows of a table that can be read, from either end up to the damage."""
+    """Copy the rows of a table that can be read, from either end up to the damage; columns may have been added."""
     width = len(ledger.rows.execute(f"SELECT * FROM pragma_table_info('{table}')").fetchall())
-    rows = {row for order in ("ASC", "DESC") for row in _rows(damaged, table, order) if len(row) == width}
+    rows = {row for order in ("ASC", "DESC") for row in _rows(damaged, table, order) if len(row) <= width}
     with ledger.transaction():
         for row in sorted(rows, key=repr):
             with suppress(sqlite3.IntegrityError):
-                ledger.rows.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})", row)
+                ledger.rows.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})", (*row, *[None] * (width - len(row))))
 
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:
