@@ -21,6 +21,8 @@ _REFUSED = {
     "no_parent": "without their parent",
 }  # any other reason: another process was faster
 Line = tuple[str, str]
+_FOLDERS = 5  # listed
+_PATH = 26  # columns of a folder's path
 
 
 def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
@@ -105,11 +107,14 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
     """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
-    for number, one in enumerate(folders):
-        parts = [from_home(line(one["path"])), count(one["documents"], "document")]
+    for number, one in enumerate(folders[:_FOLDERS]):
+        path = from_home(line(one["path"]))
+        parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]
         parts += [f"{one['first'][:10]} to {one['last'][:10]}"] if one["first"] else []
-        parts += [f"read {one['read'][:16].replace('T', ' ')}"] if one["read"] else []
+        parts += [f"read {one['read'][:10]}"] if one["read"] else []
         yield "" if number else "folders", ", ".join(parts)
+    if len(folders) > _FOLDERS:
+        yield "", f"and {len(folders) - _FOLDERS:,} more; list them with: pkb stats --json"
 
 
 def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:

@@ -3,11 +3,15 @@
 import calendar
 import re
 from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING
 
 from engine.session import Session
 from engine.text.terminal import valid_text
 from store.errors import UsageError
 from store.types import Scope
+
+if TYPE_CHECKING:
+    from engine.text.dates import Days
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
@@ -55,12 +59,18 @@ def first_day(day: str, today: date, *, end: bool = False) -> date:
     if iso := _ISO.fullmatch(day.strip()):
         first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
         return first + timedelta(days=_length(first, iso)) if end else first
+    named = _named(day, today)
+    return named.last + timedelta(days=1) if end else named.first
+
+
+def _named(day: str, today: date) -> "Days":
+    """Return what "last week" or "monday" means; ValueError where it means no days."""
     from engine.text.relative_dates import resolve
 
-    named = resolve(day.strip(), datetime.combine(today, time.min), past=True)
-    if named is None:
+    in_words = any(map(str.isalpha, day))
+    if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
         raise ValueError
-    return named.last + timedelta(days=1) if end else named.first
+    return days
 
 
 def _length(first: date, iso: re.Match[str]) -> int:

@@ -142,10 +142,11 @@ class Catalog:
 
     def _counted(self, root: SourceRoot, read: str | None) -> RootCounts:
         below = _below(root.path)
-        files = self._rows.execute(f"SELECT count(*) FROM files WHERE {_BELOW}", below).fetchone()[0]
+        (files,) = self._rows.execute(f"SELECT count(*) FROM files WHERE {_BELOW}", below).fetchone()
         sql = f"""SELECT count(DISTINCT document), min(date), max(date) FROM places JOIN documents ON id = document
                   WHERE {_BELOW}"""
-        return RootCounts(root, files, *self._rows.execute(sql, below).fetchone(), read)
+        documents, first, last = self._rows.execute(sql, below).fetchone()
+        return RootCounts(root, files, documents, first, last, read)
 
     def mark_read(self, root: str, now: datetime) -> None:
         """Note when a root was last brought up to date."""

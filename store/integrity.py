@@ -319,7 +319,10 @@ def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
     with ledger.transaction():
         for row in sorted(rows, key=repr):
             with suppress(sqlite3.IntegrityError):
-                ledger.rows.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})", (*row, *[None] * (width - len(row))))
+                ledger.rows.execute(
+                    f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})",
+                    (*row, *[None] * (width - len(row))),
+                )
 
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:

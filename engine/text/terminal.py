@@ -74,9 +74,9 @@ def wrap(text: str, width: int, indent: str = "") -> str:
     return "".join(out)
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural where needed."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
 
 def size(used: float) -> str:
