@@ -290,7 +290,8 @@ class Candidate:
 
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
-    empty = TASK_WORDS | _price_words("asks") | _price_words("price") if question.priced else TASK_WORDS
+    parts = ("asks", "light", "price") if question.priced else ()
+    empty = TASK_WORDS.union(*map(_price_words, parts))
     return tuple(word for word in question.content if word not in empty) or question.content
 
 

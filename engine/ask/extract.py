@@ -158,9 +158,7 @@ def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstrain
     return max(lines, key=lambda one: one.text == NO_TIME, default=None)
 
 
-def _timed(
-    question: Question, found: Sequence[Candidate], when: TimeConstraint, unread: Candidate
-) -> list[Candidate]:
+def _timed(question: Question, found: Sequence[Candidate], when: TimeConstraint, unread: Candidate) -> list[Candidate]:
     """Return the sentences that give a time and say at least as much of what is asked as the title of an event."""
     assert unread.event
     asked = _about(question, when)

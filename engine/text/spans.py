@@ -91,7 +91,9 @@ _THERE = (
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
 _CURRENCY = "|".join(word for parts in word_lists("prices").values() for (word,) in parts.get("money", ()))
-_PRICE = rf"(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})(?:\s?(?:k|m|bn|million|thousand))?\s?(?:[$€£¥]|(?:{_CURRENCY})\b)"
+_PRICE = (
+    rf"(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})(?:\s?(?:k|m|bn|million|thousand))?\s?(?:[$€£¥]|(?:{_CURRENCY})\b)"
+)
 _FINDERS: dict[Kind, re.Pattern[str]] = {
     "date": re.compile(rf"\b(?:{_DATE})", re.I),
     "time": re.compile(_CLOCK, re.I),
@@ -127,7 +129,9 @@ HEADINGS = {
     "COUNTER": "New time proposed",
 }  # of an event in a text, by the method of its calendar
 NO_TIME = "unreadable"  # stands in place of a time that could not be read
-_EVENT = re.compile(rf"^(?:{'|'.join(HEADINGS.values())}): (?P<title>.*)(?P<fields>(?:\n[^\n]*\S[^\n]*)*)", re.MULTILINE)
+_EVENT = re.compile(
+    rf"^(?:{'|'.join(HEADINGS.values())}): (?P<title>.*)(?P<fields>(?:\n[^\n]*\S[^\n]*)*)", re.MULTILINE
+)
 _HEADING = re.compile(rf"\n(?:{'|'.join(HEADINGS.values())}): ")
 # A clause boundary between a day and a time; a comma right before the time or before a place is none.
 _CLAUSE = re.compile(
