@@ -161,7 +161,7 @@ def find(text: str, kind: Kind) -> list[Found]:
 
 @dataclass(frozen=True, slots=True)
 class EventSpan:
-    """Offsets of an event that a calendar has put into a text, its title and its lines; `timed` if its time is known."""
+    """Offsets of an event that a calendar has put into a text, its title and its lines."""
 
     start: int
     end: int
