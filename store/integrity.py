@@ -4,7 +4,7 @@ import os
 import sqlite3
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,21 +239,26 @@ def _recount(ledger: Ledger, tables: Tables) -> None:
 _POSITION = "integrity.position"  # the small value of the ledger that holds the end of the last slice
 
 
-def check_slice(home: Home, ledger: Ledger, count: int) -> int:
+def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bool] = lambda: False) -> int:
     """Verify the files of the next `count` KV nodes and remove damaged ones; returns the number removed.
 
-    After the last node it checks the ledger's own pages and starts over; PkbError where those are damaged.
+    Once `is_over` it stops before a file, and goes on there the next time. After the last node it checks the ledger's
+    own pages and starts over; PkbError where those are damaged.
     """
     at = bytes.fromhex(ledger.get(_POSITION) or "")
     sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"
     keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
     folder, removed = KvFolder(ledger, home.kv), 0
     for key in keys:
+        if is_over():
+            break
+        at = key
         if (entry := folder.index.find(key)) is not None:
             removed += not folder.check(entry.node, read_data=True)
     folder.owner.close()
-    ledger.set(_POSITION, keys[-1].hex() if len(keys) == count else "")
-    if len(keys) < count:
+    is_last = len(keys) < count and at == (keys or [at])[-1]
+    ledger.set(_POSITION, "" if is_last else at.hex())
+    if is_last:
         _check_pages(ledger)
     return removed
 
