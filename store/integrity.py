@@ -17,7 +17,7 @@ from store.documents import FrequencyDelta, Knowledge
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.kv_folder import KvFolder
-from store.row_checksums import TABLES, intact
+from store.row_checksums import PRIMARY, TABLES, intact
 from store.summaries import ABSTRACTS_DONE, Abstracts
 from store.tables import Tables
 from store.vectors import count_missing
@@ -313,6 +313,8 @@ def ledger_is_damaged(home: Home) -> bool:
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     """Return how SQLite says that the ledger is damaged, empty where it is not; `whole` reads every text, too."""
     try:
+        if found := _damaged_table(ledger):
+            return f"rows of {found} are damaged"
         if whole:
             _read_texts(ledger)
         found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
@@ -321,10 +323,18 @@ def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     return "" if found == "ok" else str(found.splitlines()[-1])
 
 
+def _damaged_table(ledger: Ledger) -> str:
+    """Name a table with damaged rows that a repair cannot do without; sqlite3.Error where the schema is damaged."""
+    for table in TABLES:
+        ledger.rows.execute(f"SELECT 1 FROM intact_{table} LIMIT 1").fetchone()
+    counts = ((table, ledger.rows.execute(f"SELECT count(*) {_damaged(table)}").fetchone()[0]) for table in PRIMARY)
+    return next((table for table, count in counts if count), "")
+
+
 def _read_texts(ledger: Ledger) -> None:
     """Read all rows that have no checksum; sqlite3.OperationalError where a text is not UTF-8."""
     tables = ledger.rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    for table in {name for (name,) in tables}.difference(TABLES):
+    for table in {name for (name,) in tables}.difference(TABLES, PRIMARY):
         for _ in ledger.rows.execute(f"SELECT * FROM {table}"):
             pass
 

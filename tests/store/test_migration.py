@@ -115,7 +115,7 @@ def without(table: str, *columns: int) -> list[tuple[Any, ...]]:
 def test_every_row_is_there_under_the_new_names(old: Path) -> None:
     open_ledger(old).close()
     found = contents(old)
-    same = ("places", "problems", "passages", "quoting", "frequencies", "journal",
+    same = ("problems", "passages", "quoting", "frequencies", "journal",
             "kv_pins", "kv_written")  # fmt: skip
     assert {table: found[table] for table in same} == {table: OLD[table] for table in same}
     moved = {
@@ -124,9 +124,10 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
         "question_vectors": OLD["bank_vectors"], "verifications": OLD["owed"], "verification_results": OLD["judged"],
         "refresh_candidates": OLD["hints"], "rejected_answers": OLD["wrong"], "predictor_stats": OLD["foreseen"],
         "documents": [(*row[:-1], 1, "{}") for row in without("documents", 2)],
-        "notices": OLD["notices"], "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
+        "notices": OLD["notices"], "places": OLD["places"],
+        "history": without("asked", 10), "kv_ghosts": without("kv_ghosts", 4, 6),
     }  # fmt: skip
-    found |= {table: checked(found, table) for table in ("verifications", "notices", "rejected_answers")}
+    found |= {table: checked(found, table) for table in ("verifications", "notices", "rejected_answers", "places")}
     assert {table: found[table] for table in moved} == moved
     assert found["answers_size"] == [(3, 90)]
     assert found["files"] == [(b"/mail/a", 10, -1, 30)]  # to be read again, for the names in its documents

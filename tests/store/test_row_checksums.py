@@ -11,7 +11,9 @@ import pytest
 
 from store import provenance
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, PendingVerification, RejectedAnswers, Verifications
+from store.catalog import Catalog
 from store.database import MIGRATIONS, Ledger, migrate_to, open_ledger
+from store.errors import DamagedLedger
 from store.integrity import page_damage, repair
 from store.provenance import NamedAddress, Provenance
 from store.row_checksums import TABLES, intact
@@ -145,3 +147,15 @@ def test_rows_of_the_former_version_get_checksums(tmp_path: Path) -> None:
             provenance.put(ledger, "b", KNOWN)
         assert [one.documents for one in provenance.addresses_of(ledger, "ann lee")] == [2]
         assert damaged(ledger) == {}
+
+
+def test_a_damaged_place_is_never_cited_and_has_the_ledger_rebuilt(opened: Opened) -> None:
+    opened.keep(entry("a", "red"))
+    (place,) = Catalog(opened.ledger).places("a")
+    opened.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    opened.ledger.close()
+    flip(opened.home.ledger, place.path.encode(), random.Random(3))
+    with closing(open_ledger(opened.home.ledger)) as ledger:
+        assert page_damage(ledger, whole=False) == "rows of places are damaged"
+        with pytest.raises(DamagedLedger):
+            Catalog(ledger).places("a")
