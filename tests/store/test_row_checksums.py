@@ -126,7 +126,7 @@ def test_using_a_damaged_row_does_not_make_it_seem_intact(tmp_path: Path) -> Non
 def test_rows_of_the_former_version_get_checksums(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as rows:
-        for number in range(1, 12):
+        for number in range(1, 13):
             migrate_to(rows, number)
         rows.execute(f"PRAGMA application_id = {int.from_bytes(b'pkb1', 'big')}")
         rows.execute("""INSERT INTO answers (key, question, scope, writer, reply, evidence, generation, tier, created,
