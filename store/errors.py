@@ -94,7 +94,9 @@ def explain(error: Exception) -> tuple[str, str] | None:
     import sqlite3  # imported late: help and usage errors must load nothing heavy
 
     if isinstance(error, sqlite3.Error):
-        return _LEDGER.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)
+        garbled = any(mark in str(error) for mark in _GARBLED)
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        return _LEDGER.get(sqlite3.SQLITE_CORRUPT if garbled else code)
     text = str(error)
     if _COMPILED in text:
         return "code that MLX compiled is damaged", "pkb check --repair"

@@ -12,7 +12,7 @@ from shutil import rmtree
 
 from store import catalog, documents, provenance
 from store.catalog import Catalog
-from store.database import Ledger, exists, open_ledger
+from store.database import Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
@@ -318,6 +318,8 @@ def ledger_is_damaged(home: Home) -> bool:
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     """Return how SQLite says that the ledger is damaged, empty where it is not; `whole` reads every text, too."""
     try:
+        if not has_schema(ledger):
+            return "its schema is damaged"
         if found := _damaged_table(ledger):
             return f"rows of {found} are damaged"
         if whole:

@@ -73,7 +73,7 @@ def _even(question: str) -> str:
     """Return a question in NFKC with single spaces, one kind of apostrophe and no marks at its end."""
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
     text = " ".join(text.split()).rstrip(_TRAILING)
-    return text.lower() if text.isupper() and " " in text else text
+    return text.lower() if " " in text and _opened(text).isupper() else text  # as it is when it is read again
 
 
 def _lowered(word: str) -> str:
