@@ -6,7 +6,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from store.types import Chunk
+from store.types import Chunk, turns
 
 Vectors = NDArray[np.float32]
 
@@ -52,9 +52,9 @@ class Hit:
         """Return who speaks in a transcript where a part of its text begins; None in a mail, and where nobody does."""
         if not self.is_meeting:
             return None
-        before = self.chunk.text[: self.chunk.text.find(quote) + len(quote.split("\n")[0])].split("\n")
-        named = (name for line in reversed(before) for name in self.recipients if line.startswith(f"{name}: "))
-        return next(named, None)
+        at = self.chunk.text.find(quote)
+        said = [turn for turn in turns(self.chunk.text, frozenset(self.recipients)) if turn.start <= at]
+        return said[-1].speaker if said else None
 
 
 @dataclass(frozen=True, slots=True)

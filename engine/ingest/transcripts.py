@@ -291,7 +291,7 @@ def _without_spaces(text: str) -> str:
 # The document.
 
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
-_ATTENDEES = 50
+_ATTENDEES = 1000
 
 
 def may_be_transcript(name: str, head: str) -> bool:
