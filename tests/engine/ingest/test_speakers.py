@@ -2,16 +2,21 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.ingest.chunking import chunk
+from engine.ingest.mail import read_mail
 from engine.ingest.transcripts import read_transcripts
 from engine.ingest.types import ParseLimits
 from engine.text.sentences import spoken_sentences
 from store.types import Document
+from tests.effort import examples
 
 NAMES = {
     "proper": ("Ann Lee", "Bob Ray"),
@@ -241,3 +246,90 @@ def test_no_line_of_a_real_call_is_given_to_another_speaker(shared: Path, call: 
     found = said(documents("call.vtt", text))
     letters = [(speaker, letter) for speaker, sentence in found for letter in _plain(sentence)]
     assert letters == [(name, letter) for name, sentence in _spoken(text) for letter in _plain(sentence)]
+
+
+CHAT_LINES = st.lists(
+    st.sampled_from(
+        [
+            *("03/05/2024, 19:00 - Ann: yes", "13/5/24, 7:00\u202fPM - Bob: no", "[2024-05-03, 19:00:12] ann lee: ok"),
+            *(
+                "99/99/9999, 99:99 - Cy: when",
+                "03/05/2024, 19:00 - Ann left",
+                "\u200e[03/05/24, 7:00:00 PM] Ann: \u200ehi",
+            ),
+            *(
+                "",
+                "more words",
+                "Ann: pasted",
+                "0000/00/00, 00:00 - x: y",
+                "03/05/2024, 19:00 - : none",
+                "3/4/05, 1:00 - Di: ",
+            ),
+        ]
+    ),
+    max_size=12,
+)
+
+
+@given(CHAT_LINES)
+@examples(200)
+def test_any_lines_of_a_chat_keep_their_words_and_lines(lines: list[str]) -> None:
+    text = "\n".join(["03/05/2024, 19:00 - Ann: one", *lines])
+    items = read_transcripts("chat.txt", text.encode(), ParseLimits())
+    assert [item.item for item in items] == [*range(len(items))]
+    kept, whole = Counter[str](), text.split("\n")
+    for item in items:
+        assert item.document is not None
+        assert item.offset is not None
+        for turn in item.document.passages:
+            assert 1 <= turn.first <= turn.last <= item.document.text.count("\n") + 1
+            assert whole[item.offset : item.offset + turn.last] == item.document.text.split("\n")[: turn.last]
+            kept.update(re.findall(r"[a-z]+", f"{turn.speaker or ''} {turn.text}".lower()))
+    assert (
+        not Counter(re.findall(r"[a-z]+", re.sub(r"(?m)^.*?\d\d:\d\d.{0,10}?(?= - |\] )|PM", "", text).lower())) - kept
+    )
+
+
+# Pages sent as text.
+
+PAGE = "<html><body><p>The rehearsal is on <b>Friday</b>.</p><p>Bring&nbsp;scores.</p></body></html>"
+
+
+def mail(body: str) -> str:
+    raw = f"From: ann@choir.example\nSubject: x\nContent-Type: text/plain\n\n{body}\n"
+    found = read_mail(raw.encode(), ParseLimits()).document
+    assert found
+    return found.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PAGE,
+        f"<!DOCTYPE html>\n{PAGE}",
+        f"<!-- made by a program -->\n{PAGE}",
+        '<div dir="ltr">The rehearsal is on <b>Friday</b>.<br>\n<br>\nBring scores.<br></div>',
+        "The rehearsal is on <b>Friday</b>.<br>\n<br>\nBring scores.<br>\n",
+    ],
+)
+def test_a_page_sent_as_text_is_read_as_a_page(body: str) -> None:
+    assert mail(body).split() == ["The", "rehearsal", "is", "on", "Friday.", "Bring", "scores."]
+    assert " ".join(turn.text for turn in documents("a.txt", body)[0].passages).split()[:4] == [
+        "The",
+        "rehearsal",
+        "is",
+        "on",
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Use this:\n<ul>\n<li>one</li>\n</ul>\n",
+        "I wrote <br> and <p> where </p> belongs, see below.\n\nAnn\n\nBob wrote:\n> no tags\n> at all\n",
+        "<ann@choir.example> wrote:\n> yes\n",
+        "if a < b and c > d:\n    go on\n",
+    ],
+)
+def test_a_mail_that_quotes_tags_keeps_them(body: str) -> None:
+    assert mail(body).strip() == body.strip()
