@@ -225,11 +225,11 @@ class ChatMessage:
 
 
 def is_export(lines: Lines) -> bool:
-    """Return whether some lines are a messenger's export: stamped from the first, most of them with a sender."""
+    """Return whether some lines are a messenger's export: stamped from the first, one in five of them with a sender."""
     head = [line for _, line in lines[:50] if line.strip()]
     stamped = [line[match.end() :] for line in head if (match := _STAMPED.match(line))]
     named = sum(_SENDER.match(line) is not None for line in stamped)
-    return bool(head) and _STAMPED.match(head[0]) is not None and named > 0 and 2 * named >= len(stamped)
+    return bool(head) and _STAMPED.match(head[0]) is not None and named > 0 and 5 * named >= len(stamped)
 
 
 def exported_messages(lines: Lines) -> list[ChatMessage]:
