@@ -86,7 +86,7 @@ LONGEST_SPEAKER = 100  # characters of a speaker's name
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ChunkTurn:
     """Consecutive lines of one speaker, or of nobody known, in a chunk of a transcript: offsets of its text.
 
     It begins with the name at `start`, where there is one, and with what is said at `said`.
@@ -98,16 +98,16 @@ class Turn:
     end: int
 
 
-def turns(text: str, speakers: Collection[str]) -> list[Turn]:
+def turns(text: str, speakers: Collection[str]) -> list[ChunkTurn]:
     """Return the turns in the text of a chunk: a speaker's name and a colon begin one, an empty line ends it."""
-    found, at, goes_on = list[Turn](), 0, False
+    found, at, goes_on = list[ChunkTurn](), 0, False
     for line in text.split("\n"):
         end, name = at + len(line), _speaker_of(line, speakers)
         if name is not None:
             said = at + len(name) + 1
-            found.append(Turn(name, at, said + text.startswith(" ", said), end))
+            found.append(ChunkTurn(name, at, said + text.startswith(" ", said), end))
         elif line.strip():
-            found[-1:] = [replace(found[-1], end=end)] if goes_on else [*found[-1:], Turn(None, at, at, end)]
+            found[-1:] = [replace(found[-1], end=end)] if goes_on else [*found[-1:], ChunkTurn(None, at, at, end)]
         goes_on, at = bool(line.strip()), end + 1
     return found
 

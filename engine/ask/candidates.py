@@ -13,7 +13,7 @@ from math import log
 from engine.text.dates import WEEKDAYS, Days
 from engine.text.question import NEXT, Question, whose_words
 from engine.text.relative_dates import resolve
-from engine.text.sentences import Span, passage_sentences
+from engine.text.sentences import Span
 from engine.text.spans import MONTH, WEEKDAY, WHICH, EventSpan, Found, Kind, clock_time, events, find, time_of
 from engine.text.time_sensitive import word_lists
 from engine.text.words import FUNCTION_WORDS, words
@@ -371,7 +371,7 @@ def _price_words(part: str) -> frozenset[str]:
 
 def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
-    for place, span in enumerate(passage_sentences(read)):
+    for place, span in enumerate(read.sentences()):
         text, written = whole[span.start : span.end], read.written_at(span.start)
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:

@@ -451,8 +451,8 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
-    found = of_whom(question, reads, found)
     supported = support(question, reads, found, when, settings.evidence)
+    found = of_whom(question, reads, found)
     quotes = _quotes(found, len(reads))
     if kind == "money":
         found = [one for one in found if one.spans]

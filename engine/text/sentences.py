@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from engine.types import Passage
 from store.types import turns
 
 FULL_LINE = 48  # characters: a line of mail at least this long was wrapped and continues on the next one
@@ -50,21 +49,6 @@ def sentences(text: str) -> list[Span]:
     for turn, (start, end, name, new) in enumerate(_blocks(text)):
         speaker = name if new else speaker
         found += [Span(a, b, speaker, turn) for a, b in _split(text, start, end)]
-    return found
-
-
-def passage_sentences(passage: Passage) -> list[Span]:
-    """Return the sentences of a passage; where speakers are known none crosses a turn, and each has its speaker."""
-    if not (passage.is_meeting and passage.recipients):
-        return sentences(passage.text)
-    found, at, speakers = list[Span](), 0, frozenset(passage.recipients)
-    for hit in passage.hits:
-        number = found[-1].turn + 1 if found else 0
-        found += [
-            Span(at + one.start, at + one.end, one.speaker, number + one.turn)
-            for one in spoken_sentences(hit.chunk.text, speakers)
-        ]
-        at += len(hit.chunk.text) + 1
     return found
 
 
