@@ -244,7 +244,7 @@ class Passage:
         return self.hits[0].is_meeting
 
     def sentences(self) -> "list[Span]":
-        """Return the sentences of `text`; where its speakers are known none crosses a turn, and each has its speaker."""
+        """Return the sentences of `text`; where speakers are known none crosses a turn, and each has its speaker."""
         from engine.text.sentences import sentences, spoken_sentences  # an answer from the cache needs no patterns
 
         if not (self.is_meeting and self.recipients):
