@@ -238,3 +238,12 @@ def test_a_sender_in_the_scope_finds_turns_of_a_transcript_not_its_chunks() -> N
     ):
         assert [passage.text for passage in asked("the hall", bank, scope=Scope(sender=sender)).passages] == [expected]
     assert asked("the hall", bank, scope=Scope(sender="Cy")).passages == ()
+
+
+def test_a_quote_that_two_speakers_say_is_of_neither() -> None:
+    document = read_transcript(
+        "call.txt", b"ann: The hall is cold.\nBob: The hall is cold.\nBob: Bring coats.\n", ParseLimits()
+    )
+    assert document.document
+    (hit,) = hits([Item(document.document, tuple(chunk(document.document, document.document.passages)))])
+    assert [hit.speaker_of(quote) for quote in ("The hall is cold.", "Bring coats.")] == [None, "Bob"]
