@@ -15,6 +15,7 @@ from store.types import Chunk, Role, Scope
 
 if TYPE_CHECKING:
     from engine.text.question import Question
+    from engine.text.sentences import Span
     from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
@@ -241,6 +242,20 @@ class Passage:
     def is_meeting(self) -> bool:
         """Return whether it is of a transcript, where a name in front of a turn is its speaker's."""
         return self.hits[0].is_meeting
+
+    def sentences(self) -> "list[Span]":
+        """Return the sentences of `text`; where speakers are known none crosses a turn, and each has its speaker."""
+        from engine.text.sentences import sentences, spoken_sentences  # an answer from the cache needs no patterns
+
+        if not (self.is_meeting and self.recipients):
+            return sentences(self.text)
+        found, at, speakers = list["Span"](), 0, frozenset(self.recipients)
+        for hit in self.hits:
+            turn = found[-1].turn + 1 if found else 0
+            spans = spoken_sentences(hit.chunk.text, speakers)
+            found += [replace(one, start=at + one.start, end=at + one.end, turn=turn + one.turn) for one in spans]
+            at += len(hit.chunk.text) + 1
+        return found
 
     @property
     def recipients(self) -> tuple[str, ...]:

@@ -41,6 +41,12 @@ def _person(column: str, wanted: str) -> str:
     return f"(strpos({people}, {alone}) > 0 OR strpos({people}, {named}) > 0)"
 
 
+def names_person(shown: str, wanted: str) -> bool:
+    """Return whether a person is the one that a scope wants: in any case, an address as a whole, a name in part."""
+    shown, wanted = shown.lower(), wanted.strip().lower()
+    return shown == wanted or shown.endswith(f"<{wanted}>") if is_address(wanted) else wanted in shown
+
+
 def among(column: str, values: Iterable[str]) -> str:
     """Return the condition that a column is one of these values."""
     return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"

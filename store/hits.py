@@ -1,12 +1,13 @@
 """Search results, as retrieval receives them. Apart from store.types, since they need numpy."""
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
-from store.types import Chunk
+from store.types import Chunk, turns
 
 Vectors = NDArray[np.float32]
 
@@ -49,12 +50,17 @@ class Hit:
         return self.chunk.author if self.is_quoted else self.sender
 
     def speaker_of(self, quote: str) -> str | None:
-        """Return who speaks in a transcript where a part of its text begins; None in a mail, and where nobody does."""
+        """Return who speaks in a transcript where a part of its text begins; None in a mail, and where nobody does.
+
+        Nobody does for certain where two say the same.
+        """
         if not self.is_meeting:
             return None
-        before = self.chunk.text[: self.chunk.text.find(quote) + len(quote.split("\n")[0])].split("\n")
-        named = (name for line in reversed(before) for name in self.recipients if line.startswith(f"{name}: "))
-        return next(named, None)
+        text, found = self.chunk.text, turns(self.chunk.text, frozenset(self.recipients))
+        whole = [match.start() for match in re.finditer(rf"(?<!\S){re.escape(quote)}(?!\S)", text)]
+        before = [[turn for turn in found if turn.start <= place] for place in whole or [text.find(quote)]]
+        speakers = {each[-1].speaker if each else None for each in before}
+        return speakers.pop() if len(speakers) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Immutable values shared by all packages: documents, chunks, scopes, places."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,6 +80,43 @@ class Chunk:
     written: datetime | None = None  # of a quote or forward, in its writer's zone; None where that is not known
     author: str = ""  # of a quote or forward, as it says; empty where it does not
     origin: str = ""
+
+
+LONGEST_SPEAKER = 100  # characters of a speaker's name
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTurn:
+    """Consecutive lines of one speaker, or of nobody known, in a chunk of a transcript: offsets of its text.
+
+    It begins with the name at `start`, where there is one, and with what is said at `said`.
+    """
+
+    speaker: str | None
+    start: int
+    said: int
+    end: int
+
+
+def turns(text: str, speakers: Collection[str]) -> list[ChunkTurn]:
+    """Return the turns in the text of a chunk: a speaker's name and a colon begin one, an empty line ends it."""
+    found, at, goes_on = list[ChunkTurn](), 0, False
+    for line in text.split("\n"):
+        end, name = at + len(line), _speaker_of(line, speakers)
+        if name is not None:
+            said = at + len(name) + 1
+            found.append(ChunkTurn(name, at, said + text.startswith(" ", said), end))
+        elif line.strip():
+            found[-1:] = [replace(found[-1], end=end)] if goes_on else [*found[-1:], ChunkTurn(None, at, at, end)]
+        goes_on, at = bool(line.strip()), end + 1
+    return found
+
+
+def _speaker_of(line: str, speakers: Collection[str]) -> str | None:
+    """Return the longest of the names that stands before a colon at the start of a line."""
+    front = line[: LONGEST_SPEAKER + 1]
+    ends = [at for at, sign in enumerate(front) if sign == ":" and line[at + 1 : at + 2] in ("", " ")]
+    return next((line[:at] for at in reversed(ends) if line[:at] in speakers), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +245,5 @@ def _sender(document: Document, chunk: Chunk) -> str:
     """Return who speaks in a chunk: a mail's sender, or the attendees of a meeting whose turns are in it."""
     if document.kind == "mail":
         return document.sender
-    return "\n".join(name for name in document.recipients if f"{name}:" in chunk.text)
+    speaking = {turn.speaker for turn in turns(chunk.text, frozenset(document.recipients))}
+    return "\n".join(name for name in document.recipients if name in speaking)

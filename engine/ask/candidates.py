@@ -11,9 +11,9 @@ from functools import cache
 from math import log
 
 from engine.text.dates import WEEKDAYS, Days
-from engine.text.question import NEXT, Question
+from engine.text.question import NEXT, Question, whose_words
 from engine.text.relative_dates import resolve
-from engine.text.sentences import Span, sentences
+from engine.text.sentences import Span
 from engine.text.spans import MONTH, WEEKDAY, WHICH, EventSpan, Found, Kind, clock_time, events, find, time_of
 from engine.text.time_sensitive import word_lists
 from engine.text.words import FUNCTION_WORDS, words
@@ -286,6 +286,7 @@ class Candidate:
     written: datetime | None = None  # with its source, or as the message that the source quotes there
     event: EventSpan | None = None  # of whose lines it is one
     begins: datetime | None = None  # the soonest of what is to come, where the next of something is asked for
+    is_subject: bool = False  # the subject of a mail, which is no part of its text
 
 
 def content(question: Question) -> tuple[str, ...]:
@@ -317,7 +318,7 @@ def candidates(
     for read, each in zip(reads, found, strict=True):
         start = weights.source * (read.score / best if best > 0 else 0.0)
         for place, one in enumerate(each):
-            before = each[place - 1] if place else None
+            before = each[place - 1] if place and not one.is_subject else None
             fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
             asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
             day = weights.day * (is_of_day(question, one.written) or one.day is True)
@@ -370,7 +371,7 @@ def _price_words(part: str) -> frozenset[str]:
 
 def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
-    for place, span in enumerate(sentences(whole)):
+    for place, span in enumerate(read.sentences()):
         text, written = whole[span.start : span.end], read.written_at(span.start)
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
@@ -388,7 +389,36 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         told = (when.told(text, day) | frozenset(words(label)), speaker, spans, day)
         event = next((one for one in told_events if one.start <= span.start < one.end), None)
         found.append(Candidate(index, place, span, text, *told, begins=begins, written=written, event=event))
-    return found
+    return found if told_events else [*found, *_subject(question, read, index, kind, when)]
+
+
+_REPLIED = re.compile(r"\s*(?:re|aw|fwd?|wg|sv|antw|tr)\s*:\s*", re.IGNORECASE)
+
+
+def _subject(
+    question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint
+) -> Iterator[Candidate]:
+    """Yield the subject of a mail, where a day or time is asked for and it has one: "Rehearsal Friday, 7 pm".
+
+    That of a reply was written on another day, so that it says nothing by "Friday".
+    """
+    text = read.hits[0].title.strip()
+    if kind not in ("date", "time") or read.is_meeting or not text or read.hits[0].is_quoted:
+        return
+    written = None if _REPLIED.match(text) else read.date
+    spans = tuple(
+        one
+        for one in find(text, kind)
+        if (written or _DIGITS.search(text, one.start, one.end))
+        and _may_answer(text[one.start : one.end], question, written, kind, when)
+    )
+    if spans:
+        day = None if is_of_day(question, written) else when.spoken(text, written)
+        told = (when.told(text, day), read.sender or None, spans, day)
+        yield Candidate(index, -2, Span(0, 0), text, *told, written=written, is_subject=True)
+
+
+_DIGITS = re.compile(r"\d")
 
 
 def _of_occurrence(text: str, one: Occurrence, kind: Kind) -> tuple[Found, ...]:
@@ -402,7 +432,7 @@ def _speaker(read: Passage, span: Span) -> tuple[str | None, str]:
     In a mail anybody can write "Ann:" in front of a line, and what it quotes or forwards is not its sender's.
     """
     if read.is_meeting:
-        return span.speaker or read.sender or None, ""
+        return span.speaker or (None if read.recipients else read.sender) or None, ""
     author, label = read.author_at(span.start), span.speaker or ""
     is_own = not label or set(words(label)) <= set(words(author))
     return (author or None, "") if is_own else (None, label)
@@ -462,3 +492,34 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
         (weights.near, coverage(idf, before.words) if before and not before.text.endswith("?") else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
+
+
+def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
+
+    In a mail of somebody else the sentences that name them are kept. None is left if none is of what is asked about.
+    """
+    asked = whose_words(question.text)
+    spoken = {name for read in reads if read.is_meeting for name in read.recipients if _is_one_of(name, asked)}
+    if not spoken:
+        return list(found)
+    own = [
+        one for one in found if (one.span.speaker in spoken if reads[one.read].is_meeting else _tells_of(one, asked))
+    ]
+    topic = frozenset(content(question)).difference(*asked)
+    return own if not topic or any(_is_about(topic, one, found) for one in own) else []
+
+
+def _is_about(topic: frozenset[str], one: Candidate, found: Sequence[Candidate]) -> bool:
+    """Return whether a sentence, the question before it or the sentence before it in its turn has one of the words."""
+    before = [other for other in found if (other.read, other.place) == (one.read, one.place - 1)]
+    goes_on = [other for other in before if other.text.endswith("?") or other.span.turn == one.span.turn]
+    return any(topic & other.words for other in (one, *goes_on))
+
+
+def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
+    return any(name <= frozenset(words(person)) for name in asked)
+
+
+def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
+    return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)

@@ -24,6 +24,7 @@ from engine.ask.candidates import (
     idf_of,
     is_of_day,
     named,
+    of_whom,
     share,
     speaking,
     time_constraint,
@@ -148,7 +149,7 @@ def format_answer(
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
         return _alone(sender, 0)
-    return replace(_from_sentence(question, found, best, kind, forms), quote=best.text)
+    return replace(_from_sentence(question, found, best, kind, forms), quote=None if best.is_subject else best.text)
 
 
 def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
@@ -219,12 +220,13 @@ def _as_it_is(question: Question) -> Question:
 def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> SelectedSentence:
     """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
     if kind == "date" and best.written and best.event is None:
-        return SelectedSentence(f"{spell_date(best.written)}: {_flat(best.text)}", best.read)
+        sign = ", " if _turn_name(best) else ": "
+        return SelectedSentence(f"{spell_date(best.written)}{sign}{_spoken(best)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
     goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
-    return SelectedSentence(_with_next(found, best) if goes_on else _flat(best.text), best.read)
+    return SelectedSentence(_with_next(found, best) if goes_on else _spoken(best), best.read)
 
 
 def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind) -> SelectedSentence:
@@ -233,8 +235,9 @@ def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind:
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
     resolved = in_words(text, best.written, past) if kind == "date" and best.written else None
     if not _stands_alone(question, found, best, span, kind):
-        start = len(_flat(best.text[: span.start] + "|")) - 1
-        return SelectedSentence(_flat(best.text), best.read, (start, start + len(text)))
+        said = _spoken(best)
+        start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
+        return SelectedSentence(said, best.read, (start, start + len(text)))
     clock = time_of(best.text, span) if kind == "date" and not past else None
     said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
     return _alone(said, best.read, resolved)
@@ -275,7 +278,22 @@ def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
     """Return a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
     after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
     kept = [one for one in after if best.text.endswith("?") or one.span.turn == best.span.turn]
-    return " ".join(_flat(one.text) for one in (best, *kept))
+    return _spoken(best, *kept)
+
+
+def _spoken(*parts: Candidate) -> str:
+    """Join sentences; in a transcript each speaker is named once in a row."""
+    said, speaker = list[str](), None
+    for one in parts:
+        named = _turn_name(one)
+        said.append(f"{named}: {_flat(one.text)}" if named and named != speaker else _flat(one.text))
+        speaker = named
+    return " ".join(said)
+
+
+def _turn_name(one: Candidate) -> str | None:
+    """Return whose turn a sentence stands in; None in a mail, where a label is part of the text."""
+    return one.span.speaker if one.span.speaker == one.speaker else None
 
 
 def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
@@ -434,6 +452,7 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
     supported = support(question, reads, found, when, settings.evidence)
+    found = of_whom(question, reads, found)
     quotes = _quotes(found, len(reads))
     if kind == "money":
         found = [one for one in found if one.spans]
@@ -463,6 +482,8 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
     best: list[Candidate | None] = [None] * count
     for one in found:
         held = best[one.read]
+        if one.is_subject:
+            continue
         if held is None or one.score > held.score:
             best[one.read] = one
     return tuple(one.text if one else "" for one in best)

@@ -13,7 +13,7 @@ from math import log, sqrt
 from engine.idle.types import Job, Outcome, check_time
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.sentences import sentences
+from engine.text.sentences import sentences, spoken_sentences
 from engine.text.spans import find
 from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, words
@@ -45,10 +45,12 @@ def correspondents(hit: Hit) -> list[str]:
 
 def attributed_sentences(hit: Hit) -> list[tuple[str, str]]:
     """Return the sentences of a chunk, each with the name of its speaker, empty where it is not known."""
-    text, author = hit.chunk.text, "" if "\n" in hit.author else shown_name(hit.author)
+    text, author = hit.chunk.text, shown_name(hit.author)
+    if hit.is_meeting:
+        spoken = spoken_sentences(text, frozenset(hit.recipients))
+        return [(shown_name(one.speaker or ""), text[one.start : one.end]) for one in spoken]
     # In a mail anybody can write "Ann:" in front of a line.
-    speakers = (hit.sender, *hit.recipients) if hit.is_meeting else (hit.author,)
-    people = frozenset(word for one in speakers for word in words(one))
+    people = frozenset(words(hit.author))
     found = list[tuple[str, str]]()
     for span in sentences(text):
         speaks = span.speaker and people.issuperset(words(span.speaker))

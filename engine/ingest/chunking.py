@@ -4,14 +4,14 @@ Chunks end at paragraphs and speaker turns, else at sentences, else at words. Kn
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from engine.ingest.types import content_id
 from engine.text.label import QuotedPart, chunk_header, origin_line
 from engine.text.terminal import shorten
-from store.types import Chunk, Document, DocumentPassage
+from store.types import Chunk, Document, DocumentPassage, turns
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # letters of one long token (URL, base64) that count as a word
@@ -33,13 +33,14 @@ class Piece:
     weight: int
     first: int
     last: int
+    speaker: str | None = None
 
 
 def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk]:
     """Return the chunks of a document's passages, in order; a document without passages is one chunk of its title."""
-    chunks = list[Chunk]()
+    chunks, speakers = list[Chunk](), frozenset(document.recipients if document.kind == "transcript" else ())
     for (role, written, author), run in groupby(passages, key=lambda one: (one.role, one.written, one.author)):
-        for pieces in _pack([piece for passage in run for piece in _pieces(passage)]):
+        for pieces in _pack([piece for passage in run for piece in _pieces(passage, speakers)]):
             chunks.append(_chunk(document, len(chunks), QuotedPart(role, written, author), pieces))
     title = shorten(document.title, 1000)
     if not chunks and title:
@@ -62,13 +63,19 @@ def weigh(text: str) -> int:
 
 
 def _chunk(document: Document, position: int, part: QuotedPart, pieces: Sequence[Piece]) -> Chunk:
-    text = "\n".join(piece.text for piece in pieces)
+    text = _joined(pieces)
     header, origin = chunk_header(document, part), origin_line(document, part)
     first, last = min(piece.first for piece in pieces), max(piece.last for piece in pieces)
     # An answer from the same words of another day is another answer.
     chunk_id = content_id(document.id, str(position), header, origin, text, str(part.written or document.date))
     about = (part.role, part.written, part.author, origin)
     return Chunk(chunk_id, document.id, position, header, text, first, last, *about)
+
+
+def _joined(pieces: Sequence[Piece]) -> str:
+    """Return the text of pieces: an empty line ends a turn that no other speaker's follows."""
+    ends = ["\n\n" if one.speaker and not after.speaker else "\n" for one, after in pairwise(pieces)]
+    return "".join(piece.text + end for piece, end in zip(pieces, [*ends, ""], strict=True))
 
 
 def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
@@ -89,17 +96,24 @@ def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
     return packs
 
 
-def _pieces(passage: DocumentPassage) -> Iterator[Piece]:
-    text, speaker = passage.text, shorten(passage.speaker or "", 80)
+def _pieces(passage: DocumentPassage, speakers: Collection[str]) -> Iterator[Piece]:
+    text, speaker = passage.text, passage.speaker
     name, lines = f"{speaker}: " if speaker else "", text.count("\n")
     same_lines = lines == passage.last - passage.first  # else the text was joined, and the line of a part is unknown
     line, counted = passage.first, 0
     for start, end in _spans(text, max(1, MOST - weigh(name))):
         line, counted = line + text.count("\n", counted, start), start
         last = line + text.count("\n", start, end)
-        shown = name + text[start:end]
+        shown = name + (_unlike_turns(text[start:end], speakers, bool(speaker)) if speakers else text[start:end])
         first, last = (line, last) if same_lines else (passage.first, passage.last)
-        yield Piece(shown, weigh(shown), first, last)
+        yield Piece(shown, weigh(shown), first, last, speaker)
+
+
+def _unlike_turns(text: str, speakers: Collection[str], spoken: bool) -> str:
+    """Return a text none of whose lines ends its turn or begins another: "Ann: yes" may be what Bob writes."""
+    lines = [line for line in text.split("\n") if line.strip()] if spoken else text.split("\n")
+    kept = [f" {line}" if any(turn.speaker for turn in turns(line, speakers)) else line for line in lines]
+    return "\n".join([*lines[: int(spoken)], *kept[int(spoken) :]])
 
 
 def _spans(text: str, most: int) -> Iterator[tuple[int, int]]:

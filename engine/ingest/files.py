@@ -11,7 +11,7 @@ from typing import BinaryIO
 from engine.ingest.charsets import decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.scan import HEAD, detect
-from engine.ingest.transcripts import may_be_transcript, read_transcript
+from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import ParsedItem
 
@@ -58,7 +58,7 @@ def _read_open(
     elif kind in ("mail", "emlx"):
         yield _read_message(head + _read_rest(file, status, limits.message_bytes), kind, limits)
     elif kind == "transcript":
-        yield _read_transcript(name, head + _read_rest(file, status, limits.file_bytes), limits)
+        yield from _read_transcripts(name, head + _read_rest(file, status, limits.file_bytes), limits)
     else:
         yield _unreadable(UNKNOWN)
 
@@ -86,11 +86,11 @@ def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
     return replace(item, offset=None if item.offset is None else item.offset + 1)
 
 
-def _read_transcript(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
+def _read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
     try:
-        return read_transcript(name, raw, limits)
+        return read_transcripts(name, raw, limits)
     except UnreadableItem as error:
-        return _unreadable(error.reason)
+        return [_unreadable(error.reason)]
 
 
 def _unreadable(text: str) -> ParsedItem:

@@ -141,6 +141,29 @@ _TAG = re.compile(r"</?[a-zA-Z!][^<>]*+>?")
 _EMPTY_LINES = re.compile(r"\n\s*\n")
 
 
+_PAGE = re.compile(r"\s*(?:<\?xml[^<>]*>\s*|<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|meta)\b", re.I | re.S)
+_TAGGED = re.compile(
+    r"</?(?:a|b|body|br|center|dd|div|dl|dt|em|font|h[1-6]|head|hr|html|i|img|li|meta|ol|p|pre|span|strong|style|table|tbody"
+    r"|td|th|title|tr|u|ul)(?:\s[^<>]{0,1000})?\s?/?>",
+    re.IGNORECASE,
+)
+_BROKEN = re.compile(r"<(?:br\s?/?|/(?:p|div|tr|li|h[1-6]))\s*>", re.IGNORECASE)
+_START = 20_000  # characters of a text in which tags are looked for
+
+
+def is_page(text: str) -> bool:
+    """Return whether a text is HTML that does not say so: a page, or lines with tags from the first one on.
+
+    Mail that only quotes some tags is not: its first line has none, or no line ends by one.
+    """
+    start = text[:_START]
+    if _PAGE.match(start) and len(_TAGGED.findall(start)) > 1:
+        return True
+    lines = [line for line in start.split("\n") if line.strip()]
+    tagged = [line for line in lines if _TAGGED.search(line)]
+    return bool(tagged) and tagged[0] is lines[0] and 2 * len(tagged) >= len(lines) and len(_BROKEN.findall(start)) > 1
+
+
 def html_text(source: str) -> str:
     """Return the visible text of a page; never fails."""
     source = _LONG_TAG.sub(lambda tag: _LONG_VALUE.sub("=''", tag[0]), tidy(source))

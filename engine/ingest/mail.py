@@ -19,6 +19,7 @@ from engine.ingest.headers import (
     parse_addresses,
     with_display_name,
 )
+from engine.ingest.html import is_page
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
@@ -368,6 +369,8 @@ def _passages(
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:
     """Return the number of lines above the text; None if the text is not in the message verbatim."""
     if part.type.name != "text/plain" or part.type.flowed or part.encoding not in _UNENCODED or len(found) != 1:
+        return None
+    if is_page(part.body.decode("latin-1")):
         return None
     before = len(raw) - len(part.body)
     if text.count("\n") != part.body.rstrip(b"\r\n").count(b"\n"):  # bare carriage returns, or a text that was cut

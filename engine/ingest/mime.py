@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from engine.ingest.charsets import decode_text, tidy, unflow
 from engine.ingest.headers import Headers, clean, decode_words, loose_base64, split_header
-from engine.ingest.html import html_text
+from engine.ingest.html import html_text, is_page
 from engine.ingest.types import ParseLimits
 
 # One part: type, file name, transfer encoding.
@@ -202,7 +202,7 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
     text = tidy(decode_text(data, part.type.charset))
-    if kind in ("text/html", "text/enriched", "text/richtext"):
+    if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
         return html_text(text)
     return unflow(text, part.type.delete_space) if part.type.flowed else text
 

@@ -8,7 +8,10 @@ from html import unescape
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What was said at one time: text, 1-based inclusive lines of the file, speaker, seconds from the start."""
+    """What was said at one time: text, 1-based inclusive lines of the file, speaker, seconds from the start.
+
+    A line of the text may be another speaker's, where a name stands in front of it.
+    """
 
     text: str
     first: int
@@ -24,6 +27,7 @@ _SUBRIP = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d")
 _SBV = re.compile(rf"\s*({CLOCK}),({CLOCK})\s*$")
 _COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]+([^<>]{1,200})>")
+_LABELLED = re.compile(r"[^\s:：][^:：]{0,99}(?::(?=\s|$)|：)")
 _STAMP = re.compile(r"<(?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,9}>")
 _TAG = re.compile(
     r"</?(?:[biuscv]|ruby|rt|rp|br)(?:\.[^\s<>]{0,100})?\s?/?>|</?(?:font|span|lang)(?:\s[^<>]{0,200})?>|\{\\[^{}]{0,200}\}",
@@ -120,9 +124,15 @@ def _voices(block: _Block, at: float | None, until: float | None) -> Iterator[Cu
         first = row + part.count("\n", 0, lead)
         row += part.count("\n")
         last = row - part.count("\n", len(part.rstrip()))
-        if text := " ".join(_plain(part).split()):
+        if text := _joined(_plain(part)):
             line = numbers[first]
             yield Cue(text, line, max(line, numbers[max(last, first)]), speaker, at, until)
+
+
+def _joined(text: str) -> str:
+    """Return a wrapped text on one line; a line that may name another speaker stays a line."""
+    lines = [line for line in (" ".join(line.split()) for line in text.split("\n")) if line]
+    return "".join(f"\n{line}" if _LABELLED.match(line) else f" {line}" for line in lines).strip()
 
 
 def _plain(text: str) -> str:

@@ -13,21 +13,27 @@ from pathlib import PurePosixPath
 
 from engine.ingest.charsets import decode_text, tidy
 from engine.ingest.dialogue import (
+    ChatMessage,
     Lines,
     chat_cues,
     dialogue_cues,
+    exported_messages,
     heading,
+    heads_attendees,
     is_chat,
+    is_export,
     merge_cues,
     name_above,
+    separate_cues,
     split_head,
     with_speakers,
 )
 from engine.ingest.headers import clean
+from engine.ingest.html import html_text, is_page
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
 from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone
 from engine.text.dates import ENGLISH_MONTH, MONTHS
-from store.types import Document, DocumentPassage, ParsedItem
+from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem
 
 # Dates in titles, first lines and file names, with their times. engine.text.dates has no clock times.
 
@@ -150,7 +156,7 @@ _MOST = 8  # lines that may be front matter
 _LONG = 160  # characters: longer lines are no titles
 _WHEN = re.compile(r"\W*(?:date|when|time)\b", re.IGNORECASE)
 _TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
-_ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
+_ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|html?|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +181,7 @@ def front_matter(lines: Lines) -> FrontMatter:
             break
         elif not title and (mark := heading(line) or (named and named[1])):
             title = mark
-        elif not title and place == filled[0] and _is_title(line, after):
+        elif not title and taken.issuperset(filled[: filled.index(place)]) and _is_title(line, after):
             title = line
         elif _WHEN.match(line):
             date = date or date_within(line)
@@ -190,7 +196,7 @@ def front_matter(lines: Lines) -> FrontMatter:
 
 
 def _is_title(line: str, after: str) -> bool:
-    alone = not after.strip() or date_line(after.strip()) is not None
+    alone = not after.strip() or date_line(after.strip()) is not None or heads_attendees(after)
     shaped = len(line.split()) <= 12 and line[0] not in "-*[" and line[-1] not in ".?!:,;]"
     return alone and shaped and not split_head(line) and not name_above(line)
 
@@ -291,7 +297,8 @@ def _without_spaces(text: str) -> str:
 # The document.
 
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
-_ATTENDEES = 50
+_PAGES = frozenset({".html", ".htm"})
+_ATTENDEES = 1000
 
 
 def may_be_transcript(name: str, head: str) -> bool:
@@ -301,19 +308,59 @@ def may_be_transcript(name: str, head: str) -> bool:
         return is_whisper(head)
     if suffix in _SUBTITLES or is_subtitles(head):
         return True
-    return suffix in _TEXTS and _is_prose(head)
+    return suffix in _TEXTS | _PAGES and _is_prose(head)
+
+
+def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
+    """Return the transcripts in a file: one, or one a day of an exported chat; raises UnreadableItem."""
+    text, offset = _text_of(name, raw, limits)
+    lines = list(enumerate(text.split("\n"), 1))
+    is_json = PurePosixPath(name).suffix.lower() == ".json"
+    if is_json or not is_export(lines) or not (messages := exported_messages(lines)):
+        return [_read_one(name, text, offset, limits)]
+    days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
+    title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
+    return [_read_day(item, title, lines, day, limits) for item, day in enumerate(days)]
 
 
 def read_transcript(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
-    """Return the transcript in a file; raises UnreadableItem."""
+    """Return the transcript in a file, the first of several; raises UnreadableItem."""
+    return read_transcripts(name, raw, limits)[0]
+
+
+def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | None]:
+    """Return the text of a file, and 0 where its lines are those of the file."""
     if len(raw) > limits.file_bytes:
         raise UnreadableItem(f"larger than {limits.file_bytes >> 20} MB")
     text = _decoded(raw)
+    if PurePosixPath(name).suffix.lower() not in _PAGES and not is_page(text):
+        return text, 0
+    if not (shown := html_text(text)).strip():
+        raise UnreadableItem("empty")
+    return shown, None
+
+
+def _read_day(item: int, title: str, lines: Lines, day: Sequence[ChatMessage], limits: ParseLimits) -> ParsedItem:
+    """Return the messages of one day as a document, so that "tomorrow" in them is the day after."""
+    before = day[0].first - 1
+    text = "\n".join(line for _, line in lines[before : day[-1].last])
+    problem = None if len(text) <= limits.text_chars else _cut_problem(limits)
+    cut = text[: limits.text_chars].count("\n") + 1
+    turns = [
+        DocumentPassage(one.text, one.first - before, one.last - before, "body", one.speaker)
+        for one in day
+        if one.text and one.last - before <= cut
+    ]
+    document = _document("", text[: limits.text_chars], turns, title, day[0].sent.replace(tzinfo=FLOATING))
+    return ParsedItem(item, document, before, problem)
+
+
+def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> ParsedItem:
     if PurePosixPath(name).suffix.lower() == ".json":
         return _read_json(name, text, limits)
     cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
     problem = None if cut == len(text) else _cut_problem(limits)
-    return ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), 0, problem)
+    return ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)
 
 
 def _read_json(name: str, text: str, limits: ParseLimits) -> ParsedItem:
@@ -335,7 +382,7 @@ def _read_text(name: str, text: str) -> Document:
         if shown or lines[0].startswith("WEBVTT"):
             return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
     if is_chat(numbered):
-        return _document(name, text, merge_cues(chat_cues(numbered)), "", None)
+        return _document(name, text, separate_cues(chat_cues(numbered)), "", None)
     front = front_matter(numbered)
     return _document(name, text, merge_cues(dialogue_cues(front.rest)), front.title, front.date)
 
@@ -368,7 +415,12 @@ def _on_its_clock(date: datetime) -> datetime:
     return date if date.utcoffset() else date.astimezone()
 
 
+def _speaker(name: str | None) -> str | None:
+    return clean(name or "")[:LONGEST_SPEAKER].rstrip(": ") or None
+
+
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
+    turns = [replace(turn, speaker=_speaker(turn.speaker)) for turn in turns]
     file = PurePosixPath(name).name
     title, date = title or title_from_name(file), date or date_in_name(file)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))

@@ -7,7 +7,7 @@ from typing import Final
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 1
+PARSER_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
-from engine.text.sentences import sentences
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace
 
@@ -149,7 +148,7 @@ def _quotes(
 
 def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> str:
     """Return the sentence of a source that has most of the answer, then of the question."""
-    found = [read.text[span.start : span.end] for span in sentences(read.text)]
+    found = [read.text[span.start : span.end] for span in read.sentences()]
 
     def fit(sentence: str) -> tuple[int, int]:
         held = frozenset(words(sentence))

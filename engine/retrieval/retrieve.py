@@ -16,8 +16,9 @@ from engine.retrieval.rank import QueryFeatures, RankRow, RankWeights, scores
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
+from store.filters import names_person
 from store.hits import Hit, Totals, Vectors
-from store.types import Chunk, Scope
+from store.types import Chunk, Scope, turns
 
 
 def fold(ranked: Sequence[Hit]) -> list[tuple[Hit, list[Hit]]]:
@@ -120,7 +121,29 @@ def retrieve(
 def candidates(
     bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, settings: RetrievalLimits
 ) -> list[tuple[Hit, float | None]]:
-    """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
+    """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found.
+
+    Of a transcript, a sender in the scope leaves their own turns alone.
+    """
+    found = _pool(bank, vector, question, scope, settings)
+    if not scope.sender:
+        return found
+    return [(own, cosine) for hit, cosine in found if (own := _own_turns(hit, scope.sender))]
+
+
+def _own_turns(hit: Hit, sender: str) -> Hit | None:
+    """Return a hit with nothing but the turns of a sender, None where a transcript has none."""
+    if not hit.is_meeting:
+        return hit
+    text, found = hit.chunk.text, turns(hit.chunk.text, frozenset(hit.recipients))
+    own = "\n".join(text[one.start : one.end] for one in found if one.speaker and names_person(one.speaker, sender))
+    tokens = " ".join(words(f"{hit.chunk.header}\n{own}"))
+    return replace(hit, chunk=replace(hit.chunk, text=own), tokens=tokens) if own else None
+
+
+def _pool(
+    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, settings: RetrievalLimits
+) -> list[tuple[Hit, float | None]]:
     searched = (*question.content, *question.day_words)
     if vector is None:
         return [(hit, None) for hit in bank.by_words(searched, scope, settings.by_words)]

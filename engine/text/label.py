@@ -138,7 +138,7 @@ def name_forms(people: Iterable[str]) -> dict[str, str]:
     for person in islice(dict.fromkeys(people), _PEOPLE):
         names = _spoken_names(person)
         folded = [_folded(name) for name in names]
-        common = [_is_common(word) for word in folded]
+        common = [is_everyday_word(word) for word in folded]
         found |= {name if usual else word: name for name, word, usual in zip(names, folded, common, strict=True)}
         for (one, two), usual, pair in zip(pairwise(names), pairwise(common), pairwise(folded), strict=True):
             if not all(usual):
@@ -171,6 +171,6 @@ def _common_words() -> frozenset[str]:
     )
 
 
-def _is_common(word: str) -> bool:
-    """Return whether a folded name is an everyday word, too."""
+def is_everyday_word(word: str) -> bool:
+    """Return whether a folded word is an everyday word, as some names are, too."""
     return stem(word) in _common_words() or word in _common_words()

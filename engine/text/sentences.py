@@ -4,7 +4,10 @@ Handles scripts with and without spaces, wrapped lines, lists and abbreviations.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+
+from store.types import turns
 
 FULL_LINE = 48  # characters: a line of mail at least this long was wrapped and continues on the next one
 _RAGGED = 8  # characters: a wrapped line may be this much shorter than the next word would have allowed
@@ -49,6 +52,16 @@ def sentences(text: str) -> list[Span]:
     return found
 
 
+def spoken_sentences(text: str, speakers: Collection[str]) -> list[Span]:
+    """Return the sentences of a chunk of a transcript whose speakers have these names; none crosses a turn."""
+    found = list[Span]()
+    for number, turn in enumerate(turns(text, speakers)):
+        for start, end, *_ in _blocks(text[turn.said : turn.end], labelled=False):
+            parts = _split(text, turn.said + start, turn.said + end)
+            found += [Span(a, b, turn.speaker, number) for a, b in parts]
+    return found
+
+
 def speaker_label(line: str) -> tuple[str, int] | None:
     """Return the speaker that a line starts with and where the speech begins; None if there is none."""
     match = _SPEAKER.match(line)
@@ -59,7 +72,7 @@ def speaker_label(line: str) -> tuple[str, int] | None:
     return (match["name"].strip(), match.end()) if words and len(words) <= 6 and proper else None
 
 
-def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
+def _blocks(text: str, *, labelled: bool = True) -> list[tuple[int, int, str | None, bool]]:
     """Return (start, end, speaker, is a turn) of each turn, paragraph or list item; no sentence crosses these."""
     blocks, at, last = list[tuple[int, int, str | None, bool]](), 0, 0
     lines = text.splitlines(keepends=True)
@@ -67,7 +80,7 @@ def _blocks(text: str) -> list[tuple[int, int, str | None, bool]]:
     for line in lines:
         start, at = at, at + len(line)
         body = line.rstrip()
-        head = speaker_label(body)
+        head = speaker_label(body) if labelled else None
         if not body:
             last = 0
             continue

@@ -1,5 +1,6 @@
 """The quote writer: what it answers, in which form, and what it declines."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -63,7 +64,7 @@ def test_a_coming_appointment_is_answered_with_its_time() -> None:
 
 def test_when_without_a_date_is_answered_by_the_sentence_and_its_day() -> None:
     found = answered("When did Ben sell the drum kit?", "Ben: I sold the drum kit.")
-    assert (found.answer, found.resolved) == ("8 May 2023: I sold the drum kit.", None)
+    assert (found.answer, found.resolved) == ("8 May 2023, Ben: I sold the drum kit.", None)
 
 
 def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
@@ -75,18 +76,50 @@ def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
 
 def test_what_is_answered_by_a_sentence() -> None:
     found = answered("What did Ben buy in Oslo?", "Ann: Nice!\nBen: I bought a trumpet in Oslo. It was cheap.")
-    assert (found.answer, found.highlight) == ("I bought a trumpet in Oslo.", None)
+    assert (found.answer, found.highlight) == ("Ben: I bought a trumpet in Oslo.", None)
 
 
 def test_why_is_answered_with_what_the_speaker_says_next() -> None:
     found = answered("Why did Ben sell the drum kit?", "Ben: I sold the drum kit. It was too loud.\nAnn: I see.")
-    assert found.answer == "I sold the drum kit. It was too loud."
+    assert found.answer == "Ben: I sold the drum kit. It was too loud."
 
 
 def test_a_discussion_is_answered_by_several_sentences_with_their_speakers() -> None:
     text = "Ann: The remote needs a rubber case.\nBen: A rubber case for the remote costs too much.\nAnn: Lunch?"
     found = answered("Summarize the discussion about the rubber case of the remote", text)
     assert found.answer == "Ann: The remote needs a rubber case. Ben: A rubber case for the remote costs too much."
+
+
+CALL = changed(TALK, recipients=("potuz", "Ann Lee", "jochem-brouwer"))
+SPOKEN = "Ann Lee: What about the fork date?\npotuz: I would move the fork.\njochem-brouwer: The fork date must stay."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What did potuz say about the fork?", "potuz: I would move the fork."),
+        ("What did jochem-brouwer think about the fork?", "jochem-brouwer: The fork date must stay."),
+        ("What was potuz's opinion on the fork?", "potuz: I would move the fork."),
+        ("What is the view of jochem-brouwer on the fork?", "jochem-brouwer: The fork date must stay."),
+        ("According to potuz, what should be done about the fork?", "potuz: I would move the fork."),
+        ("What did Ann say about the fork date?", "Ann Lee: What about the fork date?"),
+    ],
+)
+def test_what_somebody_says_is_answered_from_their_turns_alone(question: str, answer: str) -> None:
+    found = answered(question, SPOKEN, read=CALL)
+    assert found.answer is not None
+    assert found.answer.startswith(answer)
+    assert found.quotes[0] == answer.partition(": ")[2]
+
+
+def test_a_reply_to_a_question_has_its_own_speaker() -> None:
+    found = answered("How do we move the fork?", "Ann Lee: How do we move the fork?\npotuz: Slowly.", read=CALL)
+    assert found.answer == "Ann Lee: How do we move the fork? potuz: Slowly."
+
+
+def test_nobodys_words_answer_what_somebody_says_who_is_silent_in_the_source() -> None:
+    found = answered("What did potuz say about the venue?", "Ann Lee: The venue is cold.\npotuz: ok", read=CALL)
+    assert found.answer is None
 
 
 def test_who_sent_is_answered_by_the_sender() -> None:
@@ -207,3 +240,21 @@ def test_on_real_chats_the_quote_writer_beats_the_best_sentence_of_bm25(shared: 
     cases = [ask(user, user, "answerable", row) for row in user.rows if not row.get("unanswerable")]
     ours = fmean(judged(case, case.given.answer or "")[1] for case in cases)
     assert ours > 2 * fmean(judged(case, best_sentence(case))[1] for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("subject", "question", "answer"),
+    [
+        ("Rehearsal on Friday at 7 pm", "When is the rehearsal?", "12 May 2023, 7 pm"),
+        ("Dress rehearsal 19 May 2023", "When is the dress rehearsal?", "19 May 2023"),
+        ("Re: Dress rehearsal 19 May 2023", "When is the dress rehearsal?", "19 May 2023"),
+        ("Re: Rehearsal on Friday", "When is the rehearsal?", None),
+    ],
+)
+def test_a_subject_says_when_something_is(subject: str, question: str, answer: str | None) -> None:
+    text = "Please bring your scores and be on time."
+    mail = of_text(f"From: Martha Lopez, {subject}", text, TALK.date, "Martha Lopez <m@example.org>", 1.0)
+    titled = replace(mail, hits=(replace(mail.hits[0], title=subject),))
+    found = quote(understand(question, NOW), [titled])
+    assert (found.answer if answer else found.highlight) == answer
+    assert found.quotes == (text,)

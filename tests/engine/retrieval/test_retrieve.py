@@ -222,3 +222,28 @@ def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared:
         pool = [bank.hits.index(hit) for hit in bank.by_words(understand(text, NOW).content, ANYWHERE, 200)]
         best = sorted((bank.score(place, wanted) for place in pool), reverse=True)[:10]
         assert [scored.score * best[0] for scored in found] == pytest.approx(best)
+
+
+def test_a_sender_in_the_scope_finds_turns_of_a_transcript_not_its_chunks() -> None:
+    text = (
+        "ann lee: The hall costs 450 euros.\nBob: The hall is cold.\nann lee: Bob: it is not.\n\nThe hall is closed.\n"
+    )
+    document = read_transcript("call.txt", text.encode(), ParseLimits()).document
+    assert document
+    item = Item(document, tuple(chunk(document, document.passages)))
+    bank = MemoryBank([replace(hit, sender="\n".join(document.recipients)) for hit in hits([item])])
+    for sender, expected in (
+        ("Ann", "ann lee: The hall costs 450 euros.\nann lee: Bob: it is not."),
+        ("BOB", "Bob: The hall is cold."),
+    ):
+        assert [passage.text for passage in asked("the hall", bank, scope=Scope(sender=sender)).passages] == [expected]
+    assert asked("the hall", bank, scope=Scope(sender="Cy")).passages == ()
+
+
+def test_a_quote_that_two_speakers_say_is_of_neither() -> None:
+    document = read_transcript(
+        "call.txt", b"ann: The hall is cold.\nBob: The hall is cold.\nBob: Bring coats.\n", ParseLimits()
+    )
+    assert document.document
+    (hit,) = hits([Item(document.document, tuple(chunk(document.document, document.document.passages)))])
+    assert [hit.speaker_of(quote) for quote in ("The hall is cold.", "Bring coats.")] == [None, "Bob"]
