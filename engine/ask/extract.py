@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
 from itertools import chain
 from math import exp
 
@@ -30,14 +29,14 @@ from engine.ask.candidates import (
     speaking,
     time_constraint,
 )
+from engine.ask.updates import newest_update
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question
 from engine.text.relative_dates import in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, time_of
-from engine.text.time_sensitive import occurrences, plain_words, word_lists
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace
 
 _SAID = 0.3  # of the question, that a newer sentence must say
@@ -147,8 +146,8 @@ def format_answer(
     best = choose(_as_it_is(question), reads, right, forms.near, forms.sign)
     if when.coming:
         best = _soonest(reads, right, best, when)
-    elif changed := _update(question, reads, right, best):
-        found, best = changed, _changed_sentence(question, changed, best)
+    elif update := newest_update(question, reads, right, best):
+        found, best = update
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
@@ -198,81 +197,6 @@ def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], wh
     old, new = reads[one.read], reads[change.read]
     same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
     return same and old.date is not None and new.date is not None and old.date < new.date
-
-
-# Of the question's words, that a message must have to change what another says; and one with the same subject.
-_SAYS_NEW, _SAME_TITLE = 0.6, 0.5
-
-
-def _update(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate
-) -> list[Candidate]:
-    """Return the sentences of the newest mail that changes what the best sentence says; none where there is no such.
-
-    It is newer, says as much of what is asked, its subject included, and that something is no longer as it was.
-    """
-    if question.past or question.dates or reads[best.read].is_meeting or best.written is None:
-        return []
-    asked, title = content(question), _title_words(reads[best.read])
-    least = max(_SAYS_NEW, share(asked, best.words | title))
-    newer = [
-        [one for one in found if one.read == number and one.written and one.written > best.written]
-        for number, read in enumerate(reads)
-        if not read.is_meeting and not read.hits[0].is_quoted
-    ]
-    updates = [
-        own
-        for own in newer
-        if own
-        and (about := _title_words(reads[own[0].read]))
-        and share(asked, about.union(*(one.words for one in own))) >= (_SAME_TITLE if title <= about else least)
-        and any(says_change(one.text) for one in own)
-    ]
-    return max(updates, key=lambda own: max(filter(None, (one.written for one in own))), default=[])
-
-
-def _changed_sentence(question: Question, update: Sequence[Candidate], former: Candidate) -> Candidate:
-    """Return the sentence of an update that answers: with a span where the former has one, a change, the best.
-
-    It says something that neither the question nor the former sentence does, if any sentence behind a change does.
-    """
-    known = former.words.union(content(question))
-
-    def order(one: Candidate) -> tuple[bool, float, int]:
-        return bool(one.spans) >= bool(former.spans), one.score + says_change(one.text), -one.place
-
-    new = [replace(one, spans=tuple(span for span in one.spans if _is_new(one, span, former))) for one in update]
-    best = max(new, key=order)
-    after = [one for one in new if one.place == best.place + 1 and one.span.turn == best.span.turn]
-    if best.spans or not after or not _only_announces(best, known):
-        return best
-    return after[0]
-
-
-def _is_new(one: Candidate, span: Found, former: Candidate) -> bool:
-    return _flat(one.text[span.start : span.end]) not in _flat(former.text)
-
-
-def _only_announces(one: Candidate, known: frozenset[str]) -> bool:
-    """Return whether a sentence says that something has changed, and not what it is now."""
-    return says_change(one.text) and not (one.words - known - _change_words())
-
-
-@cache
-def _change_words() -> frozenset[str]:
-    listed = (word for parts in word_lists("changes").values() for phrase in parts["new"] for word in phrase)
-    return FUNCTION_WORDS.union(*(words(word.strip("*.")) for word in listed), words("please sorry unfortunately"))
-
-
-def says_change(text: str) -> bool:
-    """Return whether a text says that something is no longer as it was."""
-    tokens = plain_words(text)
-    phrases = (phrase for parts in word_lists("changes").values() for phrase in parts["new"])
-    return any(True for phrase in phrases for _ in occurrences(phrase, tokens))
-
-
-def _title_words(read: Passage) -> frozenset[str]:
-    return frozenset(words(read.hits[0].title))
 
 
 def _sender(read: Passage, asked: str) -> str:
