@@ -6,7 +6,7 @@ Call set_threads, private_tmp and load_blas in this order before `import mlx.cor
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
@@ -43,13 +43,13 @@ def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
 
     for path in [str(path) for path in (named, wheel_library(), SYSTEM) if path]:
         try:
-            library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-            if all(hasattr(library, f"{PREFIX}{product}") for product in PRODUCTS):
-                _publish(library, path)
-        except OSError:
+            # MKL, which must be named, finds its own parts only if all its names are visible.
+            library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if path == str(named) else ctypes.RTLD_LOCAL)
+            prefix = PREFIX if hasattr(library, PREFIX + PRODUCTS[0]) else ""
+            _publish({name: library[prefix + name] for name in PRODUCTS})
+        except (OSError, AttributeError):
             continue
-        if all(hasattr(library, product) or hasattr(library, f"{PREFIX}{product}") for product in PRODUCTS):
-            return _describe(library, path, threads)
+        return _describe(library, Path(path).name, prefix, threads)
     return None
 
 
@@ -61,15 +61,16 @@ def wheel_library() -> str | None:
     return str(path) if path and path.is_file() else None
 
 
-def _publish(library: "CDLL", path: str) -> None:
-    """Make the prefixed products of a library known to the dynamic linker by the names that MLX looks up.
+def _publish(functions: Mapping[str, Callable[..., object]]) -> None:
+    """Make functions known to the dynamic linker by the names that MLX looks up.
 
-    A library of these names alone, made in memory, gives them the addresses: no file needs to be changed or stored.
+    The library itself stays private: its other names would replace those inside numpy's copy of another version. A
+    library of these names alone, made in memory, gives them their addresses, so that no file is changed or stored.
     """
     import ctypes
 
-    addresses = {name: ctypes.cast(library[f"{PREFIX}{name}"], ctypes.c_void_p).value or 0 for name in PRODUCTS}
-    with Path(path).open("rb") as file:
+    addresses = {name: ctypes.cast(it, ctypes.c_void_p).value or 0 for name, it in functions.items()}  # type: ignore[arg-type]
+    with Path("/proc/self/exe").open("rb") as file:
         header = file.read(_HEADER)
     with os.fdopen(os.memfd_create("cblas"), "wb", buffering=0) as image:
         image.write(symbol_library(header, addresses))
@@ -80,13 +81,13 @@ _HEADER, _SEGMENT, _ENTRY, _SYMBOL = 64, 56, 16, 24  # bytes of the structures o
 _LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551  # kinds of segments
 _HASHES, _NAMES, _SYMBOLS, _NAMES_SIZE, _SYMBOL_SIZE = 4, 5, 6, 10, 11  # entries of the dynamic section
 _WRITABLE, _PAGE = 6, 1 << 16  # readable too; the largest page of any machine
-_FUNCTION, _ABSOLUTE = 0x12, 0xFFF1  # a global function; its address is not relative to the library's
+_SHARED, _FUNCTION, _ABSOLUTE = 3, 0x12, 0xFFF1  # a library; a global function; an address that does not move with it
 
 
 def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
     """Return an ELF library that holds nothing but functions at given addresses of this process.
 
-    `header` is that of any library of this machine, for its architecture; OSError unless it is 64-bit little-endian.
+    `header` is that of any program of this machine, for its architecture; OSError unless it is 64-bit little-endian.
     """
     if header[:6] != b"\x7fELF\2\1":
         raise OSError("not a 64-bit little-endian ELF library")
@@ -102,7 +103,8 @@ def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
     size = at_names + len(names)
     entries = (_HASHES, at_hashes, _NAMES, at_names, _SYMBOLS, tables, _NAMES_SIZE, len(names), _SYMBOL_SIZE, _SYMBOL)
     return b"".join((
-        header[:20], pack("<I3Q", 1, 0, _HEADER, 0), header[48:52], pack("<6H", _HEADER, _SEGMENT, 3, 0, 0, 0),
+        header[:16], pack("<H", _SHARED), header[18:20], pack("<I3Q", 1, 0, _HEADER, 0),
+        header[48:52], pack("<6H", _HEADER, _SEGMENT, 3, 0, 0, 0),
         _segment(_LOAD, 0, size), _segment(_DYNAMIC, dynamic, tables - dynamic), _segment(_STACK, 0, 0),
         pack("<12Q", *entries, 0, 0), symbols, hashes, names,
     ))  # fmt: skip
@@ -112,17 +114,16 @@ def _segment(kind: int, at: int, size: int) -> bytes:
     return pack("<2I6Q", kind, _WRITABLE, at, at, at, size, size, _PAGE if kind == _LOAD else 8)
 
 
-def _describe(library: "CDLL", path: str, threads: int | None) -> Blas:
+def _describe(library: "CDLL", file: str, prefix: str, threads: int | None) -> Blas:
     from ctypes import c_char_p
 
-    for prefix in (PREFIX, ""):
-        if hasattr(library, f"{prefix}openblas_get_config"):
-            if threads:
-                library[f"{prefix}openblas_set_num_threads"](threads)
-            config = library[f"{prefix}openblas_get_config"]
-            config.restype = c_char_p
-            return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
-    return Blas(Path(path).name, 1)
+    if not hasattr(library, f"{prefix}openblas_get_config"):
+        return Blas(file, 1)
+    if threads:
+        library[f"{prefix}openblas_set_num_threads"](threads)
+    config = library[f"{prefix}openblas_get_config"]
+    config.restype = c_char_p
+    return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
 
 
 Device = Literal["metal", "cuda", "cpu"]
@@ -148,7 +149,7 @@ def private_tmp(cache: Path) -> Path:
     return folder
 
 
-NO_BACKEND = "MLX is installed without a backend, so language models cannot run"
+NO_BACKEND = "MLX has no backend here, so no language model can run"
 
 
 def has_backend() -> bool:
@@ -174,6 +175,8 @@ def install_command() -> str:
         return f"uv tool install {wanted}"
     if Path(sys.prefix, "pipx_metadata.json").is_file():
         return f"pipx install --force {wanted}"
+    if find_spec("pip") is None:
+        return f"uv pip install --python {quote(sys.executable)} {wanted}"
     return f"{quote(sys.executable)} -m pip install {wanted}"
 
 

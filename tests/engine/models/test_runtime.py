@@ -105,6 +105,17 @@ print(json.dumps([name, runtime.load_blas(), runtime.arithmetic()["blas"]]))
     assert later == [name, name]
 
 
+def test_of_the_blas_only_the_products_are_visible_to_other_libraries(fast: Path) -> None:
+    code = """
+runtime.load_blas()
+import ctypes
+mine = ctypes.CDLL(runtime.wheel_library() or runtime.SYSTEM)
+names = [*runtime.PRODUCTS, "scipy_cblas_sgemm", "gotoblas", "sgemm_thread_nn"]
+print(json.dumps([name for name in names if hasattr(ctypes.CDLL(None), name)]))
+"""
+    assert run(code, fast) == list(runtime.PRODUCTS)
+
+
 def test_loading_a_blas_writes_no_file(fast: Path) -> None:
     run("print(json.dumps(runtime.load_blas()))", fast)
     assert list(fast.iterdir()) == []
@@ -116,9 +127,7 @@ def test_loading_a_blas_writes_no_file(fast: Path) -> None:
 )
 def test_the_linker_finds_every_symbol_at_its_address_and_no_other(names: dict[str, int]) -> None:
     with Path(sys.executable).resolve().open("rb") as file, tempfile.NamedTemporaryFile() as library:
-        header = bytearray(file.read(64))
-        header[16:18] = b"\3\0"  # a shared library
-        library.write(runtime.symbol_library(bytes(header), names))
+        library.write(runtime.symbol_library(file.read(64), names))
         library.flush()
         opened = ctypes.CDLL(library.name, mode=ctypes.RTLD_LOCAL)
         found = {name: ctypes.cast(opened[name], ctypes.c_void_p).value for name in names}
