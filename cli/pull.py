@@ -1,4 +1,4 @@
-"""`pkb model pull`: shows what a model needs, asks, downloads and selects it. The only network use."""
+"""`pkb model pull`, and the embedding model for `pkb ingest`: asks, downloads, selects. The only network use."""
 
 import os
 import sys
