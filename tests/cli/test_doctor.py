@@ -161,6 +161,7 @@ def test_threads_that_are_no_number_are_a_finding(pkb: Pkb) -> None:
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 1 << 40), st.floats(), st.text(max_size=5), st.just([]))
 
 
+@pytest.mark.slow
 @examples(20)
 @given(config=st.dictionaries(st.sampled_from([*SMALL, "quantization", "torch_dtype"]), VALUES), blocks=st.booleans())
 def test_whatever_a_models_config_says_doctor_ends(
