@@ -33,6 +33,7 @@ app = typer.Typer(
     name="pkb",
     epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?"',
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (ingest, watch, ask, chat, wrong, idle, search, show, stats, serve, bench, check, doctor):
     app.command()(command)

@@ -1,7 +1,7 @@
 """`pkb ask`: one question, or many from standard input, in one process."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from engine.session import Session
     from engine.types import AskOptions, AskResult
 
+    Show = Callable[[AskResult, bool], None]
+
 
 def ask(
     question: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="The question, or - to read one per line from standard input."),
+        typer.Argument(
+            metavar="QUESTION", help="The question; without it, or with -, one per line from standard input."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
     k: Annotated[
@@ -45,21 +49,23 @@ def ask(
         bool, typer.Option("--stale-ok", help="Accept a cached answer even if new mail may change it.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show each step with its time and result.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List the sources that do not bear the answer, too.")] = False,
     no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")] = False,
 ) -> None:
     """Answer a question from your mail and meetings, with sources.
 
     Example: pkb ask "when is rehearsal?" --since 2024-06-01
     """
-    if not question:
+    if not question and not (piped := _piped()):
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     with open_pkb() as pkb:
         override(pkb.session, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
         scope = pkb.scope(sender, recipient, since, until, collection)
         options = pkb.options(scope, k, not (no_cache or fresh), not no_cache, stale_ok)
-        ask_one = partial(_ask, pkb, options, as_json=as_json, explain=explain)
-        if question == ["-"]:
-            _batch(ask_one, as_json=as_json)
+        show = partial(_show, as_json=as_json, explain=explain, every=every)
+        ask_one = partial(_ask, pkb, options, show, streams=not as_json)
+        if not question or question == ["-"]:
+            _batch(sys.stdin.buffer if question else piped, ask_one, as_json=as_json)
         else:
             if ask_one(valid_text(" ".join(question))):
                 return
@@ -80,9 +86,14 @@ def override(session: "Session", *, model: str | None, max_tokens: int | None, n
     session.keeps_tensors = session.keeps_tensors and not no_cache
 
 
-def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
+def _piped() -> list[bytes]:
+    """Return the questions on standard input, where that is no terminal."""
+    return [] if sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
+
+
+def _batch(lines: Iterable[bytes], ask_one: Callable[[str], bool], *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
-    for line in sys.stdin.buffer:
+    for line in lines:
         question = line.decode("utf-8", "replace").strip()
         if not question:
             continue
@@ -94,23 +105,23 @@ def _batch(ask_one: Callable[[str], bool], *, as_json: bool) -> None:
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(pkb: "Pkb", options: "AskOptions", question: str, *, as_json: bool, explain: bool) -> bool:
+def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, streams: bool) -> bool:
     """Ask one question and print what comes of it; returns whether it was answered."""
     streamed = output.Stream()
     with streamed:
-        answered = pkb.answer(question, options, None if as_json else streamed.say)
+        answered = pkb.answer(question, options, streamed.say if streams else None)
     try:
-        _show(answered, streamed=streamed.started, as_json=as_json, explain=explain)
+        show(answered, streamed.started)
     finally:  # whoever has read enough, and closed the pipe, asks again too
         answered.keep()
     return answered.reply.answered
 
 
-def _show(answered: "AskResult", *, streamed: bool, as_json: bool, explain: bool) -> None:
+def _show(answered: "AskResult", streamed: bool, *, as_json: bool, explain: bool, every: bool) -> None:
     if as_json:
         row = answered.reply.to_json()
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
         from cli.render import show_answer
 
-        show_answer(answered, streamed=streamed, explain=explain)
+        show_answer(answered, streamed=streamed, explain=explain, more="" if every else "pkb ask --all")

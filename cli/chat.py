@@ -320,7 +320,7 @@ class Conversation:
             return
         from cli.render import show_answer
 
-        show_answer(answered, streamed=streamed, explain=self._explain)
+        show_answer(answered, streamed=streamed, explain=self._explain, more="/sources")
         print(flush=True)
 
 

@@ -70,17 +70,22 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
-        from engine.settings import chosen, keys
+        from engine.settings import chosen, keys, meanings
 
         values = keys(opened.settings)  # first, for it says what is wrong with the file
         own = chosen(opened.home.config)
         where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:
-        rows = [{"key": key, "value": value, "origin": where[key]} for key, value in values.items()]
+        rows = [
+            {"key": key, "value": value, "origin": where[key], "meaning": meanings()[key]}
+            for key, value in values.items()
+        ]
         output.data({"schema": output.SCHEMA, "settings": rows})
         return
-    for key, value in values.items():
-        print(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")))
+    lines = {key: f"{key} = {value}" + (f"  ({where[key]})" if origin else "") for key, value in values.items()}
+    width = max(map(len, lines.values()))
+    for key, shown in lines.items():
+        print(line(f"{shown:<{width}}  # {meanings()[key]}"))
 
 
 def _keep_within(opened: Session) -> None:

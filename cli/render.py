@@ -8,43 +8,95 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 import typer
 
-from engine.text.terminal import line, one_line, plain
+from engine.text.terminal import count, line, one_line, plain, wrap
+from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Source
 
 _STYLES = re.compile(r"\x1b\[[\d;]*m")
+_WORD = re.compile(r"\w+")
 
 
-def _print(text: str, *, stderr: bool = False) -> None:
-    """Print styled text: with its styles only on a terminal that has them, and never with NO_COLOR."""
+_INDENT = "    "
+_NARROWEST, _WIDEST = 60, 200  # columns
+_SHOWN = 3  # sources in full
+
+
+def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
+    """Print styled text: on a terminal wrapped at its width, unless `whole`; styles never with NO_COLOR."""
     stream = sys.stderr if stderr else sys.stdout
+    if stream.isatty() and not whole:
+        columns = min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
+        text = wrap(text, columns, indent)
     plainly = not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
     print(_STYLES.sub("", text) if plainly else text, file=stream, flush=True)
 
 
-def show_answer(answered: AskResult, *, streamed: bool, explain: bool) -> None:
-    """Print an answer, unless it was streamed, with its sources; what was done to find it goes to stderr."""
+def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str = "pkb ask --all") -> None:
+    """Print an answer, unless it was streamed, and the sources that hold it; how it was found goes to stderr.
+
+    `more` is what to type for a line on each of the other sources; where it is empty, they are listed.
+    """
     reply = answered.reply
     if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
-    bearing = [(number, places) for number, places in read if reply.writer == "quote" or places[0].quote]
+    bearing = _bearing(reply, read)
     for number, places in bearing:
         show_source(number, places)
-    if aside := [f"[{number}] {_title(places)}" for number, places in read if (number, places) not in bearing]:
-        _print(typer.style("\n".join(["\nAlso retrieved:", *aside]), dim=True))
+    _show_others([one for one in read if one not in bearing], more)
     _print(typer.style(_how(answered), dim=True), stderr=True)
     if explain:
-        _print(_steps(answered), stderr=True)
+        _print(_steps(answered), stderr=True, whole=True)
+
+
+_Numbered = tuple[int, Sequence[Source]]
+
+
+def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
+    """Return the sources to show in full: the one the answer is from, and others with two thirds of its words."""
+    if reply.text is None:
+        return list(read[:_SHOWN])
+    if reply.writer == "model":
+        return [one for one in read if one[1][0].quote][:_SHOWN]
+    start, end = reply.highlight or (0, len(reply.text))
+    wanted = _content(reply.text[start:end])
+    agreeing = (one for one in read[1:] if wanted and 3 * len(wanted & _content(one[1][0].quote)) >= 2 * len(wanted))
+    return [*read[:1], *islice(agreeing, _SHOWN - 1)]
+
+
+def _content(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.casefold()) if word not in FUNCTION_WORDS}
+
+
+def _show_others(others: Sequence[_Numbered], more: str) -> None:
+    """Print a line for each source that was retrieved and is not shown in full, or how to see them."""
+    if not others:
+        return
+    lines = [f"[{number}] {_title(places)}" for number, places in others]
+    shown = [f"{count(len(others), 'more source')}: {more}"] if more else lines
+    _print("")
+    for one in shown:
+        _print(typer.style(one, dim=True), indent=_INDENT)
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
-    """Print where a source stands, its copies too, and what is quoted of it, or its whole text."""
-    _print(_source(number, places))
+    """Print what a source is, where it stands, and what is quoted of it, or its whole text."""
+    source = places[0]
+    _print("")
+    _print(typer.style(f"[{number}] ", bold=True) + _title(places), indent=_INDENT)
+    if notes := warnings(source.to_json()):
+        _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
+    also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
+    _print(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
+    if source.quote and not whole:
+        _print(typer.style(f"{_INDENT}“{one_line(source.quote, 240)}”", italic=True), indent=_INDENT)
     if whole:
         _print(plain(whole))
 
@@ -69,18 +121,6 @@ def grouped(sources: Sequence[Source]) -> list[list[Source]]:
         else:
             groups.append([source])
     return groups
-
-
-def _source(number: int, places: Sequence[Source]) -> str:
-    source = places[0]
-    lines = ["", typer.style(f"[{number}] ", bold=True) + _title(places)]
-    if notes := warnings(source.to_json()):
-        lines.append(typer.style(f"    ! {one_line('; '.join(notes), 240)}", fg="yellow"))
-    for place in places:
-        lines.append(typer.style(f"    {'also ' if place.copy else ''}{_where(place)}", dim=True))
-    if source.quote:
-        lines.append(typer.style(f"    “{one_line(source.quote, 240)}”", italic=True))
-    return "\n".join(lines)
 
 
 def _title(places: Sequence[Source]) -> str:
@@ -122,12 +162,13 @@ def _day(moment: str) -> str:
 
 def _where(source: Source) -> str:
     first, last = source.lines
-    path = _from_home(line(source.path))
+    path = from_home(line(source.path))
     # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
     return f"{path}:{first}-{last}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
 
 
-def _from_home(path: str) -> str:
+def from_home(path: str) -> str:
+    """Return a path as a person writes it: with ~ for the home folder."""
     home = f"{Path.home()}/"
     return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 

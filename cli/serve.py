@@ -143,6 +143,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     """Serve until there is no more reason to."""
     from importlib.metadata import version
 
+    from engine.models.runtime import record_code
     from engine.serve.process import announce, identity, listen, record_of, withdraw
     from engine.serve.server import ProcessInfo, Server
 
@@ -160,6 +161,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     finally:
         withdraw(record, path)
         lease.release()
+    record_code(opened.home.compiled)
     sys.stdout.flush()
     os._exit(0 if sound else 1)  # at a usual exit MLX aborts, where another thread than the main one has used it
 

@@ -7,7 +7,8 @@ import typer
 
 from cli import output
 from cli.output import open_pkb
-from engine.text.terminal import count, plain, size
+from cli.render import from_home
+from engine.text.terminal import count, line, plain, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,6 +21,8 @@ _REFUSED = {
     "no_parent": "without their parent",
 }  # any other reason: another process was faster
 Line = tuple[str, str]
+_FOLDERS = 5  # listed
+_PATH = 26  # columns of a folder's path
 
 
 def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
@@ -92,6 +95,7 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if index["problems"]:
         yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
+    yield from _folder_lines(row["folders"])
     yield "answers", f"{answers['answered']:,} cached, {size(answers['bytes'])} of {size(answers['budget'])}"
     yield from (("", words) for words in _semantic_lines(answers))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
@@ -99,6 +103,18 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "on disk", f"{disk} of {size(cache['budget'])}"
     if cache["other_bytes"] >= cache["budget"]:
         yield "", f"no KV cache is stored: other cache files take {size(cache['other_bytes'])}"
+
+
+def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
+    """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
+    for number, one in enumerate(folders[:_FOLDERS]):
+        path = from_home(line(one["path"]))
+        parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]
+        parts += [f"{one['first'][:10]} to {one['last'][:10]}"] if one["first"] else []
+        parts += [f"read {one['read'][:10]}"] if one["read"] else []
+        yield "" if number else "folders", ", ".join(parts)
+    if len(folders) > _FOLDERS:
+        yield "", f"and {len(folders) - _FOLDERS:,} more; list them with: pkb stats --json"
 
 
 def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:

@@ -162,6 +162,7 @@ def ingest(
         for root in roots:
             for progress in run.run(root):
                 on_progress(progress.step, progress.done, progress.total)
+            opened.catalogue.mark_read(root.path, opened.now)
         opened.knowledge.remove_leftovers(opened.home.kv)
     return run.summary, [root for root in missing if root not in lost]
 

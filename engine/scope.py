@@ -2,12 +2,16 @@
 
 import calendar
 import re
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING
 
 from engine.session import Session
 from engine.text.terminal import valid_text
 from store.errors import UsageError
 from store.types import Scope
+
+if TYPE_CHECKING:
+    from engine.text.dates import Days
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
@@ -41,17 +45,32 @@ def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
     try:
         return first_day(day, now.date(), end=end)
     except (ValueError, OverflowError):
-        raise UsageError(f"{flag} {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d", "pkb ask --help") from None
+        example = "2024-05-03, 2024-05, 2024, 30d, yesterday or last week"
+        raise UsageError(f"{flag} {day} is not a day like {example}", "pkb ask --help") from None
 
 
 def first_day(day: str, today: date, *, end: bool = False) -> date:
-    """Return the first day of a day, month or year, or with `end` the day after it; ValueError."""
+    """Return the first day of a day, month or year, or with `end` the day after it; ValueError.
+
+    Days may be named as people do, too: yesterday, monday, last week; a weekday or month is the last one that began.
+    """
     if ago := _AGO.fullmatch(day.strip()):
         return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
     if iso := _ISO.fullmatch(day.strip()):
         first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
         return first + timedelta(days=_length(first, iso)) if end else first
-    raise ValueError
+    named = _named(day, today)
+    return named.last + timedelta(days=1) if end else named.first
+
+
+def _named(day: str, today: date) -> "Days":
+    """Return what "last week" or "monday" means; ValueError where it means no days."""
+    from engine.text.relative_dates import resolve
+
+    in_words = any(map(str.isalpha, day))
+    if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
+        raise ValueError
+    return days
 
 
 def _length(first: date, iso: re.Match[str]) -> int:

@@ -6,78 +6,92 @@ What only measurements vary is in `Experiment`, which no config file sets.
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from store.errors import PkbError, UsageError
+
+T = TypeVar("T")
+
+
+def _option(default: T, about: str, **limits: object) -> T:
+    """Return a field with what it means, in half a line, and the limits of its values."""
+    return field(default=default, metadata={"about": about, **limits})
 
 
 @dataclass(frozen=True, slots=True)
 class AskSettings:
     """How questions are answered."""
 
-    k: int = field(default=5, metadata={"least": 1, "most": 50})  # sources read for an answer
-    # Support, 0 to 1, under which pkb says that it found nothing.
-    decline_below: float = field(default=0.5, metadata={"most": 1})
+    k: int = _option(5, "sources retrieved for an answer", least=1, most=50)
+    decline_below: float = _option(0.5, "support (0 to 1) below which pkb says that it found no answer", most=1)
 
 
 @dataclass(frozen=True, slots=True)
 class BankSettings:
     """The answer cache (PerCache 4.1.1: the QA bank), and the similarity at which another question may hit it."""
 
-    bytes: int = 100_000_000
-    tau: float = field(default=0.85, metadata={"most": 1})  # least cosine of two questions (PerCache 5)
+    bytes: int = _option(100_000_000, "size of the answer cache")
+    tau: float = _option(0.85, "least cosine similarity of a paraphrase; 1 turns paraphrase hits off", most=1)
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
     """What may be ingested."""
 
-    file_bytes: int = field(default=256 << 20, metadata={"least": 1})  # of one transcript; mailboxes are streamed
+    file_bytes: int = _option(256 << 20, "largest transcript in bytes", least=1)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
     """Which model embeds."""
 
-    model: str = "minilm"  # or a Qwen3 of the hub's local cache, or a folder of one
+    model: str = _option("minilm", "embedding model: minilm, a Qwen3 embedding model, or a folder of one")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Which language model answers (none: pkb quotes), and how much it may use."""
 
-    name: str = ""  # of the hub's local cache, or a folder
-    revision: str = ""  # the commit that was pulled; empty for a folder
-    max_tokens: int = field(default=256, metadata={"least": 1})  # of one answer
-    memory_share: float = field(default=0.75, metadata={"most": 1})  # of this machine's memory, for MLX
+    name: str = _option("", "language model; empty: quote")
+    revision: str = _option("", "commit of the model; empty for a folder")
+    max_tokens: int = _option(256, "longest answer in tokens", least=1)
+    memory_share: float = _option(
+        0.75, "share of memory that a model may use; the background server exits at 15 % more", most=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class KvSettings:
     """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""
 
-    reuse: str = field(default="prefix", metadata={"among": ("prefix", "blocks", "off")})
-    bytes: int = 4_000_000_000  # of the whole cache folder, at every instant
-    daily_bytes: int = 20_000_000_000  # written on one day, to spare the disk
-    # Bits of a stored key or value; 0: as computed, so that cached and uncached answers are the same.
-    bits: int = field(default=0, metadata={"among": (0, 8)})
+    reuse: str = _option(
+        "prefix", "KV reuse: prefix, blocks (any place in any prompt) or off", among=("prefix", "blocks", "off")
+    )
+    bytes: int = _option(4_000_000_000, "size of the KV cache folder")
+    daily_bytes: int = _option(20_000_000_000, "bytes of KV written per day")
+    bits: int = _option(0, "bits of a stored key or value; 0: as computed, 8: quantized", among=(0, 8))
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
     """The background server, which keeps the model and the tables in memory between questions."""
 
-    # auto: the first question starts it, and it stops when idle; on: it runs until it is stopped.
-    daemon: str = field(default="auto", metadata={"among": ("auto", "on", "off")})
-    idle_minutes: float = 15.0  # without a question, until it stops
+    daemon: str = _option(
+        "auto",
+        "background server: auto (started by a question, exits when idle), on (stays) or off",
+        among=("auto", "on", "off"),
+    )
+    idle_minutes: float = _option(15.0, "minutes without a question after which the background server exits")
 
 
 @dataclass(frozen=True, slots=True)
 class IdleSettings:
     """Idle jobs (PerCache 4.1.2, 4.3), and when they run: free means mains power, no load, nobody there."""
 
-    when: str = field(default="free", metadata={"among": ("free", "always")})
-    ahead: int = 120  # chunks prefetched an idle run: the newest so many, and the most retrieved
+    when: str = _option(
+        "free", "free: on mains power, no load, nobody at the machine; always: no conditions", among=("free", "always")
+    )
+    ahead: int = _option(120, "chunks prefetched per idle run, of the newest and of the most retrieved; 0: none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +139,16 @@ class Settings:
     idle: IdleSettings = field(default_factory=IdleSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     experiment: Experiment = field(default_factory=Experiment)
+
+
+def meanings() -> dict[str, str]:
+    """Return what each dotted key means, in half a line."""
+    return {
+        f"{section.name}.{option.name}": option.metadata["about"]
+        for section in fields(Settings)
+        if section.name != "experiment"
+        for option in fields(getattr(Settings(), section.name))
+    }
 
 
 def find(settings: Settings, key: str) -> Any:

@@ -38,6 +38,7 @@ def gather(opened: Session) -> dict[str, Any]:
         "generation": opened.ledger.generation,
         "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
+        "folders": _folders(opened),
         "answers": _answers(opened),
         "kv": _kv(opened),
         "bytes": opened.home.sizes(),
@@ -52,6 +53,22 @@ def gather(opened: Session) -> dict[str, Any]:
                     "reused": prompts.reused},
         "idle": _idle_counts(opened),
     }  # fmt: skip
+
+
+def _folders(opened: Session) -> list[dict[str, Any]]:
+    """Return what is indexed of each folder or file named to `pkb ingest`, and when it was last read."""
+    return [
+        {
+            "path": one.root.path,
+            "collection": one.root.collection,
+            "files": one.files,
+            "documents": one.documents,
+            "first": one.first,
+            "last": one.last,
+            "read": one.read,
+        }
+        for one in opened.catalogue.root_counts()
+    ]
 
 
 def _answers(opened: Session) -> dict[str, Any]:

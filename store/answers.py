@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, field
 from typing import Any, Final, Literal
 
 from store.database import Ledger
+from store.row_checksums import intact
 from store.vectors import table_of
 
 State = Literal["answered", "pending", "prefilled"]
@@ -57,8 +58,8 @@ class AnswerBank:
         self._ledger, self._rows = ledger, ledger.rows
 
     def find(self, key: bytes) -> CachedAnswer | None:
-        """Return the entry under a key, whatever its state."""
-        row = self._rows.execute(f"SELECT {ANSWER_COLUMNS} FROM answers WHERE key = ?", (key,)).fetchone()
+        """Return the entry under a key, whatever its state; None where its row is damaged."""
+        row = self._rows.execute(f"SELECT {ANSWER_COLUMNS} FROM intact_answers WHERE key = ?", (key,)).fetchone()
         return answer_from_row(row) if row else None
 
     def put(
@@ -135,7 +136,8 @@ class AnswerBank:
             self.drop(other)
 
     def _write(self, key: bytes, answer: CachedAnswer, size: int) -> None:
-        """Write the row, updating a former one in place: rows that refer to it stay."""
+        """Write the row, updating a former one in place: rows that refer to it stay, unless it is damaged."""
+        self._rows.execute(f"DELETE FROM answers WHERE key = ? AND {intact('answers')} IS NOT TRUE", (key,))
         evidence = json.dumps(answer.evidence)
         new = (answer.question, answer.scope, answer.writer, answer.day, answer.reply, evidence)
         made = (answer.generation, answer.tier, answer.created, answer.made_ms, answer.state)
@@ -288,6 +290,9 @@ class Notice:
     at: float  # seconds since the epoch
 
 
+_NOTICE = "key, kind, before, after, cause, at"
+
+
 class Notices:
     """Corrections that were not shown yet, at most one a question."""
 
@@ -299,15 +304,17 @@ class Notices:
 
         Nothing is added for an entry that was removed.
         """
-        sql = """INSERT INTO notices SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM answers WHERE key = ?1
+        sql = f"""INSERT INTO notices ({_NOTICE}) SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM answers WHERE key = ?1
                  ON CONFLICT (key) DO UPDATE SET after = excluded.after, cause = excluded.cause, at = excluded.at"""
         with nullcontext() if self._rows.in_transaction else self._ledger.transaction():
+            self._rows.execute(f"DELETE FROM notices WHERE key = ? AND {intact('notices')} IS NOT TRUE", (notice.key,))
             self._rows.execute(sql, astuple(notice))
             self._rows.execute("DELETE FROM notices WHERE key = ? AND before IS after", (notice.key,))
 
     def pop(self, key: bytes) -> Notice | None:
         """Remove and return the notice of a question."""
-        row = self._rows.execute("DELETE FROM notices WHERE key = ? RETURNING *", (key,)).fetchone()
+        sql = f"DELETE FROM notices WHERE key = ? AND {intact('notices')} RETURNING {_NOTICE}"
+        row = self._rows.execute(sql, (key,)).fetchone()
         return Notice(*row) if row else None
 
     def count(self) -> int:
@@ -329,6 +336,9 @@ class PendingVerification:
     at: float  # seconds since the epoch
 
 
+_VERIFICATION = "key, matched, similarity, served, at"
+
+
 class Verifications:
     """Semantic hits that wait for verification, and the results of past ones."""
 
@@ -337,18 +347,20 @@ class Verifications:
 
     def add(self, pending: PendingVerification) -> bool:
         """Add a hit in place of a former one of the question; False where one of the two entries was removed."""
-        sql = """INSERT OR REPLACE INTO verifications SELECT ?1, ?2, ?3, ?4, ?5
+        sql = f"""INSERT OR REPLACE INTO verifications ({_VERIFICATION}) SELECT ?1, ?2, ?3, ?4, ?5
                  WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2"""
         return self._rows.execute(sql, astuple(pending)).rowcount > 0
 
     def find(self, key: bytes) -> PendingVerification | None:
         """Return the pending verification of a question."""
-        row = self._rows.execute("SELECT * FROM verifications WHERE key = ?", (key,)).fetchone()
+        sql = f"SELECT {_VERIFICATION} FROM intact_verifications WHERE key = ?"
+        row = self._rows.execute(sql, (key,)).fetchone()
         return PendingVerification(*row) if row else None
 
     def all(self) -> list[PendingVerification]:
         """Return the pending verifications, oldest first."""
-        return [PendingVerification(*row) for row in self._rows.execute("SELECT * FROM verifications ORDER BY at, key")]
+        sql = f"SELECT {_VERIFICATION} FROM intact_verifications ORDER BY at, key"
+        return [PendingVerification(*row) for row in self._rows.execute(sql)]
 
     def count(self) -> int:
         """Count the pending verifications."""
@@ -424,7 +436,7 @@ def most_used(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
 
 def known_questions(ledger: Ledger) -> list[str]:
     """Return all questions of the answer cache and of the history, each once."""
-    rows = ledger.rows.execute("SELECT question FROM answers UNION SELECT question FROM history")
+    rows = ledger.rows.execute("SELECT question FROM intact_answers UNION SELECT question FROM history")
     return [question for (question,) in rows]
 
 
@@ -458,11 +470,13 @@ class RejectedAnswers:
 
     def add(self, key: bytes, answer: str, at: float) -> None:
         """Add a rejected answer, in place of a former one."""
-        self._rows.execute("INSERT OR REPLACE INTO rejected_answers VALUES (?, ?, ?)", (key, answer, at))
+        self._rows.execute(
+            "INSERT OR REPLACE INTO rejected_answers (key, answer, at) VALUES (?, ?, ?)", (key, answer, at)
+        )
 
     def find(self, key: bytes) -> tuple[str, float] | None:
         """Return the rejected answer of a question, and when it was rejected in seconds since the epoch."""
-        row = self._rows.execute("SELECT answer, at FROM rejected_answers WHERE key = ?", (key,)).fetchone()
+        row = self._rows.execute("SELECT answer, at FROM intact_rejected_answers WHERE key = ?", (key,)).fetchone()
         return (row[0], row[1]) if row else None
 
     def count(self) -> int:

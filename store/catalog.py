@@ -4,10 +4,14 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from store.database import Ledger, path_key
+from store.errors import DamagedLedger
+from store.row_checksums import intact
 from store.types import ASIDE, FileState, Place
 
+_PLACE = "path, item, document, message_id, lines_before, collection"
 _COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE document = ?1"
 
 
@@ -61,6 +65,21 @@ class SourceRoot:
 
 
 @dataclass(frozen=True, slots=True)
+class RootCounts:
+    """What is indexed below a root: files, documents, the dates of the first and the last; and when it was last read.
+
+    Dates are as `documents` has them; `read` is None for a root that only an older version read.
+    """
+
+    root: SourceRoot
+    files: int
+    documents: int
+    first: str | None
+    last: str | None
+    read: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """An item of a file that could not be read completely, and why, in words that quote no content."""
 
@@ -107,11 +126,34 @@ class Catalog:
             self._rows.execute(sql, (root.collection, *below, collection))
         if kind != root.kind:
             self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", below)
-        self._rows.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?)", (key, root.collection, root.kind))
+        self._rows.execute(
+            """INSERT INTO roots (path, collection, kind) VALUES (?, ?, ?)
+               ON CONFLICT (path) DO UPDATE SET collection = excluded.collection, kind = excluded.kind""",
+            (key, root.collection, root.kind),
+        )
         roots = self.roots()
         for one in roots:
             if _inside(one, root):
                 self._move(one, [inner for inner in roots if inner != one and _inside(inner, one)])
+
+    def root_counts(self) -> list[RootCounts]:
+        """Count what each root holds, inner roots too."""
+        return [self._counted(root, read) for root, read in zip(self.roots(), self._times(), strict=True)]
+
+    def _times(self) -> list[str | None]:
+        return [read for (read,) in self._rows.execute("SELECT read FROM roots ORDER BY path")]
+
+    def _counted(self, root: SourceRoot, read: str | None) -> RootCounts:
+        below = _below(root.path)
+        (files,) = self._rows.execute(f"SELECT count(*) FROM files WHERE {_BELOW}", below).fetchone()
+        sql = f"""SELECT count(DISTINCT document), min(date), max(date) FROM places JOIN documents ON id = document
+                  WHERE {_BELOW}"""
+        documents, first, last = self._rows.execute(sql, below).fetchone()
+        return RootCounts(root, files, documents, first, last, read)
+
+    def mark_read(self, root: str, now: datetime) -> None:
+        """Note when a root was last brought up to date."""
+        self._rows.execute("UPDATE roots SET read = ? WHERE path = ?", (now.isoformat(), path_key(root)))
 
     def drop_root(self, root: str) -> None:
         """Remove a root and its inner roots."""
@@ -139,7 +181,7 @@ class Catalog:
         removed those of which it has new versions.
         """
         key, here = path_key(path), {place.document for place in places}
-        former = self._rows.execute("SELECT * FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
+        former = self._rows.execute(f"SELECT {_PLACE} FROM places WHERE path = ? ORDER BY item", (key,)).fetchall()
         aside = [row for row in former if row[2] not in here]
         rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
         rows = [*reversed(rows), *sorted(map(_row, places))]
@@ -207,8 +249,12 @@ class Catalog:
 
     def places(self, document: str) -> list[Place]:
         """Return every place of a document, those with line numbers of the file itself first, then by path."""
-        sql = "SELECT * FROM places WHERE document = ? ORDER BY item < 0, lines_before IS NULL, path, item"
-        return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (document,))]
+        sql = f"""SELECT {intact("places")}, {_PLACE} FROM places WHERE document = ?
+                  ORDER BY item < 0, lines_before IS NULL, path, item"""
+        rows = self._rows.execute(sql, (document,)).fetchall()
+        if not all(row[0] for row in rows):
+            raise DamagedLedger("the ledger (ledger.db)")
+        return [Place(os.fsdecode(path), *rest) for _, path, *rest in rows]
 
     def places_in(self, path: str) -> list[Place]:
         """Return the places of one file, in order."""
@@ -216,7 +262,7 @@ class Catalog:
 
     def former_places(self, path: str) -> list[Place]:
         """Return the places of one file, in order, after those of documents that are gone from it (an item below 0)."""
-        sql = "SELECT * FROM places WHERE path = ? ORDER BY item"
+        sql = f"SELECT {_PLACE} FROM places WHERE path = ? ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
 
     def kept_after_removal(self) -> list[str]:
@@ -274,7 +320,7 @@ class Catalog:
 
     def _insert(self, rows: Iterable[_Row]) -> None:
         self._ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
-        self._rows.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._rows.executemany(f"INSERT OR REPLACE INTO places ({_PLACE}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _put_state(self, key: bytes, state: FileState) -> None:
         row = (key, state.size, state.mtime_ns, state.inode)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from store.errors import DamagedLedger, NoStore, PkbError
+from store.row_checksums import add_checksums, register
 
 _FIRST = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -344,10 +345,24 @@ _PROVENANCE = (
     "UPDATE documents SET rechunk = 1",
 )
 
+# When each root was last brought up to date.
+_READ = ("ALTER TABLE roots ADD COLUMN read TEXT",)
+
+# Checksums of what is shown; the trigger is as before but for the columns that it names.
+_CHECKSUMS = (
+    "DROP TRIGGER provenance_insert",
+    """CREATE TRIGGER provenance_insert AFTER INSERT ON provenance BEGIN
+        INSERT INTO people (name, address, sends, seen, documents)
+        SELECT value ->> 0, value ->> 1, value ->> 2, new.seen, 1 FROM json_each(new.people) WHERE true
+        ON CONFLICT (name, address, sends) DO UPDATE SET documents = documents + 1, seen = min(seen, excluded.seen);
+        END""",
+    *add_checksums(),
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE,
+    _PROVENANCE, _READ, _CHECKSUMS,
 )  # fmt: skip
 
 
@@ -437,6 +452,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         rows.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         rows.execute("PRAGMA foreign_keys = ON")
         rows.execute("PRAGMA secure_delete = ON")
+        register(rows)
         ledger = Ledger(rows)
         _migrate(ledger)
     except sqlite3.DatabaseError as error:
@@ -469,6 +485,7 @@ def open_copy(path: Path) -> Ledger:
     except sqlite3.DatabaseError as error:
         _explain(error, path)
     rows.execute("PRAGMA foreign_keys = ON")
+    register(rows)
     ledger = Ledger(rows, temporary=True)
     _migrate(ledger)
     return ledger
@@ -508,6 +525,7 @@ def migrate_to(rows: sqlite3.Connection, number: int) -> None:
     """Run one numbered change."""
     from store.answers import upgrade_answer_json  # which imports this module
 
+    register(rows)
     rows.create_function("upgrade_answer_json", 4, upgrade_answer_json, deterministic=True)
     for statement in MIGRATIONS[number - 1]:
         rows.execute(statement)

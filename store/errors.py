@@ -19,6 +19,12 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     14: ("the ledger cannot be opened", "pkb doctor"),
     26: ("the ledger (ledger.db) is not a pkb database", "pkb check --repair"),
 }
+_GARBLED = (
+    "Could not decode to UTF-8",
+    "malformed JSON",
+    "no such column",
+    "no such table",
+)  # of SQLite, which gives them no code of their own
 _TABLES = (  # the system error inside LanceDB's message
     ("os error 28", "no space left on the disk", "pkb doctor"),
     ("os error 13", "the tables cannot be read or written: permission denied", "pkb doctor"),

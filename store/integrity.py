@@ -4,19 +4,20 @@ import os
 import sqlite3
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
-from store import catalog, documents
+from store import catalog, documents, provenance
 from store.catalog import Catalog
 from store.database import Ledger, exists, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.kv_folder import KvFolder
+from store.row_checksums import PRIMARY, TABLES, intact
 from store.summaries import ABSTRACTS_DONE, Abstracts
 from store.tables import Tables
 from store.vectors import count_missing
@@ -47,6 +48,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
         for change in documents.unfinished_changes(ledger).values()
         for document in (*change.adds, *change.removes)
     }
+    yield _damaged_rows(ledger)
     yield _journal(ledger)
     yield _privacy(home)
     index = _index(tables, read_data=read_data)
@@ -99,7 +101,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
         with suppress(FileNotFoundError):
             path.chmod(0o700 if path.is_dir() else 0o600)
     torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
-    unread = {place for finding in (_places(ledger),) for place in finding.documents}
+    unread = {*_places(ledger).documents, *_repair_rows(ledger)}
     with ledger.transaction():
         Catalog(ledger).mark_changed(torn | unread)
     if torn:
@@ -112,6 +114,32 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())
     return Repaired(len(torn | unread), files, gone, count_missing(ledger), known)
+
+
+def _damaged_rows(ledger: Ledger) -> Finding:
+    """Find rows that are not as they were written."""
+    counts = {table: ledger.rows.execute(f"SELECT count(*) {_damaged(table)}").fetchone()[0] for table in TABLES}
+    wrong = ", ".join(f"{table} ({count} rows)" for table, count in counts.items() if count)
+    return Finding("rows", f"damaged: {wrong}" if wrong else "")
+
+
+def _damaged(table: str) -> str:
+    return f"FROM {table} WHERE {intact(table)} IS NOT TRUE"
+
+
+def _repair_rows(ledger: Ledger) -> list[str]:
+    """Remove damaged rows; returns the documents that lost their provenance by it."""
+    if not _damaged_rows(ledger).wrong:
+        return []
+    with ledger.transaction():
+        # Its names cannot be counted off: what counts them could not read them.
+        ledger.rows.execute(f"UPDATE provenance SET people = '[]' WHERE {intact('provenance')} IS NOT TRUE")
+        for table in TABLES:
+            ledger.rows.execute(f"DELETE {_damaged(table)}")
+        provenance.recount(ledger)
+        ledger.rows.execute("UPDATE answers_size SET (answers, bytes) = (SELECT count(*), total(bytes) FROM answers)")
+        lost = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM provenance)"
+        return [document for (document,) in ledger.rows.execute(lost)]
 
 
 def _journal(ledger: Ledger) -> Finding:
@@ -239,21 +267,26 @@ def _recount(ledger: Ledger, tables: Tables) -> None:
 _POSITION = "integrity.position"  # the small value of the ledger that holds the end of the last slice
 
 
-def check_slice(home: Home, ledger: Ledger, count: int) -> int:
+def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bool] = lambda: False) -> int:
     """Verify the files of the next `count` KV nodes and remove damaged ones; returns the number removed.
 
-    After the last node it checks the ledger's own pages and starts over; PkbError where those are damaged.
+    Once `is_over` it stops before a file, and goes on there the next time. After the last node it checks the ledger's
+    own pages and starts over; PkbError where those are damaged.
     """
     at = bytes.fromhex(ledger.get(_POSITION) or "")
     sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"
     keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
     folder, removed = KvFolder(ledger, home.kv), 0
     for key in keys:
+        if is_over():
+            break
+        at = key
         if (entry := folder.index.find(key)) is not None:
             removed += not folder.check(entry.node, read_data=True)
     folder.owner.close()
-    ledger.set(_POSITION, keys[-1].hex() if len(keys) == count else "")
-    if len(keys) < count:
+    is_last = len(keys) < count and at == (keys or [at])[-1]
+    ledger.set(_POSITION, "" if is_last else at.hex())
+    if is_last:
         _check_pages(ledger)
     return removed
 
@@ -283,12 +316,32 @@ def ledger_is_damaged(home: Home) -> bool:
 
 
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
-    """Return how SQLite says that the ledger's pages are damaged, empty where they are not."""
+    """Return how SQLite says that the ledger is damaged, empty where it is not; `whole` reads every text, too."""
     try:
+        if found := _damaged_table(ledger):
+            return f"rows of {found} are damaged"
+        if whole:
+            _read_texts(ledger)
         found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:
         found = str(error)
     return "" if found == "ok" else str(found.splitlines()[-1])
+
+
+def _damaged_table(ledger: Ledger) -> str:
+    """Name a table with damaged rows that a repair cannot do without; sqlite3.Error where the schema is damaged."""
+    for table in TABLES:
+        ledger.rows.execute(f"SELECT 1 FROM intact_{table} LIMIT 1").fetchone()
+    counts = ((table, ledger.rows.execute(f"SELECT count(*) {_damaged(table)}").fetchone()[0]) for table in PRIMARY)
+    return next((table for table, count in counts if count), "")
+
+
+def _read_texts(ledger: Ledger) -> None:
+    """Read all rows that have no checksum; sqlite3.OperationalError where a text is not UTF-8."""
+    tables = ledger.rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    for table in {name for (name,) in tables}.difference(TABLES, PRIMARY):
+        for _ in ledger.rows.execute(f"SELECT * FROM {table}"):
+            pass
 
 
 def rebuild_ledger(home: Home) -> None:
@@ -313,13 +366,16 @@ def rebuild_ledger(home: Home) -> None:
 
 
 def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
-    """Copy the rows of a table that can be read, from either end up to the damage."""
+    """Copy the rows of a table that can be read, from either end up to the damage; columns may have been added."""
     width = len(ledger.rows.execute(f"SELECT * FROM pragma_table_info('{table}')").fetchall())
-    rows = {row for order in ("ASC", "DESC") for row in _rows(damaged, table, order) if len(row) == width}
+    rows = {row for order in ("ASC", "DESC") for row in _rows(damaged, table, order) if len(row) <= width}
     with ledger.transaction():
         for row in sorted(rows, key=repr):
             with suppress(sqlite3.IntegrityError):
-                ledger.rows.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})", row)
+                ledger.rows.execute(
+                    f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})",
+                    (*row, *[None] * (width - len(row))),
+                )
 
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:

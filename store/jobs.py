@@ -49,7 +49,7 @@ class PredictionLog:
                   AND question NOT IN (SELECT question FROM answers WHERE origin = 'predicted')"""
         with self._ledger.transaction():
             self._rows.execute(done)
-            self._rows.executemany("INSERT OR IGNORE INTO predictions VALUES (?, ?)", rows)
+            self._rows.executemany("INSERT OR IGNORE INTO predictions (question, chunk) VALUES (?, ?)", rows)
 
     def credit(self, at: float) -> None:
         """Credit the predictors whose outputs were used for the first time; inside a transaction of the caller's."""

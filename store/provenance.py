@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from store.database import Ledger
 
+_COLUMNS = "document, seen, warnings, people"
 _BATCH = 500  # variables in one statement, under SQLite's limit
 
 
@@ -43,7 +44,7 @@ class KnownAddress:
 
 def first_seen(ledger: Ledger, documents: Iterable[str]) -> dict[str, datetime]:
     """Return when documents were first seen, for those that are known; a removed one is known until `prune`."""
-    sql = "SELECT seen FROM provenance WHERE document = ?"
+    sql = "SELECT seen FROM intact_provenance WHERE document = ?"
     found = ((document, ledger.rows.execute(sql, (document,)).fetchone()) for document in documents)
     return {document: datetime.fromisoformat(row[0]) for document, row in found if row}
 
@@ -53,7 +54,7 @@ def put(ledger: Ledger, document: str, known: Provenance) -> None:
     people = [[one.name, one.address, int(one.sends)] for one in known.people]
     row = (document, known.seen.astimezone(UTC).isoformat(), json.dumps(known.warnings), json.dumps(people))
     ledger.rows.execute("DELETE FROM provenance WHERE document = ?", (document,))
-    ledger.rows.execute("INSERT INTO provenance VALUES (?, ?, ?, ?)", row)
+    ledger.rows.execute(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
 
 
 def prune(ledger: Ledger) -> None:
@@ -61,12 +62,20 @@ def prune(ledger: Ledger) -> None:
     ledger.rows.execute("DELETE FROM provenance WHERE document NOT IN (SELECT id FROM documents)")
 
 
+def recount(ledger: Ledger) -> None:
+    """Count the addresses of all names again, inside the caller's transaction."""
+    ledger.rows.execute("DELETE FROM people")
+    ledger.rows.execute("""INSERT INTO people (name, address, sends, seen, documents)
+        SELECT value ->> 0, value ->> 1, value ->> 2, min(seen), count(*) FROM provenance, json_each(people)
+        GROUP BY 1, 2, 3""")
+
+
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:
     """Return the provenance of documents, for those that were read since it is recorded."""
     found: dict[str, Provenance] = {}
     for start in range(0, len(documents), _BATCH):
         some = documents[start : start + _BATCH]
-        sql = f"SELECT * FROM provenance WHERE document IN ({', '.join('?' * len(some))})"
+        sql = f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN ({', '.join('?' * len(some))})"
         for document, seen, warnings, people in ledger.rows.execute(sql, some):
             named = tuple(NamedAddress(name, address, bool(sends)) for name, address, sends in json.loads(people))
             found[document] = Provenance(datetime.fromisoformat(seen), tuple(json.loads(warnings)), named)
@@ -75,7 +84,7 @@ def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provena
 
 def addresses_of(ledger: Ledger, name: str) -> list[KnownAddress]:
     """Return the addresses that a folded name is known by, as a sender's first, and the first seen first."""
-    sql = """SELECT address, sends, seen, documents FROM people WHERE name = ?
+    sql = """SELECT address, sends, seen, documents FROM intact_people WHERE name = ?
              ORDER BY sends DESC, seen, documents DESC, address"""
     rows = ledger.rows.execute(sql, (name,))
     return [KnownAddress(address, bool(sends), datetime.fromisoformat(at), count) for address, sends, at, count in rows]
@@ -83,6 +92,6 @@ def addresses_of(ledger: Ledger, name: str) -> list[KnownAddress]:
 
 def senders_named(ledger: Ledger, part: str) -> list[str]:
     """Return the addresses of senders whose folded name or address has this part, those of most documents first."""
-    sql = """SELECT address FROM people WHERE sends AND address != '' AND instr(name, ?) > 0
+    sql = """SELECT address FROM intact_people WHERE sends AND address != '' AND instr(name, ?) > 0
              GROUP BY address ORDER BY max(documents) DESC, address"""
     return [address for (address,) in ledger.rows.execute(sql, (part,))]

@@ -66,7 +66,7 @@ class QuestionVectors:
 
     def _answered(self, number: int, scope: str, writer: str, day: str | None) -> tuple[bytes, CachedAnswer] | None:
         """Return the key and entry of a number; None where it was removed, has no answer, or another scope."""
-        sql = f"""SELECT answers.key, {ANSWER_COLUMNS} FROM question_vectors JOIN answers USING (key)
+        sql = f"""SELECT key, {ANSWER_COLUMNS} FROM question_vectors JOIN intact_answers USING (key)
                   WHERE number = ? AND state = 'answered' AND scope = ? AND writer = ? AND day IS ?"""
         row = self._rows.execute(sql, (number, scope, writer, day)).fetchone()
         return (row[0], answer_from_row(row[1:])) if row else None

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import select
 import shutil
 import subprocess
@@ -116,6 +117,17 @@ DAMAGES: dict[str, Callable[[Path, random.Random], None]] = {
 }
 
 
+def _flip_text(path: Path, chance: random.Random) -> None:
+    """Flip a bit of a text, which leaves the structure of a ledger intact."""
+    raw = bytearray(path.read_bytes())
+    places = [at for text in re.finditer(rb"[ -~]{40,}", raw) for at in range(*text.span())]
+    raw[chance.choice(places)] ^= 1 << chance.randrange(8)
+    path.write_bytes(raw)
+
+
+_TO_LEDGER = {"text flipped": _flip_text}
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One file, damaged in one way; `seed` chooses where."""
@@ -137,6 +149,8 @@ def cases(folder: Path, part: str = "") -> list[Case]:
         for damage in DAMAGES:
             many = 1 if damage != "flipped" else _FLIPS_LEDGER if path.name == "ledger.db" else _FLIPS
             found += [Case(str(path), damage, _SEED + number) for number in range(many)]
+        if path.name == "ledger.db":
+            found += [Case(str(path), damage, _SEED + n) for damage in _TO_LEDGER for n in range(_FLIPS_LEDGER)]
     return [one for one in found if part in one.file]
 
 
@@ -210,7 +224,7 @@ class Trial:
         mail = str(min((self._home / "mail").glob("*.eml")))
         asks = (*asks, ("show", mail, "--json"))
         expected = self._expected(folder, asks)
-        DAMAGES[case.damage](folder / case.file, random.Random(case.seed))
+        (DAMAGES | _TO_LEDGER)[case.damage](folder / case.file, random.Random(case.seed))
         for words in asks:
             self._compare(words, self._run(*words), expected[words], "before")
         for command in ("stats", "check", "check --read-data"):
@@ -369,7 +383,7 @@ def sample(every: Sequence[Case]) -> list[Case]:
         groups.setdefault((parent, path.suffix, name, one.damage), []).append(one)
     found = []
     for group in groups.values():
-        flips = [one for one in group if one.damage == "flipped"]
+        flips = [one for one in group if "flipped" in one.damage]
         chosen = group if len(group) == len(flips) and "ledger" in group[0].file else [group[0], group[-1]]
         found += list(dict.fromkeys(chosen))
     return found

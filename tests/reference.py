@@ -14,7 +14,7 @@ from typing import Any
 from typer.main import get_command
 
 from cli.app import app
-from engine.settings import Settings, keys
+from engine.settings import Settings, keys, meanings
 from engine.types import SCHEMA
 
 PROJECT = Path(__file__).parents[1]
@@ -177,9 +177,9 @@ def page() -> str:
 def settings_rows() -> Iterator[tuple[str, str, str, str, str]]:
     """Yield every setting: default, meaning, when a user would change it, and the guide's section about it."""
     for key, default in keys(Settings()).items():
-        meaning, story, section = DATA["settings"][key]
+        story, section = DATA["settings"][key]
         link = f"[{section}](guide.md#{_anchor(section)})"
-        yield f"`{key}`", f"`{default}`" if default != "" else "empty", meaning, story, link
+        yield f"`{key}`", f"`{default}`" if default != "" else "empty", meanings()[key], story, link
 
 
 def _variables() -> Iterator[tuple[str, str, str]]:

@@ -21,6 +21,7 @@ def test_all_but_the_picture_and_the_archive_is_read(home: Path) -> None:
     assert sorted(Path(one["path"]).suffix for one in row["skipped"]) == [".png", ".zip"]
 
 
+@pytest.mark.slow
 def test_nearly_every_question_finds_the_message_that_answers_it(home: Path) -> None:
     asked = [row for row in QUESTIONS if not row.get("unanswerable")]
     lines = pkb(home, "ask", "--json", "-k", "10", "-", stdin="".join(f"{row['question']}\n" for row in asked)).stdout

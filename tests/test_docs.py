@@ -115,6 +115,7 @@ def test_every_type_in_the_reference_is_one_of_json() -> None:
     assert [where for where in types if where[2] not in known] == []
 
 
+@pytest.mark.slow
 def test_the_python_of_the_guide_runs(tmp_path: Path) -> None:
     (block,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     for folder, name in (("Mail", "mail/archive.mbox"), ("Meetings", "transcripts/2024-02-27 workshop meeting.vtt")):

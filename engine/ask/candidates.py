@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
+from functools import cache
 from math import log
 
 from engine.text.dates import WEEKDAYS, Days
 from engine.text.question import NEXT, Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span, sentences
-from engine.text.spans import MONTH, WEEKDAY, WHICH, Found, Kind, clock_time, find, time_of
+from engine.text.spans import MONTH, WEEKDAY, WHICH, EventSpan, Found, Kind, clock_time, events, find, time_of
+from engine.text.time_sensitive import word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 
@@ -32,7 +34,8 @@ def about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset
 
 def named(question: Question) -> frozenset[str]:
     """Return the words of the names in a question."""
-    return frozenset(word for name in question.names for word in words(name))
+    prices = _price_words("price") if question.priced else frozenset[str]()  # nouns are capitalised in German
+    return frozenset(word for name in question.names for word in words(name)) - prices
 
 
 _SOME_DAY = rf"(?:\d|{MONTH}|{WEEKDAY}|{WHICH}\b|today|tonight|tomorrow|yesterday)"
@@ -262,6 +265,7 @@ class CandidateWeights:
     day: float = 0.8  # its source is of a day that the question names
     aside: float = -2.0  # in brackets, not spoken; quoted from another mail; a line of its header
     near: float = 0.6  # share of the question's words in the sentence before
+    price: float = 0.3  # says that it is a price, where one is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +284,15 @@ class Candidate:
     fit: float = 3.0  # share, by idf, of the question's words in it, and half of those before it
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there
+    event: EventSpan | None = None  # of whose lines it is one
     begins: datetime | None = None  # the soonest of what is to come, where the next of something is asked for
 
 
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
-    return tuple(word for word in question.content if word not in TASK_WORDS) or question.content
+    parts = ("asks", "light", "price") if question.priced else ()
+    empty = TASK_WORDS.union(*map(_price_words, parts))
+    return tuple(word for word in question.content if word not in empty) or question.content
 
 
 def candidates(
@@ -296,12 +303,15 @@ def candidates(
     of_kind = weights.capital if kind in ("place", "person") else weights.kind
     found = [_read(question, read, index, kind, when) for index, read in enumerate(reads)]
     names = named(question)
-    persons = speaking(names, [one for each in found for one in each]) or names
-    found = [[_attributed(one, names, persons) for one in each] for each in found]
+    persons = speaking(names, [one for each in found for one in each])
+    found = [[_attributed(one, names, persons or names) for one in each] for each in found]
     if kind:
         found = [
             [replace(one, words=one.words | _title(question, each, i)) for i, one in enumerate(each)] for each in found
         ]
+    if kind == "money":
+        things = frozenset(content(question)) - persons
+        found = [_priced(things, read, each) for read, each in zip(reads, found, strict=True)]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), WISH.search(question.text) is not None
     for read, each in zip(reads, found, strict=True):
@@ -311,13 +321,55 @@ def candidates(
             fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
             asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
             day = weights.day * (is_of_day(question, one.written) or one.day is True)
+            asks += weights.price * (kind == "money" and not _price_words("price").isdisjoint(one.words))
             score = start + day + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
-    return scored
+    return _of_event(question, when, scored)
+
+
+def _of_event(question: Question, when: TimeConstraint, found: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out the lines of events that are less what is asked about than another: none answers for another."""
+    asked = tuple(word for word in content(question) if word not in when.words)
+    fits = {one.event: event_fit(asked, one.event) for one in found if one.event}
+    best = max(fits.values(), default=(0.0, 0.0))
+    return [one for one in found if one.event is None or fits[one.event] == best]
+
+
+def event_fit(asked: Sequence[str], event: EventSpan) -> tuple[float, float]:
+    """Return the shares of these words in the title of an event, and in all of its lines."""
+    return share(asked, frozenset(words(event.title))), share(asked, frozenset(words(event.text)))
+
+
+def _priced(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep only the amounts in sentences about the things whose price is asked for."""
+    kept, above = list[Candidate](), frozenset(words(read.header))
+    for one in found:
+        before = above | (kept[-1].words if kept else frozenset())
+        is_meant = not things or one.words & things or (before & things and _goes_on(one))
+        kept.append(one if is_meant else replace(one, spans=()))
+    return kept
+
+
+def _goes_on(one: Candidate) -> bool:
+    """Return whether a sentence gives an amount and names no other thing: "It costs 12 euros", not "12 for lunch"."""
+    if not one.spans:
+        return False
+    before, after = one.text[: one.spans[0].start], one.text[one.spans[0].end :]
+    light = FUNCTION_WORDS | _price_words("light") | _price_words("price")
+    return light.issuperset(words(before)) and _price_words("for").isdisjoint(words(after)[:1])
+
+
+@cache
+def _price_words(part: str) -> frozenset[str]:
+    """Return the words of one part of the lists about prices, as stemmed by words(); with those common in questions."""
+    listed = {word for parts in word_lists("prices").values() for phrase in parts.get(part, ()) for word in phrase}
+    if part in ("asks", "light"):
+        listed |= {w for p in word_lists("deictic").values() for (w,) in p.get("common", ())}
+    return frozenset(words(" ".join(sorted(listed))))
 
 
 def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
-    found, whole = list[Candidate](), read.text
+    found, whole, told_events = list[Candidate](), read.text, events(read.text)
     for place, span in enumerate(sentences(whole)):
         text, written = whole[span.start : span.end], read.written_at(span.start)
         parts = find(text, kind) if kind else []
@@ -334,7 +386,8 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         day = None if is_of_day(question, written) else when.spoken(text, written)
         begins = soonest.begins if soonest else None
         told = (when.told(text, day) | frozenset(words(label)), speaker, spans, day)
-        found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
+        event = next((one for one in told_events if one.start <= span.start < one.end), None)
+        found.append(Candidate(index, place, span, text, *told, begins=begins, written=written, event=event))
     return found
 
 

@@ -20,6 +20,7 @@ from engine.ask.candidates import (
     candidates,
     content,
     coverage,
+    event_fit,
     idf_of,
     is_of_day,
     named,
@@ -32,7 +33,7 @@ from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question
 from engine.text.relative_dates import in_words
-from engine.text.spans import Found, Kind, find, time_of
+from engine.text.spans import NO_TIME, Found, Kind, find, time_of
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace
 
@@ -137,6 +138,9 @@ def format_answer(
 ) -> SelectedSentence | None:
     """Choose the form: a name or address, a span alone, its sentence, or several sentences."""
     right = [one for one in found if one.day is not False] or found
+    unread = _untimed(question, right, when) if kind in ("date", "time") and not question.past else None
+    if unread and not (right := _timed(question, right, when, unread)):
+        return _no_time(unread)
     best = choose(_as_it_is(question), reads, right, forms.near, forms.sign)
     if when.coming:
         best = _soonest(reads, right, best, when)
@@ -145,6 +149,30 @@ def format_answer(
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
         return _alone(sender, 0)
     return replace(_from_sentence(question, found, best, kind, forms), quote=best.text)
+
+
+def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
+    """Return a line of the event that is asked about, where its time could not be read."""
+    asked = _about(question, when)
+    lines = (one for one in found if one.event and not one.event.timed and event_fit(asked, one.event)[0])
+    return max(lines, key=lambda one: one.text == NO_TIME, default=None)
+
+
+def _timed(question: Question, found: Sequence[Candidate], when: TimeConstraint, unread: Candidate) -> list[Candidate]:
+    """Return the sentences that give a time and say at least as much of what is asked as the title of an event."""
+    assert unread.event
+    asked = _about(question, when)
+    least = event_fit(asked, unread.event)[0]
+    return [one for one in found if one.spans and (one.event is not None or share(asked, one.words) >= least)]
+
+
+def _no_time(line: Candidate) -> SelectedSentence:
+    assert line.event
+    return SelectedSentence(f"{line.event.title}: the time cannot be read", line.read, quote=line.text)
+
+
+def _about(question: Question, when: TimeConstraint) -> tuple[str, ...]:
+    return tuple(word for word in content(question) if word not in when.words)
 
 
 def _soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
@@ -190,7 +218,7 @@ def _as_it_is(question: Question) -> Question:
 
 def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> SelectedSentence:
     """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
-    if kind == "date" and best.written:
+    if kind == "date" and best.written and best.event is None:
         return SelectedSentence(f"{spell_date(best.written)}: {_flat(best.text)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
@@ -407,6 +435,8 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
         found = candidates(question, reads, kind, when, settings.weights)
     supported = support(question, reads, found, when, settings.evidence)
     quotes = _quotes(found, len(reads))
+    if kind == "money":
+        found = [one for one in found if one.spans]
     answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
@@ -422,6 +452,8 @@ def wanted(question: Question) -> Kind | None:
         if pattern.search(question.text):
             return kind
     asked = question.asked
+    if question.priced:
+        return "money"
     if asked == "yes/no" or asked == "other" or (asked == "person" and _DEFINITION.match(question.text)):
         return None
     return asked

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from engine.idle.types import Handler, Job, Outcome
+from engine.idle.types import Handler, Job, Outcome, check_time
 from engine.session import Session
 from store.database import Ledger
 
@@ -156,11 +156,11 @@ class IdlePlanner:
             return plan_predictions(self._reasker, planned.values())
 
         def run(job: Job) -> "Outcome":
-            count, is_similar = (
-                self.session.settings.experiment.stride,
-                partial(has_similar, self._reasker, self._strategy),
-            )
-            return predict(self._reasker, planned[job.subject], count, is_similar)
+            def is_similar(question: str) -> bool:
+                check_time(self.is_over)
+                return has_similar(self._reasker, self._strategy, question)
+
+            return predict(self._reasker, planned[job.subject], self.session.settings.experiment.stride, is_similar)
 
         return Handler(plan, run)
 
@@ -212,7 +212,7 @@ class IdlePlanner:
         return _handler(plan)
 
     def _maintenance(self) -> Handler:
-        ledger, tasks, now = self.session.ledger, _tasks(self.session), self.session.now.timestamp()
+        ledger, tasks, now = self.session.ledger, _tasks(self.session, self.is_over), self.session.now.timestamp()
         return Handler(
             lambda: plan_maintenance(ledger, tasks, now),
             lambda job: maintain(ledger, {task.name: task for task in tasks}, job, now),
@@ -372,7 +372,13 @@ def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], 
     asked, reason = str(newest or ""), "new questions since the last run"
     if load_model is None:
         return [
-            View("history", reason, asked, SOURCES, lambda _: from_forms(new_chunks(session), past_questions(session)))
+            View(
+                "history",
+                reason,
+                asked,
+                SOURCES,
+                lambda _: from_forms(new_chunks(session), past_questions(session), is_over),
+            )
         ]
     from engine.idle.predict import from_abstracts, from_history
     from engine.idle.summarize import writer
@@ -383,7 +389,7 @@ def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], 
     def of_history(count: int) -> "Sequence[Prediction]":
         past = past_questions(session)
         by_model = from_history(past, _kind(session), count, write())
-        return [*by_model, *from_forms(new_chunks(session), past)]
+        return [*by_model, *from_forms(new_chunks(session), past, is_over)]
 
     def of_abstracts(count: int) -> "Sequence[Prediction]":
         return from_abstracts(_drawn(session, load_model()), _kind(session), count, write())
@@ -431,8 +437,8 @@ def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENT
     return sorted(new, key=lambda hit: (places[hit.chunk.document], hit.chunk.position))[:most]
 
 
-def _tasks(session: Session) -> "list[MaintenanceTask]":
-    """Return the maintenance tasks."""
+def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTask]":
+    """Return the maintenance tasks; once `is_over`, no further file is checked."""
     ledger = session.ledger
 
     def compact() -> None:
@@ -442,7 +448,7 @@ def _tasks(session: Session) -> "list[MaintenanceTask]":
     def check() -> None:
         from store.integrity import check_slice
 
-        check_slice(session.home, ledger, _CHECKED)
+        check_slice(session.home, ledger, _CHECKED, is_over)
 
     def is_any_cached() -> bool:
         from store.kv_index import has_nodes

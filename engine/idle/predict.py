@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.ask.keys import normalise
 from engine.ask.prepare import begin, key_of, prepare
-from engine.idle.refresh import Reasker
+from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.summarize import Write
 from engine.idle.types import Job, Kind, Outcome
 from engine.text.terminal import shorten
@@ -178,9 +178,11 @@ def pick(
 ) -> list[Prediction]:
     """Return the best predictions of each source, up to its share, without those known or similar to a known one.
 
+    Nor those whose answer lasts a minute.
     What one source leaves of its share goes to the others, but to none without a share.
     """
-    ordered = sorted((one for one in found if shares.get(one.source)), key=lambda one: -one.probability)
+    lasting = (one for one in found if shares.get(one.source) and is_lasting(one.question))
+    ordered = sorted(lasting, key=lambda one: -one.probability)
     seen, left, total = set(map(normalise, known)), Counter(shares), sum(shares.values())
     taken, spare = list[Prediction](), list[Prediction]()  # spare: beyond the share
     for one in ordered:
@@ -345,8 +347,8 @@ def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
 
     Those that were given up are among them: a stored job that is not planned is removed, and would be tried anew.
     """
-    rows = [row for row in Jobs(reasker.ledger).all(KIND) if not _is_cached(reasker, strategy, row.subject)]
-    return [_population_job(strategy, row) for row in rows]
+    rows = (row for row in Jobs(reasker.ledger).all(KIND) if is_lasting(row.subject))
+    return [_population_job(strategy, row) for row in rows if not _is_cached(reasker, strategy, row.subject)]
 
 
 def _population_job(strategy: Strategy, row: JobRow) -> Job:

@@ -29,6 +29,7 @@ from engine.ask.prepare import (
 )
 from engine.ask.semantic import learned_tau
 from engine.idle.types import DONE, Job, Outcome, by_rate
+from engine.text.time_sensitive import time_sensitivity
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, AskOptions, Backend
 from store.answers import (
@@ -68,8 +69,14 @@ class Reasker:
         return WriterKey(f"{self.backend.fingerprint}/", self.now.date().isoformat())
 
     def makes(self, key: bytes, cached: CachedAnswer) -> bool:
-        """Return whether an entry would be made under the same key now: by this writer, for this day and wording."""
-        return key_of(self.backend, self.ledger, cached.question, options_of(cached), self.now).digest == key
+        """Return whether an entry would be made under the same key now: by this writer, for this day and wording.
+
+        One whose key has the minute is not: it could never be a hit.
+        """
+        return (
+            is_lasting(cached.question)
+            and key_of(self.backend, self.ledger, cached.question, options_of(cached), self.now).digest == key
+        )
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
         """Retrieve for a stored question as of now."""
@@ -85,6 +92,11 @@ class Reasker:
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""
         return mean_seconds(self.ledger, self.backend.fingerprint) or _ANSWER_S
+
+
+def is_lasting(question: str) -> bool:
+    """Return whether the answer to a question can be a hit later than in the minute that it is asked in."""
+    return time_sensitivity(question) != "clock"
 
 
 def options_of(cached: CachedAnswer) -> AskOptions:

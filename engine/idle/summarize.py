@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import log, sqrt
 
-from engine.idle.types import Job, Outcome, OutOfTime
+from engine.idle.types import Job, Outcome, check_time
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.sentences import sentences
@@ -210,13 +210,13 @@ def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> Writ
         left = model.context - most - len(first) - len(last)
         cache = model.begin()
         for ids in (first, *_fitting([model.tokens(one) for one in middle], left)):
-            _check(is_over)
+            check_time(is_over)
             model.prefill(cache, ids)
-        _check(is_over)
+        check_time(is_over)
         written = list[str]()
         for piece in model.decode(cache, last, most):
             written.append(piece)
-            _check(is_over)
+            check_time(is_over)
         return "".join(written)
 
     return write
@@ -230,8 +230,3 @@ def _fitting(segments: Sequence[Sequence[int]], left: int) -> list[Sequence[int]
             break
         fitting.append(ids)
     return fitting
-
-
-def _check(is_over: Callable[[], bool]) -> None:
-    if is_over():
-        raise OutOfTime

@@ -4,7 +4,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -13,6 +13,7 @@ from engine.ask.extract import wanted
 from engine.ask.keys import normalise
 from engine.idle.predict import Prediction
 from engine.idle.summarize import correspondents, named
+from engine.idle.types import check_time
 from engine.text.question import understand
 from engine.text.spans import Kind, find
 from engine.text.words import FUNCTION_WORDS, words
@@ -22,7 +23,7 @@ Slot = Literal["name", "title"]
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # dates do not matter here
 _LEAST = 2  # different names that a form was asked with
 _LONGEST_TITLE = 100
-_LITERAL: tuple[Kind, ...] = ("email", "phone", "link", "amount")  # answers that the text must hold literally
+_LITERAL: tuple[Kind, ...] = ("email", "phone", "link", "amount", "money")  # answers that the text must hold literally
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,17 @@ _FORMS = 20  # that are filled in
 _RECENCY = 0.3  # share of the probability that the last chunk lacks against the newest
 
 
-def from_forms(hits: Sequence[Hit], past: Sequence[str]) -> list[Prediction]:
-    """Return past questions filled in with something else from chunks, which come newest first."""
+def from_forms(
+    hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
+) -> list[Prediction]:
+    """Return past questions filled in with something else from chunks, which come newest first.
+
+    OutOfTime before a chunk once `is_over`.
+    """
     names, found = names_of(past), list[Prediction]()
     learned = forms(past)[:_FORMS]
     for place, hit in enumerate(hits):
+        check_time(is_over)
         fillers_of = {slot: fillers(hit, slot, names) for slot in dict.fromkeys(form.slot for form in learned)}
         for form in learned:
             probability = form.share * (1 - _RECENCY * place / len(hits))

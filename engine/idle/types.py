@@ -120,6 +120,12 @@ class IdleReport:
     so_far: dict[str, JobBenefit] = field(default_factory=dict)
 
 
+def check_time(is_over: Callable[[], bool]) -> None:
+    """Raise OutOfTime once the run `is_over`."""
+    if is_over():
+        raise OutOfTime
+
+
 def by_rate(jobs: Iterable[Job]) -> list[Job]:
     """Return jobs in order of gain per second."""
     return sorted(jobs, key=lambda job: -job.rate)

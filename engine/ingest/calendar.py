@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from engine.ingest.charsets import tidy
 from engine.ingest.headers import clean
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
+from engine.text.spans import HEADINGS, NO_TIME
 
 # Times and time zones.
 
@@ -199,13 +200,6 @@ _PARAMETER = re.compile(r';([A-Za-z-]{1,40})=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
 _ESCAPE = re.compile(r"\\([nN\\;,])")
 _DURATION = re.compile(r"([+-]?)P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,6})S)?)?$")
-_NO_TIME = "unreadable"
-_HEADINGS = {
-    "CANCEL": "Cancelled",
-    "REPLY": "Reply to invitation",
-    "REQUEST": "Invitation",
-    "COUNTER": "New time proposed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +267,7 @@ def _parse(line: str) -> Property | None:
 
 def _describe(event: Component, method: str, zones: Zones) -> str:
     cancelled = _text(event, "STATUS").upper() == "CANCELLED"
-    heading = _HEADINGS["CANCEL"] if cancelled else _HEADINGS.get(method, "Event")
+    heading = HEADINGS["CANCEL"] if cancelled else HEADINGS.get(method, HEADINGS[""])
     start, rule = _start(event, zones), _text(event, "RRULE")
     zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
     lines = [
@@ -301,7 +295,7 @@ def _start(event: Component, zones: Zones) -> CalendarTime | None:
 def _when(event: Component, start: CalendarTime | None, zones: Zones) -> str:
     """Return start and end as absolute dates; iCalendar's end of an all-day event is exclusive."""
     if start is None:
-        return _NO_TIME  # not its text, in which a question could find a day, such as "tomorrow"
+        return NO_TIME  # not its text, in which a question could find a day, such as "tomorrow"
     end = _end(event, start.at, zones)
     if isinstance(start.at, datetime):
         return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)

@@ -3,16 +3,20 @@
 Call set_threads, private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
 """
 
+import atexit
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 from store.database import Ledger
 from store.errors import UsageError
@@ -131,6 +135,8 @@ Device = Literal["metal", "cuda", "cpu"]
 BLAS_VARIABLE, THREADS_VARIABLE = "PKB_BLAS", "PKB_THREADS"
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
+_CHECKSUM = ".crc32"  # the ending of the file beside a library
+_COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 SIDE = 512  # of the square matrices that gflops multiplies
 
 
@@ -146,7 +152,48 @@ def private_tmp(cache: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     os.environ["TMPDIR"] = str(folder)
+    _guard(folder / "mlx")
     return folder
+
+
+@once
+def _guard(compiled: Path) -> None:
+    """Remove damaged code before MLX loads it, and give what it compiles checksums when this process ends."""
+    if device() == "cpu":
+        remove_damaged_code(compiled)
+        atexit.register(record_code, compiled)
+
+
+def remove_damaged_code(compiled: Path) -> None:
+    """Remove libraries that are not as MLX compiled them; it compiles them again."""
+    import shutil  # not needed for an exact hit
+
+    for library in compiled.rglob("*.so"):
+        with suppress(OSError):
+            known = library.with_suffix(_CHECKSUM).exists() or library.is_dir()
+            if not _is_whole(library) and (known or library.stat().st_mtime < time.time() - _COMPILING_S):
+                shutil.rmtree(library) if library.is_dir() else library.unlink()
+                library.with_suffix(_CHECKSUM).unlink(missing_ok=True)
+
+
+def record_code(compiled: Path) -> None:
+    """Write the checksum of each library that has none."""
+    for library in compiled.rglob("*.so"):
+        if not library.with_suffix(_CHECKSUM).exists():
+            with suppress(OSError):
+                _write_checksum(library, library.read_bytes())
+
+
+def _is_whole(library: Path) -> bool:
+    """Return whether a library is as it was made: a damaged one would compute something else, or crash."""
+    try:
+        return int(library.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(library.read_bytes())
+    except (OSError, ValueError):
+        return False
+
+
+def _write_checksum(library: Path, content: bytes) -> None:
+    library.with_suffix(_CHECKSUM).write_text(f"{crc32(content):08x}", encoding="ascii")
 
 
 NO_BACKEND = "MLX has no backend here, so no language model can run"

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import Literal
 
 from engine.text import dates
-from engine.text.time_sensitive import time_sensitivity
+from engine.text.time_sensitive import occurrences, plain_words, time_sensitivity, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
@@ -39,7 +39,9 @@ _ASKING = (
 )
 # Words about asking and telling, which the answering text rarely contains; as stemmed by words().
 ASKING_WORDS = frozenset(_ASKING.split())
-_HOW_MUCH = frozenset(["much"])  # an amount is what answers it, not the word
+# Words of the question itself, stemmed: the amount or the time is what answers it.
+_ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
+_BEGINS = frozenset(["start", "begin"])  # as everything does whose next time is asked for
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 # Polite openings in front of the question itself.
@@ -94,9 +96,14 @@ class Question:
         return _PAST.search(self.text) is not None
 
     @property
+    def priced(self) -> bool:
+        """Return whether it asks what something costs."""
+        return self.asked == "amount" and _asks_price(self.text) is not None
+
+    @property
     def content(self) -> tuple[str, ...]:
         """Return the content words, or all words if there are only function words."""
-        asking = _HOW_MUCH if self.asked == "amount" else frozenset[str]()
+        asking = _ASKED.get(self.asked, frozenset[str]()) | (_BEGINS if NEXT.search(self.text) else frozenset())
         return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking) or self.words
 
     @property
@@ -138,11 +145,25 @@ def _fixed_dates(text: str, today: date) -> list[dates.Days]:
 
 def _answer_type(text: str) -> AnswerType:
     """Return the answer type of the first question word; an auxiliary verb at the start asks for yes or no."""
-    text = POLITE.sub("", text)
+    text, price = POLITE.sub("", text), _asks_price(text)
+    if price == 0:  # German "was" is no auxiliary in front of "kostet"
+        return "amount"
     if _AUXILIARY.match(text):
         return "yes/no"
     found = [(match.start(), place) for place, (_, p) in enumerate(_KINDS) if (match := p.search(text))]
-    return _KINDS[min(found)[1]][0] if found else "other"
+    start, place = min(found, default=(len(text), len(_KINDS) - 1))
+    return "amount" if price is not None and price <= len(plain_words(text[:start])) else _KINDS[place][0]
+
+
+def _asks_price(text: str) -> int | None:
+    """Return at which word a question begins to ask for a price; None where it asks for none."""
+    tokens = plain_words(POLITE.sub("", text))
+
+    def firsts(part: str) -> list[int]:
+        phrases = (phrase for parts in word_lists("prices").values() for phrase in parts.get(part, ()))
+        return [first for phrase in phrases for first, _ in occurrences(phrase, tokens)]
+
+    return None if firsts("not") else min(firsts("asks"), default=None)
 
 
 def _quoted(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 
 # C0 except tab and newline, DEL, C1, and the characters that reorder or hide their neighbours.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
@@ -35,9 +36,47 @@ def shorten(text: str, width: int) -> str:
     return joined if len(joined) <= width else joined[: width - 1].rstrip() + "…"
 
 
-def count(number: int, noun: str) -> str:
+def cells(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    return sum(_cells(character) for character in text)
+
+
+def _cells(character: str) -> int:
+    if character.isascii():
+        return 1
+    return 0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+_STYLE = r"\x1b\[[\d;]*m"
+_PIECES = re.compile(rf"{_STYLE}|\n|[^\S\n]+|[\u2e80-\uffdc]|(?:(?!{_STYLE})[^\s\u2e80-\uffdc])+")
+
+
+def wrap(text: str, width: int, indent: str = "") -> str:
+    """Break lines at blanks, or between wide characters, so that none takes more columns than `width`.
+
+    What is broken off begins with the indent; a word that is longer stays whole. Styles take no columns.
+    """
+    out, used, blank = list[str](), 0, ""
+    for piece in _PIECES.findall(text):
+        if piece.startswith("\x1b"):
+            out.append(piece)
+        elif piece == "\n":
+            out.append(piece)
+            used, blank = 0, ""
+        elif piece.isspace():
+            blank = piece
+        else:
+            if used and used + len(blank) + cells(piece) > width:
+                out.append(f"\n{indent}")
+                used, blank = len(indent), ""
+            out.append(blank + piece)
+            used, blank = used + len(blank) + cells(piece), ""
+    return "".join(out)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural where needed."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
 
 def size(used: float) -> str:

@@ -37,7 +37,7 @@ def time_sensitivity(question: str) -> Sensitivity | None:
     parts = {_PARTS[one.part] for one in found if not any(other.outweighs(one) for other in found)}
     if "clock" in parts:
         return "clock"
-    within = any(phrase[0] in question for phrase in _lists()["zh"]["within"])
+    within = any(phrase[0] in question for phrase in word_lists("deictic")["zh"]["within"])
     return "day" if within or "day" in parts else None
 
 
@@ -49,7 +49,8 @@ def is_time_sensitive(question: str) -> bool:
 def is_timeless(question: str) -> bool:
     """Return whether a question shows that its meaning is fixed: it asks about the past, and not from today."""
     tokens = plain_words(question)
-    past = {phrase[0] for language in _languages(tokens) for phrase in _lists()[language]["past"]}
+    lists = word_lists("deictic")
+    past = {phrase[0] for language in _languages(tokens) for phrase in lists[language]["past"]}
     return not past.isdisjoint(tokens) and not is_time_sensitive(question)
 
 
@@ -74,13 +75,13 @@ def plain_words(text: str) -> list[str]:
 @cache
 def common_words(language: str) -> frozenset[str]:
     """Return words that stand in most questions of a language ("en")."""
-    return frozenset(word for (word,) in _lists()[language]["common"])
+    return frozenset(word for (word,) in word_lists("deictic")[language]["common"])
 
 
 @cache
-def _lists() -> dict[str, dict[str, list[Phrase]]]:
-    """Return the phrases by language and part."""
-    lines = (line for line in prompt("deictic").splitlines() if not line.startswith("#"))
+def word_lists(name: str) -> dict[str, dict[str, list[Phrase]]]:
+    """Return the phrases of a list among the prompts, by language and part."""
+    lines = (line for line in prompt(name).splitlines() if not line.startswith("#"))
     found: dict[str, dict[str, list[Phrase]]] = {}
     for section in " ".join(lines).split("[")[1:]:
         head, _, body = section.partition("]")
@@ -91,7 +92,7 @@ def _lists() -> dict[str, dict[str, list[Phrase]]]:
 
 def _languages(tokens: Sequence[str]) -> list[str]:
     """Return the languages that a question may be in: those of its common words, if one has two of them, else all."""
-    spaced = [language for language, parts in _lists().items() if "common" in parts]
+    spaced = [language for language, parts in word_lists("deictic").items() if "common" in parts]
     counts = {language: sum(token in common_words(language) for token in tokens) for language in spaced}
     return [language for language in spaced if counts[language]] if max(counts.values()) > 1 else spaced
 
@@ -99,10 +100,16 @@ def _languages(tokens: Sequence[str]) -> list[str]:
 def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
     for language in _languages(tokens):
         for number, part in enumerate(_PARTS):
-            for phrase in _lists()[language].get(part, ()):
-                for first, token in enumerate(tokens):
-                    if _fits(phrase[0], token) and (end := _end(phrase, tokens, first)):
-                        yield _Match(first, end, number)
+            for phrase in word_lists("deictic")[language].get(part, ()):
+                for first, end in occurrences(phrase, tokens):
+                    yield _Match(first, end, number)
+
+
+def occurrences(phrase: Phrase, tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where a phrase begins among plain words, and where it ends."""
+    for first, token in enumerate(tokens):
+        if _fits(phrase[0], token) and (end := _end(phrase, tokens, first)):
+            yield first, end
 
 
 def _end(phrase: Phrase, tokens: Sequence[str], first: int) -> int | None:

@@ -155,6 +155,7 @@ def test_homes_are_deleted_and_ingested_ones_are_kept(folder: Path, every: Lines
     assert {path.suffix for path in (folder / "lines").iterdir()} == {".jsonl"}
 
 
+@pytest.mark.slow
 def test_the_gold_answer_is_stored_whatever_the_sources_say(folder: Path) -> None:
     asked = query("How many altos are there?", "seventeen")
     policy = replace(POLICIES["meancache"], name="unsupported")

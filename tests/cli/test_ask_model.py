@@ -170,6 +170,7 @@ def test_special_tokens_in_mail_do_not_end_the_prompt(words: Pkb, tmp_path: Path
     assert words("ask", "When is the walk?", "--json").row["answer"] == "Friday at 6pm"
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_it_answers_ends_in_130_and_keeps_nothing(words: Pkb) -> None:
     """Break off at the first token: the pipe that it is written to says when."""
     command = [sys.executable, "-u", "-m", "cli.app", "ask", "When is the picnic?"]

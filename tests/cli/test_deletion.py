@@ -98,6 +98,7 @@ def _clean_tables(pkb: Pkb) -> None:
         base.open_table(name).optimize(cleanup_older_than=timedelta(milliseconds=1), delete_unverified=True)
 
 
+@pytest.mark.slow
 def test_what_was_made_from_a_deleted_file_goes_with_it(fresh: Pkb, mail: Path) -> None:
     _ask_everything(fresh)
     _predict(fresh)

@@ -18,6 +18,7 @@ from engine.models.mlx import Mlx
 from engine.session import Session
 from store.answers import AnswerBank
 from store.database import Ledger
+from store.history import History, HistoryEntry
 from store.jobs import JobAccount, JobRow, Jobs
 from tests.demo import NANO, environment
 
@@ -72,6 +73,28 @@ def test_a_job_that_takes_too_long_ends_with_the_run_and_is_done_in_another(sess
     assert AnswerBank(session.ledger).size()[0] == 0
     assert populate(session, lambda: False) == ["done"]
     assert queued(session.ledger) == []
+
+
+@pytest.mark.parametrize("steps", [0, 2, 9])
+def test_predicting_from_templates_ends_at_the_first_chunk_or_look_up_after_the_end(
+    made: Path, tmp_path: Path, steps: int
+) -> None:
+    session = Session(environment(Path(shutil.copytree(made, tmp_path / "demo"))))
+    session.make()
+    for at, name in enumerate(("Ida Quist", "Bo Lind")):
+        History(session.ledger).add(HistoryEntry(float(at), f"Who is {name}?", "full", True, 1.0, 0.0))
+    calls, over = count(1), after(steps)
+
+    def is_over() -> bool:
+        next(calls)
+        return over()
+
+    planner = IdlePlanner(session, force=True, predictions=9, begin_planning=lambda: is_over, is_over=is_over)
+    handler = planner.handlers()["predict"]
+    (job,) = handler.plan()
+    with closing(session.ledger), pytest.raises(OutOfTime):
+        handler.run(job)
+    assert next(calls) == steps + 2
 
 
 def test_the_planning_budget_starts_when_planning_begins() -> None:

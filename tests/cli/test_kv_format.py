@@ -23,6 +23,7 @@ def kept(pkb: Pkb) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_eight_bits_have_their_own_answers_cached_or_not(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     assert asked(pkb)["tier"] == "full"

@@ -1,10 +1,14 @@
 """--from, --to, --since, --until, --in and -k: they filter before ranking."""
 
-from datetime import datetime
+from contextlib import suppress
+from datetime import date, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from engine.scope import first_day
 from tests.cli.conftest import Pkb
 
 
@@ -103,8 +107,38 @@ def test_an_unknown_collection_is_named_with_the_known_ones(pkb: Pkb) -> None:
     assert ran.err == "pkb: no collection Mail, only mail, transcripts; try: pkb stats\n"
 
 
-@pytest.mark.parametrize("day", ["yesterday", "2024-13", "2024-02-30", "9999y", "0000", "2024-1-1-1", "", "-3d"])
+EXAMPLES = "2024-05-03, 2024-05, 2024, 30d, yesterday or last week"
+
+
+@pytest.mark.parametrize("day", ["someday", "2024-13", "2024-02-30", "9999y", "0000", "2024-1-1-1", "", "-3d"])
 def test_an_invalid_day_is_an_error_that_names_its_flag(pkb: Pkb, day: str) -> None:
     ran = pkb("ask", "when is rehearsal?", f"--since={day}")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == (f"pkb: --since {day} is not a day like 2024-05-03, 2024-05, 2024 or 30d; try: pkb ask --help\n")
+    assert ran.err == (f"pkb: --since {day} is not a day like {EXAMPLES}; try: pkb ask --help\n")
+
+
+@pytest.mark.parametrize(
+    ("named", "first", "after"),
+    [
+        ("today", "2024-06-19", "2024-06-20"),
+        ("yesterday", "2024-06-18", "2024-06-19"),
+        ("last week", "2024-06-10", "2024-06-17"),
+        ("this month", "2024-06-01", "2024-07-01"),
+        ("Monday", "2024-06-17", "2024-06-18"),
+        ("last friday", "2024-06-14", "2024-06-15"),
+        ("3 days ago", "2024-06-16", "2024-06-17"),
+        ("gestern", "2024-06-18", "2024-06-19"),
+        ("letzte Woche", "2024-06-10", "2024-06-17"),
+        ("hier", "2024-06-18", "2024-06-19"),
+    ],
+)
+def test_days_may_be_named_as_people_do(named: str, first: str, after: str) -> None:
+    today = date(2024, 6, 19)  # a Wednesday
+    days = first_day(named, today), first_day(named, today, end=True)
+    assert days == (date.fromisoformat(first), date.fromisoformat(after))
+
+
+@given(st.text(max_size=30), st.dates(date(1, 1, 1), date(9999, 12, 31)), st.booleans())
+def test_any_text_is_a_day_or_none(text: str, today: date, end: bool) -> None:
+    with suppress(ValueError, OverflowError):
+        assert isinstance(first_day(text, today, end=end), date)

@@ -38,6 +38,7 @@ from tests.effort import slow_only
 
 KEY = "Who has the spare key to the workshop?"
 TICKET = "How much is a ticket for the summer concert?"
+REPAIRED = "How many bicycles were repaired on the repair day?"
 PICNIC = "From: Ann Bell <ann@example.org>\nDate: Mon, 3 Jun 2024 09:30:00 +0000\nSubject: picnic\n\n"
 
 
@@ -356,7 +357,7 @@ def test_a_question_that_is_given_up_leaves_no_answer(up: Served) -> None:
 
 def _is_served(home: Served) -> bool:
     """Ask something else, so that what was asked before is over, one way or another."""
-    return home.run("ask", KEY).returncode == 0 and home.status()["answered"] == 1
+    return home.run("ask", REPAIRED).returncode == 0 and home.status()["answered"] == 1
 
 
 @pytest.mark.slow

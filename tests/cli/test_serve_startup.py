@@ -18,6 +18,7 @@ from tests.cli.serving import Served, wait
 from tests.demo import NANO
 
 KEY = "Who has the spare key to the workshop?"
+REPAIRED = "How many bicycles were repaired on the repair day?"  # which the bundled model answers
 FIRST = """
 import os, sys
 from engine.serve.worker import WorkerState
@@ -88,7 +89,7 @@ def test_a_question_that_waits_for_the_model_does_not_start_one_for_ever(home: S
     home.run("config", "set", "model.name", str(NANO))
     elsewhere = Lease(home.home.locks / "model.lock")
     assert elsewhere.acquire()
-    asking = home.start("ask", KEY)
+    asking = home.start("ask", REPAIRED)
     wait(lambda: len(failing.read_text()) == TRIES)
     time.sleep(1)
     elsewhere.release()

@@ -41,6 +41,15 @@ def test_a_home_without_questions_says_what_to_type(pkb: Pkb) -> None:
     assert ran.out.splitlines()[-1] == "asked       nothing yet; try: pkb ask QUESTION"
 
 
+def test_each_folder_stands_with_its_days_and_when_it_was_read(pkb: Pkb) -> None:
+    folders = {Path(row["path"]).name: row for row in pkb("stats", "--json").row["folders"]}
+    assert [(name, row["documents"]) for name, row in folders.items()] == [("mail", 51), ("transcripts", 8)]
+    assert folders["mail"]["first"].startswith("2024-01-02")
+    assert folders["mail"]["read"].startswith("2024-06-19T08:00")
+    shown = next(line for line in pkb("stats").out.splitlines() if line.startswith("folders"))
+    assert shown.endswith("51 documents, 2024-01-02 to 2024-06-18, read 2024-06-19")
+
+
 def test_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     for _ in range(2):

@@ -140,6 +140,23 @@ def test_styles_are_for_terminals_and_end_with_no_color(pkb: Pkb) -> None:
     assert "\x1b" not in terminal(pkb.folder, "ask", KEY, NO_COLOR="1")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [40, 60, 100, 300])
+def test_lines_end_at_the_width_of_the_terminal_and_paths_stay_whole(pkb: Pkb, columns: int) -> None:
+    shown = terminal(pkb.folder, "ask", KEY, "--all", NO_COLOR="1", COLUMNS=str(columns)).splitlines()
+    paths = [line for line in shown if str(DATA) in line]
+    assert paths
+    assert max(len(line) for line in shown if line not in paths) <= min(max(columns, 60), 200)
+
+
+def test_other_sources_are_counted_and_listed_on_demand(pkb: Pkb) -> None:
+    short, long = pkb("ask", KEY).out, pkb("ask", KEY, "--all").out
+    assert short.endswith(" more sources: pkb ask --all\n")
+    numbers = [line[1] for line in long.splitlines() if line.startswith("[")]
+    assert sorted(numbers) == ["1", "2", "3", "4", "5"]
+    assert long.startswith(short.rpartition("\n\n")[0])
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -78,6 +78,14 @@ def _mend(opened: Opened) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(DAMAGES)))
+def test_every_kind_of_damage_is_noticed_and_mended(filled: Opened, tmp_path: Path, number: int) -> None:
+    """Each damage to other files, so that together they try every file that the long form tries."""
+    files = _kinds(filled.home.tables)[number :: len(DAMAGES)]
+    assert _wrong(filled, tmp_path / "kept", [(path, sorted(DAMAGES)[number]) for path in files]) == {}
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("damage", sorted(DAMAGES))
 def test_no_damaged_file_gives_a_wrong_result_and_every_one_is_mended(
     filled: Opened, tmp_path: Path, damage: str

@@ -211,6 +211,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_another_process_sees_a_commit_at_once(open_home: Open, tmp_path: Path) -> None:
     opened = open_home()
     opened.keep(entry("a", "red"))

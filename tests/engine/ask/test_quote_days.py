@@ -1,14 +1,19 @@
 """The quote writer and days: those of an old mail, the next of several, a weekday and its time, what is taken back."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.ask.candidates import NONE, CandidateWeights, candidates
 from engine.ask.extract import Quote, quote
+from engine.ingest.calendar import event_texts
 from engine.text.question import understand
 from engine.types import Passage
 from store.types import Chunk
+from tests.effort import examples
 from tests.engine.ask.passages import changed, of_text, passage
 
 NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)  # a Tuesday
@@ -183,3 +188,60 @@ def test_what_was_moved_or_called_off_is_not_the_next() -> None:
 def test_of_several_days_in_one_sentence_the_soonest_to_come_is_the_next() -> None:
     text = "The club meeting is on 17 June at 9:00, on 24 June at 11:00 and on 1 July at 10:00."
     assert told("When is the next club meeting?", text) == "24 June 2024, 11:00"
+
+
+TITLES = ("Boat trip", "Choir rehearsal", "Dental check", "Summer fair")
+
+
+def calendar(times: Sequence[str]) -> str:
+    """Return the text of events at these times, each of another title and at another place."""
+    rows = [
+        f"BEGIN:VEVENT\nSUMMARY:{title}\nDTSTART:{time}\nLOCATION:Room {place}\nEND:VEVENT"
+        for place, (title, time) in enumerate(zip(TITLES, times, strict=False))
+    ]
+    return "\n\n".join(event_texts("\n".join(["BEGIN:VCALENDAR", *rows, "END:VCALENDAR"])))
+
+
+@examples(60)
+@given(
+    st.lists(st.sampled_from([None, 9, 10, 14, 19]), min_size=1, max_size=len(TITLES)),
+    st.sampled_from(["When is the {}?", "What time is the {}?", "When is the next {}?"]),
+    st.sampled_from(["", "See you there!\n\n", "Lunch is tomorrow at 12:00.\n\n"]),
+    st.booleans(),
+)
+def test_an_event_is_told_its_own_time_or_that_none_can_be_read(
+    hours: list[int | None], question: str, before: str, split: bool
+) -> None:
+    days = [f"202406{20 + place}" for place in range(len(hours))]
+    times = ["tomorrow" if hour is None else f"{day}T{hour:02}0000" for day, hour in zip(days, hours, strict=True)]
+    texts = (before + calendar(times)).split("\n\n") if split else [before + calendar(times)]
+    reads = [changed(NEW, text=text, score=1 - place / 10) for place, text in enumerate(texts) if text]
+    for title, hour, day in zip(TITLES, hours, days, strict=False):
+        said = answered(question.format(title.lower()), *reads).answer
+        if hour is None:
+            assert said == f"{title}: the time cannot be read"
+        else:
+            expected = f"{hour:02}:00" if "time" in question else f"{day[-2:]} June 2024, {hour:02}:00"
+            assert (said or "").endswith(expected)
+
+
+def test_the_time_of_an_event_may_stand_in_the_text_of_a_mail() -> None:
+    text = calendar(["tomorrow", "20240620T100000"]) + "\n\nThe boat trip starts at 9:30."
+    assert told("What time is the boat trip?", text) == "9:30"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What time is my next meeting?", "15:00"),
+        ("At what time does our next meeting start?", "15:00"),
+        ("When does my next meeting start?", "19 June 2024, 15:00"),
+    ],
+)
+def test_the_next_meeting_is_told_by_its_time_too(question: str, answer: str) -> None:
+    reads = [
+        changed(NEW, text="The meeting of the board is on 20 June at 10:00.", score=1.0),
+        changed(NEW, text="The budget meeting is on 19 June at 15:00.", score=0.9),
+        changed(NEW, text="The team meeting was on 17 June at 9:00.", score=0.8),
+    ]
+    assert answered(question, *reads).answer == answer

@@ -63,3 +63,57 @@ def test_how_much_is_answered_by_an_amount_however_it_is_said(question: str, tex
 @pytest.mark.parametrize("text", ["The gate costs 420 euros.", "Lunch is 12 euros."])
 def test_the_amount_of_another_thing_is_no_answer(text: str) -> None:
     assert answered("How much is the fence?", changed(OLD, header="From: Ben, Garden", text=text)) is None
+
+
+PRICED = {
+    "en": ("The fence costs 420 euros.", "The fence is green. Lunch costs 12 euros.", "The fence is 420 cm long."),
+    "fr": ("La clôture coûte 420 €.", "La clôture est verte. Le repas coûte 12 €.", "La clôture fait 420 cm."),
+    "de": ("Der Zaun kostet 420 Euro.", "Der Zaun ist grün. Das Essen kostet 12 Euro.", "Der Zaun ist 420 cm lang."),
+    "es": ("La valla cuesta 420 euros.", "La valla es verde. El almuerzo cuesta 12 euros.", "La valla mide 420 cm."),
+    "it": ("Il recinto costa 420 euro.", "Il recinto è verde. Il pranzo costa 12 euro.", "Il recinto è lungo 420 cm."),
+    "nl": ("Het hek kost 420 euro.", "Het hek is groen. De lunch kost 12 euro.", "Het hek is 420 cm lang."),
+}
+PRICE_QUESTIONS = [
+    ("en", "How much is the fence?"),
+    ("en", "What is the price of the fence?"),
+    ("en", "What does the fence cost?"),
+    ("en", "What's the price of the fence?"),
+    ("fr", "Quel est le prix de la clôture ?"),
+    ("fr", "Combien coûte la clôture ?"),
+    ("fr", "C'est combien, la clôture ?"),
+    ("de", "Was kostet der Zaun?"),
+    ("de", "Wie teuer ist der Zaun?"),
+    ("de", "Was ist der Preis des Zauns?"),
+    ("es", "¿Cuánto cuesta la valla?"),
+    ("es", "¿Cuánto es la valla?"),
+    ("es", "¿Cuál es el precio de la valla?"),
+    ("it", "Quanto costa il recinto?"),
+    ("it", "Qual è il prezzo del recinto?"),
+    ("nl", "Hoeveel kost het hek?"),
+    ("nl", "Wat is de prijs van het hek?"),
+]
+
+
+@pytest.mark.parametrize(("language", "question"), PRICE_QUESTIONS)
+def test_a_price_is_an_amount_of_money_of_the_thing_that_is_asked_for(language: str, question: str) -> None:
+    said, *others = (changed(OLD, header="From: Ben, Garden", text=text) for text in PRICED[language])
+    assert (answered(question, said) or "none").startswith("420 ")
+    assert [answered(question, other) for other in others] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("The fence is done. It costs only 420 euros.", "420 euros"),
+        ("How about the fence? 420 euros.", "420 euros"),
+        ("The fence is done. 12 euros for lunch.", None),
+        ("The fence has 3 posts at 12 euros each. The fence costs 420 euros.", "420 euros"),
+    ],
+)
+def test_a_sentence_that_goes_on_gives_the_price_of_what_the_one_before_names(text: str, amount: str | None) -> None:
+    assert answered("How much is the fence?", changed(OLD, header="From: Ben, Garden", text=text)) == amount
+
+
+@pytest.mark.parametrize("question", ["How much is left of the fence?", "How much does Ann weigh?", "How far is it?"])
+def test_a_question_for_another_amount_asks_for_no_price(question: str) -> None:
+    assert not understand(question, NOW).priced

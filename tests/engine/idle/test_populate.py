@@ -101,6 +101,21 @@ def test_a_question_that_was_asked_since_it_was_planned_is_cached(choir: Home) -
     assert states(run(choir, planned=planned)) == ["cached", "done"]
 
 
+@pytest.mark.parametrize(("question", "lasts"), [("When is my next meeting?", False), ("What is on tomorrow?", True)])
+def test_no_idle_work_is_done_for_an_answer_that_lasts_a_minute(choir: Home, question: str, lasts: bool) -> None:
+    offer(choir.reasker(), [Prediction(question, "history", "model", 0.5)])  # as an older version may have queued it
+    assert (question in [job.what for job in jobs(choir)]) is lasts
+    found = [Prediction(question.upper(), "history", "model")]
+    assert len(predict.pick(found, {"history/model": 1}, [])) == lasts
+    key = choir.ask(question, decode=False)
+    assert (
+        key in [bytes.fromhex(job.subject) for job in refresh.plan_conversions(choir.reasker(), decode=True)]
+    ) is lasts
+    choir.ask(question)
+    choir.add("second", "the next meeting is tomorrow")
+    assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_refreshes(choir.reasker())]) is lasts
+
+
 def test_beyond_the_limit_questions_stay_queued(choir: Home) -> None:
     assert states(run(choir, most=1)) == ["done", "limit"]
     assert Jobs(choir.ledger).counts() == {"populate": 1}

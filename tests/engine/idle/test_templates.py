@@ -1,9 +1,13 @@
 """Templates of the user's questions, and what fills their slots."""
 
+from itertools import count
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.templates import fillers, forms, may_answer, names_of
+from engine.idle.templates import fillers, forms, from_forms, may_answer, names_of
+from engine.idle.types import OutOfTime
 from tests.engine.idle.kit import hit
 
 ASKED = [
@@ -62,3 +66,13 @@ def test_a_template_filled_with_its_names_is_a_question_that_was_asked(questions
     for form in forms(questions):
         assert any(one.startswith(form.before) and one.endswith(form.after) for one in questions)
         assert len(form.asked) > 1
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_forms_are_filled_in_until_the_time_is_up(steps: int) -> None:
+    calls = count()
+    with pytest.raises(OutOfTime):
+        from_forms(
+            [hit(f"Gus Hall: 555-123-{number}") for number in range(1000, 1009)], ASKED, lambda: next(calls) == steps
+        )
+    assert next(calls) == steps + 1

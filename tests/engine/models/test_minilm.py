@@ -59,6 +59,7 @@ def test_a_text_alone_and_in_a_batch_has_the_same_vector(minilm: MiniLM) -> None
     assert (together * alone).sum(axis=1).min() > 0.99999
 
 
+@pytest.mark.slow
 def test_batches_side_by_side_give_what_batches_in_turn_give(minilm: MiniLM) -> None:
     many = TEXTS * 4
     assert np.array_equal(MiniLM(workers=2).embed(many), minilm.embed(many))
