@@ -77,11 +77,21 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
                          start_new_session=True)  # fmt: skip
         return missing
     try:
-        with bars(quiet=quiet) as tick:
-            for done, missing in pkb.embed():
-                tick("embed", done, done + missing)
+        return _embed_now(pkb, missing, quiet=quiet)
     except NoModel as error:
+        from cli.pull import offer_embedder
+
+        if not quiet and offer_embedder(pkb.session):
+            return _embed_now(pkb, missing, quiet=quiet)
         output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
+    return missing
+
+
+def _embed_now(pkb: "Pkb", missing: int, *, quiet: bool) -> int:
+    """Embed what has no vector yet; returns how many chunks are left without. NoModel without an embedding model."""
+    with bars(quiet=quiet) as tick:
+        for done, missing in pkb.embed():
+            tick("embed", done, done + missing)
     return missing
 
 

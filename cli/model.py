@@ -33,7 +33,7 @@ def pull(
     no_use: Annotated[bool, typer.Option("--no-use", help="Do not select it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Download a model from Hugging Face, the only use of the network.
+    """Download a model from Hugging Face.
 
     Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """

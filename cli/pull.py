@@ -1,11 +1,11 @@
-"""`pkb model pull`: shows what a model needs, asks, downloads and selects it. The only network use."""
+"""`pkb model pull`, and the embedding model for `pkb ingest`: asks, downloads, selects. The only network use."""
 
 import os
 import sys
 
 from cli import output
 from cli.output import bars
-from engine.inventory import MemoryBudget, memory_budget, memory_needed, select, why_unsupported
+from engine.inventory import MINILM, MemoryBudget, memory_budget, memory_needed, select, why_unsupported
 from engine.models import lookup, memory
 from engine.models.hub import DownloadPlan, Hub
 from engine.models.lookup import InstalledModel, split
@@ -49,6 +49,32 @@ def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: boo
     if chosen := use and role == "writer":
         select(opened, local.name, local.revision or "")
     _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
+
+
+_DECLINED = "embedder_declined"  # in the ledger, once the person has said no
+
+
+def offer_embedder(opened: Session) -> bool:
+    """Ask at a terminal, once, whether to download the default embedding model; returns whether that was done."""
+    from engine.models.minilm import FOLDER_VARIABLE  # imports numpy
+
+    usual = opened.settings.embed.model == MINILM and not os.environ.get(FOLDER_VARIABLE)
+    if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
+        return False
+    question = f"download the embedding model {lookup.EMBEDDER} (91 MB) from Hugging Face, to search by meaning too?"
+    if not agreed(question, yes=False, default=False, step=""):
+        opened.ledger.set(_DECLINED, "yes")
+        return False
+    try:
+        hub = Hub(os.environ)
+        plan = hub.plan(lookup.EMBEDDER, "")
+        budget = memory_budget(opened, memory_needed(plan.name, plan.weights, plan.config))
+        _require_fit(plan, hub.missing(plan), hub.free(), budget, force=False)
+        _fetch(hub, plan, f"pkb model pull {plan.name}", quiet=False)
+    except PkbError as error:
+        output.say(f"pkb: {error.message}")
+        return False
+    return True
 
 
 def _default(opened: Session) -> str:

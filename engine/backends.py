@@ -233,12 +233,12 @@ def _load_model(
         return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
 
     model = models.get((fingerprint, threads, share), loaded)
-    opened = partial(_open, model, fingerprint, home, ledger, settings, threads, kept=kept)
+    opened = partial(_open, model, fingerprint, home, ledger, settings, kept=kept)
     return models.reading((settings.kv, settings.experiment.score, kept), opened)
 
 
 def _open(
-    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", threads: int, *, kept: bool
+    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", *, kept: bool
 ) -> "PromptReader":
     from engine.llm.prefill import PromptReader
     from engine.models.rope import movable
@@ -247,9 +247,7 @@ def _open(
     ropes = movable(model) if settings.kv.reuse == "blocks" else None
     if not kept or not model.form.name:
         return PromptReader(model, None, ropes)
-    return PromptReader(
-        model, open_kv(model, fingerprint, home, ledger, settings.kv, threads, settings.experiment.score), ropes
-    )
+    return PromptReader(model, open_kv(model, fingerprint, home, ledger, settings.kv, settings.experiment.score), ropes)
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused
@@ -261,7 +259,6 @@ def open_kv(
     home: "Home",
     ledger: "Ledger",
     settings: "KvSettings",
-    threads: int,
     score: str = "value",
 ) -> "KvBinding":
     """Open the KV store of a model; its root names the model and this machine's arithmetic, which must not mix."""
@@ -275,7 +272,7 @@ def open_kv(
     store = open_store(home, ledger, settings, model.sub_step if form.shares_prefix else _NEVER, score)
     store.collect()
     parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
-    parts |= {"mlx_lm": version("mlx-lm")} | arithmetic(home.cache, threads)
+    parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
     return KvBinding(store, root_of(parts), model)
 
 

@@ -5,14 +5,14 @@ import platform
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
 from engine.settings import KvSettings, ModelSettings, Settings
-from store.errors import NoModel, UsageError
+from store.errors import NoModel, PkbError, UsageError
 from store.home import Home
 
 State = Literal["ok", "note", "bad"]
@@ -21,6 +21,12 @@ NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "fuse.sshf
 _SYNCED = ("dropbox", "onedrive", "google drive", "googledrive", "icloud", "mobile documents", "nextcloud", "syncthing")
 _ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
 _ENOUGH_MEMORY = 4 << 30  # bytes
+_GB = 10**9
+_NO_MODEL = ("", "quote")  # values of model.name
+_FAILURES = (
+    PkbError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError,
+    MemoryError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +41,30 @@ class Check:
 
 def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
     """Yield all checks of this machine and home, fast ones first; `threads` are those of language models."""
-    yield _python()
-    yield _sqlite()
-    yield _home(home)
-    yield _disk_kind(home)
-    yield _disk_space(home)
-    yield _memory()
-    yield _packages()
-    yield _embedder(settings.embed.model, environ)
-    yield _compute(home, threads)
-    yield _cache_space(home, settings.kv)
-    yield _model(settings.model, environ)
+    yield _finished("python", _python)
+    yield _finished("sqlite", _sqlite)
+    yield _finished("home", lambda: _home(home))
+    yield _finished("disk", lambda: _disk_kind(home))
+    yield _finished("space", lambda: _disk_space(home))
+    yield _finished("memory", _memory)
+    yield _finished("packages", _packages)
+    yield _finished("embedder", lambda: _embedder(settings.embed.model, environ))
+    yield _finished("compute", lambda: _compute(home, settings, threads, environ))
+    yield _finished("cache", lambda: _cache_space(home, settings.kv))
+    yield _finished("model", lambda: _model(settings.model, environ))
     if settings.kv.reuse == "blocks":
-        yield _blocks(settings.model, environ)
-    elif settings.model.name not in ("", "quote"):
-        yield _kv_form(settings, environ)
+        yield _finished("blocks", lambda: _blocks(settings.model, environ))
+    elif settings.model.name not in _NO_MODEL:
+        yield _finished("kv", lambda: _kv_form(settings, environ))
+
+
+def _finished(name: str, check: Callable[[], Check]) -> Check:
+    """Return the result of a check; an error that it did not expect is a finding too, and the others follow."""
+    try:
+        return check()
+    except _FAILURES as error:
+        reason = " ".join(str(error).split())[:200]
+        return Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
 
 
 def unfit_places(home: Home) -> list[Check]:
@@ -131,11 +146,20 @@ def _memory() -> Check:
 
 
 def _packages() -> Check:
-    names = ("lancedb", "pyarrow", "numpy", "mlx", "mlx-lm", "rank-bm25")
+    from engine.models.runtime import install_command
+
+    found = {name: _version(name) for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25")}
+    if missing := [name for name, number in found.items() if not number]:
+        return Check("packages", "bad", f"not installed: {', '.join(missing)}", install_command())
+    return Check("packages", "ok", ", ".join(f"{name} {number}" for name, number in found.items()))
+
+
+def _version(name: str) -> str:
+    """Return the version of an installed package, empty if it is not installed."""
     try:
-        return Check("packages", "ok", ", ".join(f"{name} {version(name)}" for name in names))
-    except PackageNotFoundError as error:
-        return Check("packages", "bad", f"{error.name} is not installed", "make setup")
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def _embedder(name: str, environ: Mapping[str, str]) -> Check:
@@ -151,21 +175,34 @@ def _embedder(name: str, environ: Mapping[str, str]) -> Check:
         return Check("embedder", "bad", error.message, error.next_step)
 
 
-def _compute(home: Home, threads: int) -> Check:
-    """Measure the speed of MLX; on a Linux CPU the reference BLAS is fifty times slower than OpenBLAS."""
+def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:
+    """Measure the speed of MLX, and say what is missing: a backend, or on a Linux CPU a fast BLAS library."""
     from engine.models import runtime
 
+    if not runtime.has_backend():
+        needed = settings.model.name not in _NO_MODEL or settings.embed.model != "minilm"
+        return Check("compute", "bad" if needed else "note", runtime.NO_BACKEND, runtime.install_command())
     try:
         runtime.private_tmp(home.cache)
-        found = runtime.arithmetic(home.cache, threads)
     except OSError as error:
         problem = f"{home.cache} cannot be written: {(error.strerror or '').lower()}"
         return Check("compute", "bad", problem, "set PKB_CACHE to a writable folder")
-    speed = runtime.gflops()
-    slow = found["device"] == "cpu" and speed < 20
+    runtime.load_blas(threads)
+    found = runtime.arithmetic()
     with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
-    result = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {speed:.0f} GFLOP/s in fp32"
-    return Check("compute", "note" if slow else "ok", result, "apt install libopenblas0-pthread" if slow else None)
+    result = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {runtime.gflops():.0f} GFLOP/s in fp32"
+    if found["blas"] or found["device"] != "cpu" or sys.platform != "linux":
+        return Check("compute", "ok", result)
+    return Check("compute", "note", f"{result}, slower than with OpenBLAS", _get_blas(environ))
+
+
+def _get_blas(environ: Mapping[str, str]) -> str:
+    """Return how to get a fast BLAS library where none could be loaded."""
+    from engine.models import runtime
+
+    if environ.get(runtime.BLAS_VARIABLE):
+        return f"unset {runtime.BLAS_VARIABLE}"
+    return "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()
 
 
 def _cache_space(home: Home, settings: KvSettings) -> Check:
@@ -174,8 +211,8 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
     found = f"{others / 1e6:.1f} MB besides the KV cache, of {settings.bytes / 1e6:.1f} MB allowed (kv.bytes)"
     if others < settings.bytes:
         return Check("cache", "ok", found)
-    step = f"pkb config set kv.bytes {KvSettings().bytes}"
-    return Check("cache", "note", f"{found}: no KV cache can be stored", step)
+    enough = KvSettings().bytes + others // _GB * _GB
+    return Check("cache", "note", f"{found}: no KV cache can be stored", f"pkb config set kv.bytes {enough}")
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
@@ -184,8 +221,8 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     from engine.models.memory import needed_by, total
     from engine.models.runtime import device
 
-    if settings.name in ("", "quote"):
-        return Check("model", "note", "no language model: answers are quoted", "pkb model pull")
+    if settings.name in _NO_MODEL:
+        return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
@@ -196,13 +233,26 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     return Check("model", "ok", result) if needed <= limit else Check("model", "bad", result, "pkb model list")
 
 
+def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
+    """Return how to get a language model: select one that is installed, else download one; None if none fits."""
+    from engine.models import lookup, memory
+    from engine.models.runtime import device
+
+    limit = int(memory.total() * settings.memory_share)
+    for local in lookup.installed(environ):
+        if lookup.role(local.name, local.config) == "writer" and memory.needed_by(local.folder, device()) <= limit:
+            return f"pkb model use {local.name}"
+    fits = lookup.default(memory.total(), limit, lambda weights: memory.needed(weights, 4, device()))
+    return "pkb model pull" if fits else None
+
+
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check whether the language model's cached keys can be moved, which block mode needs."""
     from engine.models.lookup import find
     from engine.models.rope import why_fixed
 
-    if settings.name in ("", "quote"):
-        return Check("blocks", "note", "no language model: nothing to reuse", "pkb model pull")
+    if settings.name in _NO_MODEL:
+        return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:

@@ -116,13 +116,15 @@ def examine(opened: Session) -> "Iterator[Check]":
     from engine.models.runtime import threads_of
     from engine.settings import Settings
 
-    settings, threads = Settings(), threads_of(None)
+    settings, threads = Settings(), 1
     try:
         settings = opened.settings
     except PkbError as error:
         yield _bad("config", error)
     try:
         threads = threads_of(opened.ledger if opened.there else None)
+    except UsageError as error:
+        yield _bad("threads", error)
     except (PkbError, OSError, Error) as error:
         yield _bad("ledger", error)
     yield from examine(opened.home, settings, threads, opened.environ)

@@ -63,8 +63,11 @@ class Home:
 
     def remove_obsolete(self) -> None:
         """Remove the files that only earlier versions used."""
+        import shutil  # not needed for an exact hit
+
         for name in _OBSOLETE:
             (self.data / name).unlink(missing_ok=True)
+        shutil.rmtree(self.cache / "blas", ignore_errors=True)
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk of the search tables, the ledger, and the cache."""

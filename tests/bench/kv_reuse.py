@@ -194,7 +194,7 @@ def flat(segments: Sequence[Ids]) -> list[int]:
 
 def loaded(folder: Path, name: str) -> Mlx:
     """Load a model that never stops; random weights are made where they are missing."""
-    runtime.load_blas(folder)
+    runtime.load_blas()
     path = NANO if name == "nano" else folder / name
     if not path.is_dir():
         weights(name, folder)

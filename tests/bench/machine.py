@@ -14,9 +14,10 @@ from engine.models import runtime
 PACKAGES = ("mlx", "mlx-lm", "numpy", "lancedb", "tokenizers", "scipy-openblas32", "pkb")
 
 
-def described(cache: Path) -> dict[str, str]:
-    """Return what this machine is, in words; `cache` is a folder for loading the BLAS."""
-    arithmetic = runtime.arithmetic(cache)
+def described() -> dict[str, str]:
+    """Return what this machine is, in words; loads the BLAS."""
+    runtime.load_blas()
+    arithmetic = runtime.arithmetic()
     blas = f"{arithmetic['blas']}, {arithmetic['threads']} threads" if arithmetic["blas"] else "MLX's own"
     return {
         "processor": processor(),

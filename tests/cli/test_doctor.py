@@ -1,12 +1,27 @@
 """`pkb doctor` goes on where other commands stop: a config, a ledger or a home that cannot be used is a finding."""
 
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from engine.health import examine
+from engine.models.runtime import wheel_library
+from engine.settings import KvSettings, ModelSettings, Settings
+from store.home import locate
 from tests.cli.conftest import Pkb
 from tests.cli.test_failures import as_anybody
+from tests.demo import environment
+from tests.effort import examples
+from tests.engine.models.shapes import SMALL
+from tests.engine.models.test_lookup import OLD, cached, model
 
 
 def checks(pkb: Pkb) -> dict[str, dict[str, Any]]:
@@ -67,3 +82,95 @@ def test_ingest_warns_of_a_home_that_doctor_refuses(fresh: Pkb, tmp_path: Path) 
     refused = checks(fresh)["disk"]
     assert (refused["state"], ran.code) == ("bad", 0)
     assert ran.err == f"pkb: warning: {refused['found']}; try: {refused['next']}\n"
+
+
+def open_home(pkb: Pkb) -> None:
+    """Let others read the home."""
+    (pkb.folder / "home").chmod(0o755)
+
+
+def fill_cache(pkb: Pkb) -> None:
+    """Put more bytes into the cache, besides the KV cache, than the default allows; they take no room on the disk."""
+    with (pkb.folder / "cache" / "other").open("wb") as file:
+        file.truncate(KvSettings().bytes + 10**9)
+
+
+def download_model(pkb: Pkb) -> None:
+    """Put a language model into the hub's cache, and select none."""
+    cached(os.environ | {"HF_HUB_CACHE": str(pkb.folder / "hub")}, "org/name", OLD)
+
+
+def turn_off_kv(pkb: Pkb) -> None:
+    """Select a language model, and turn its KV cache off."""
+    download_model(pkb)
+    pkb("config", "set", "model.name", "org/name")
+    pkb("config", "set", "kv.reuse", "off")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"), [(open_home, "home"), (fill_cache, "cache"), (download_model, "model"), (turn_off_kv, "kv")]
+)
+def test_what_doctor_advises_helps(
+    pkb: Pkb, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Pkb], None], name: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(pkb.folder / "hub"))
+    spoil(pkb)
+    before = checks(pkb)[name]
+    assert before["state"] != "ok"
+    program, *words = shlex.split(before["next"])
+    assert (program, pkb(*words).code) == ("pkb", 0)
+    assert checks(pkb)[name]["next"] != before["next"]
+
+
+class Hides:
+    """An importer that knows of no package of some names."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, None) if name in self.names else None
+
+
+def test_without_mlx_doctor_says_how_to_get_it_and_models_say_so_too(
+    pkb: Pkb, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [Hides("mlx"), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "mlx", raising=False)
+    found = checks(pkb)["compute"]
+    assert (found["state"], found["found"]) == ("note", "MLX has no backend here, so no language model can run")
+    assert found["next"]
+    pkb("config", "set", "model.name", str(model(tmp_path / "model")))
+    assert checks(pkb)["compute"] == found | {"state": "bad"}
+
+
+@pytest.mark.skipif(not wheel_library(), reason="no OpenBLAS is installed, or none needed")
+def test_doctor_advises_no_blas_where_one_is_loaded(pkb: Pkb) -> None:
+    found = checks(pkb)["compute"]
+    assert ("OpenBLAS" in found["found"], found["state"], found["next"]) == (True, "ok", None)
+
+
+def test_threads_that_are_no_number_are_a_finding(pkb: Pkb) -> None:
+    found = checks(pkb)
+    with_words = pkb("doctor", "--json", env={"PKB_THREADS": "two"}).row["checks"]
+    (wrong,) = [check for check in with_words if check["name"] == "threads"]
+    assert (wrong["state"], wrong["next"]) == ("bad", "unset PKB_THREADS")
+    assert [check["name"] for check in with_words] == ["threads", *found]
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 1 << 40), st.floats(), st.text(max_size=5), st.just([]))
+
+
+@pytest.mark.slow
+@examples(20)
+@given(config=st.dictionaries(st.sampled_from([*SMALL, "quantization", "torch_dtype"]), VALUES), blocks=st.booleans())
+def test_whatever_a_models_config_says_doctor_ends(
+    tmp_path_factory: pytest.TempPathFactory, config: dict[str, Any], blocks: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    model(folder / "model", SMALL | {"model_type": "llama"} | config)
+    settings = Settings(
+        model=ModelSettings(name=str(folder / "model")), kv=KvSettings(reuse="blocks" if blocks else "prefix")
+    )
+    found = list(examine(locate(environment(folder)), settings, 1, {}))
+    assert [check.name for check in found][-2:] == ["model", "blocks" if blocks else "kv"]

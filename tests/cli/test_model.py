@@ -23,6 +23,7 @@ from tests.cli.test_json import compare
 from tests.demo import environment
 from tests.engine.models.hubserver import Hub, serve
 from tests.engine.models.test_lookup import OLD, cached, model
+from tests.engine.models.test_minilm import find_weights_or_skip
 
 NAME, NEW = "org/name", "b" * 40
 CHUNK = 10 << 20  # bytes that the hub's library writes at a time
@@ -74,9 +75,13 @@ def process(fresh: Pkb, *words: str) -> Done:
 
 def typing(fresh: Pkb, typed: str, *words: str) -> tuple[int, str]:
     """Run `pkb model` at a terminal at which something is typed; returns the exit code and what was written there."""
+    return at_terminal(fresh, typed, [sys.executable, "-m", "cli.app", "model", *words])
+
+
+def at_terminal(fresh: Pkb, typed: str, command: Sequence[str]) -> tuple[int, str]:
+    """Run a command at a terminal at which something is typed; returns the exit code and what was written there."""
     ours, theirs = os.openpty()
     os.write(ours, typed.encode())
-    command = [sys.executable, "-m", "cli.app", "model", *words]
     env = {**environment(fresh.folder), "TERM": "xterm", "NO_COLOR": "1"}
     with subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as running:
         os.close(theirs)
@@ -276,6 +281,45 @@ def test_the_embedder_that_was_fetched_is_found_where_none_is_installed(
     assert caught.value.next_step == f"pkb model pull {EMBEDDER}"
     folder = cached(os.environ, EMBEDDER, OLD)
     assert minilm.find_weights() == folder
+
+
+INGEST = """
+import sys
+from tests.cli.test_model import Hides
+sys.meta_path.insert(0, Hides)
+from cli.app import main
+main()
+"""
+
+
+@pytest.fixture
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a transcript to ingest where no embedder is installed."""
+    monkeypatch.delenv(minilm.FOLDER_VARIABLE, raising=False)
+    path = tmp_path / "note.txt"
+    path.write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
+    return path
+
+
+@pytest.mark.slow
+def test_ingest_offers_the_embedder_and_embeds_with_it(fresh: Pkb, hub: Hub, note: Path) -> None:
+    weights = find_weights_or_skip()
+    hub.add(
+        EMBEDDER, {name: (weights / name).read_bytes() for name in ("config.json", "tokenizer.json", minilm.WEIGHTS)}
+    )
+    code, written = at_terminal(fresh, "y\n", [sys.executable, "-c", INGEST, "ingest", str(note)])
+    assert (code, hub.paths() != []) == (0, True)
+    assert f"download the embedding model {EMBEDDER} (91 MB) from Hugging Face" in written
+    assert fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0
+
+
+@pytest.mark.slow
+def test_ingest_asks_once_and_uses_no_network_unasked(fresh: Pkb, hub: Hub, note: Path) -> None:
+    command = [sys.executable, "-c", INGEST, "ingest", str(note)]
+    (_, first), (_, second) = (at_terminal(fresh, "n\n", command) for _ in range(2))
+    step = f"keyword search only; try: pkb model pull {EMBEDDER}"
+    assert ("[y/N]" in first, "[y/N]" in second, step in first, step in second) == (True, False, True, True)
+    assert hub.seen == []
 
 
 def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub) -> None:

@@ -47,7 +47,7 @@ class Order:
 
 def prepare(folder: Path) -> None:
     """Make a model, and compute the logits behind every prompt with nothing kept: (prompts, vocabulary)."""
-    load_blas(folder / "scratch", 1)
+    load_blas(1)
     make(folder / "model", KINDS["llama"])
     model, rows = _model(folder), []
     for *before, last in prompts():
@@ -58,7 +58,7 @@ def prepare(folder: Path) -> None:
 
 def serve(folder: Path) -> None:
     """Carry out orders, a line of JSON each; a line for each prompt, and one that tells how the fork ended."""
-    load_blas(folder / "scratch", 1)
+    load_blas(1)
     for name in IMPORTS:
         import_module(name)
     _say(ready=True)

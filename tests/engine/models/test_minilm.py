@@ -122,7 +122,7 @@ def test_an_embedder_is_what_the_protocol_asks(minilm: MiniLM) -> None:
 def test_a_folder_without_the_model_is_an_error_with_a_next_step(tmp_path: Path) -> None:
     with pytest.raises(NoModel) as caught:
         find_weights(tmp_path)
-    assert caught.value.next_step == "make setup"
+    assert caught.value.next_step == "unset PKB_MINILM"
 
 
 def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
