@@ -163,12 +163,11 @@ def _reach_or_start(opened: Session) -> "ServerLink | None":
 
     until, started, lock = time.monotonic() + _TIMEOUT_S, 0, Lease(lock_of(opened.home))
     while (link := reach(opened)) is None:
+        ended = started == TRIES and not lock.is_taken()
+        if ended or time.monotonic() > until:
+            return None
         if started < TRIES:
             started += start(opened)
-        elif not lock.is_taken():
-            return None
-        if time.monotonic() > until:
-            return None
         time.sleep(_POLL_S)
     return link
 
