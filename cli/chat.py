@@ -73,7 +73,9 @@ def chat(
         scope = scope_of(configure(opened), sender, recipient, since, until, collection)
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
-        if lost := unknown_person(opened, scope):
+        with output.progress_line(opened):
+            lost = unknown_person(opened, scope)
+        if lost:
             output.say(f"pkb: {lost}; try: part of a name or address")
     _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
