@@ -107,8 +107,7 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], bool], *, as_json: b
 
 def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, streams: bool) -> bool:
     """Ask one question and print what comes of it; returns whether it was answered."""
-    streamed = output.Stream()
-    with streamed:
+    with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:
         show(answered, streamed.started)

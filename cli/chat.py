@@ -14,7 +14,6 @@ import typer
 from cli import output
 from cli.options import Collection, Recipient, Sender, Since, Until
 from cli.output import session
-from engine import operations
 from engine.session import Session
 from engine.text.terminal import line, one_line
 from store.errors import NoModel, NoStore, PkbError, UsageError
@@ -69,11 +68,14 @@ def chat(
 
     with session() as opened:
         from engine.scope import scope_of
+        from engine.serve.client import unknown_person
 
         scope = scope_of(configure(opened), sender, recipient, since, until, collection)
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
-        if lost := operations.nobody(opened, scope):
+        with output.progress_line(opened):
+            lost = unknown_person(opened, scope)
+        if lost:
             output.say(f"pkb: {lost}; try: part of a name or address")
     _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
@@ -166,13 +168,14 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
 def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Print the document of a source of the last answer, as `pkb show` does."""
     from cli.inspect import print_document
-    from engine import operations
+    from engine.serve.client import documents
 
     groups = _groups(said)
     if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
         raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/sources")
     source = groups[int(number) - 1][0]
-    rows = operations.documents(opened, Path(source.path), source.message_id)
+    with output.progress_line(opened, "Reading..."):
+        rows = documents(opened, Path(source.path), source.message_id)
     if not rows:
         raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
     for row in rows:
@@ -271,8 +274,7 @@ class Conversation:
             options = replace(options, read_bank=False, write_bank=False)
         if not self._as_json:
             self._show_condensed(condensed)
-        streamed = output.Stream()
-        with streamed:
+        with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
         self._show(answered, typed, condensed, streamed=streamed.started)

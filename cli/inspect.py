@@ -102,22 +102,23 @@ def search(
         scope = pkb.scope(sender, recipient, since, until, collection)
         limited = any((sender, recipient, since, until, collection))
         query = valid_text(" ".join(words))
-        found = pkb.retrieve(query, scope, k)
+        with output.progress_line(pkb.session):
+            found = pkb.find(query, scope, k)
         if as_json:
-            rows = [source.to_json() for source in found.sources([read.text for read in found.passages])]
+            rows = [source.to_json() for one in found for source in one.sources]
             output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
         else:
             from cli.render import show_source
 
-            for number, read in enumerate(found.passages, 1):
-                show_source(number, read.sources, whole=read.text)
-            if not found.passages:
+            for number, one in enumerate(found, 1):
+                show_source(number, one.places, whole=one.text)
+            if not found:
                 print("No matches.")
         for notice in pkb.matched_senders(scope):
             output.say(f"pkb: {notice}")
-        if not found.passages:
+        if not found:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
-        raise typer.Exit(0 if found.passages else 4)
+        raise typer.Exit(0 if found else 4)
 
 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
@@ -139,7 +140,8 @@ def show(
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with open_pkb() as pkb:
-        rows = pkb.show(path, message_id)
+        with output.progress_line(pkb.session, "Reading..."):
+            rows = pkb.show(path, message_id)
         if not rows:
             which = f"message {message_id} of {path}" if message_id else path
             raise UsageError(f"{which} is not indexed", f"pkb ingest {path}")

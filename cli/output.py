@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from engine.text.terminal import in_json, line, plain
@@ -60,14 +60,48 @@ def data(row: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-class Stream:
-    """Text that is printed while it is made, and its line ended even if it is broken off."""
+_ERASE = "\r\x1b[2K"  # the line that the cursor is in
 
-    def __init__(self) -> None:
-        self.started = False
+
+@contextmanager
+def progress_line(opened: "Session", text: str = "Searching...") -> Iterator[Callable[[], None]]:
+    """Show on a terminal that a session works, once that takes long; yields a function that removes the line.
+
+    It is removed before a notice, and at the end.
+    """
+    shown = False
+    has_line = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+    def write(line: str, *, is_text: bool) -> None:
+        nonlocal shown
+        if has_line and shown != is_text:
+            shown = is_text
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
+    def notify(notice: str) -> None:
+        remove()
+        usual(notice)
+
+    show, remove = partial(write, text, is_text=True), partial(write, _ERASE, is_text=False)
+    usual, opened.on_wait, opened.on_notice = opened.on_notice, show, notify
+    try:
+        yield remove
+    finally:
+        remove()
+        opened.on_wait, opened.on_notice = lambda: None, usual
+
+
+class Stream:
+    """Text that is printed while it is made, and its line ended even if it is broken off; `begin` is called first."""
+
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+        self.started, self._begin = False, begin
 
     def say(self, more: str) -> None:
         """Print more of it."""
+        if not self.started:
+            self._begin()
         self.started = True
         sys.stdout.write(plain(more))
         sys.stdout.flush()

@@ -32,7 +32,7 @@ def serve(
         int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
     ] = None,
 ) -> None:
-    """Run the background server (started automatically by pkb ask).
+    """Run the background server (started automatically when needed).
 
     Example: pkb serve --status
     """

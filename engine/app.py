@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
-    from engine.types import Answer, AskOptions, AskResult, Evidence, OnText, Source
+    from engine.types import Answer, AskOptions, AskResult, Evidence, OnText, SearchResult, Source
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
     from store.history import HistoryEntry
@@ -216,16 +216,23 @@ class Pkb:
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
         """Return the best matching passages, best first; the quote of each is its whole text."""
-        found = self.retrieve(query, self.scope(**filters), k)
-        return list(found.sources([passage.text for passage in found.passages]))
+        return [source for found in self.find(query, self.scope(**filters), k) for source in found.sources]
+
+    def find(self, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
+        """Return the best matching passages, best first, with their text and places."""
+        from engine.serve.client import search
+
+        return search(self.session, query, scope, k)
 
     def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
-        """Return the passages that would be read for a question."""
+        """Return the passages that would be read for a question, with their scores; always in this process."""
         return operations.search(self.session, query, scope, k)
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
-        return operations.documents(self.session, absolute_path(Path(path)), message_id)
+        from engine.serve.client import documents
+
+        return documents(self.session, absolute_path(Path(path)), message_id)
 
     def idle(
         self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent
@@ -283,4 +290,6 @@ class Pkb:
 
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return which of the people in a scope no indexed message is from or to."""
-        return operations.nobody(self.session, scope)
+        from engine.serve.client import unknown_person
+
+        return unknown_person(self.session, scope)

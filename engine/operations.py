@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from engine.health import Check
     from engine.ingest.embed import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
-    from engine.types import Evidence
+    from engine.types import Evidence, SearchResult
     from store.catalog import SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding, Repaired
@@ -59,7 +60,18 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
         return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
 
 
-def nobody(opened: Session, scope: "Scope") -> str | None:
+def search_results(opened: Session, text: str, scope: "Scope", k: int) -> "list[SearchResult]":
+    """Retrieve without answering; returns what is to be shown of each passage."""
+    from engine.types import SearchResult
+
+    found = search(opened, text, scope, k)
+    return [
+        SearchResult(one.text, one.sources, tuple(replace(found, passages=(one,)).sources([one.text])))
+        for one in found.passages
+    ]
+
+
+def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of --from and --to fits nobody at all, where one does; it opens the tables."""
     from store.filters import within
     from store.types import Scope

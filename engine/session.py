@@ -62,6 +62,7 @@ class Session:
         self.environ, self.home = environ, locate(environ)
         self.keeps_tensors = True  # use and fill the KV cache, unless the settings turn it off
         self.on_notice: Callable[[str], None] = lambda _: None  # called with what the user should know, once
+        self.on_wait: Callable[[], None] = lambda: None  # called before what may take longer than a cached answer
         self.before_retrieval: Callable[[], None] = lambda: None
         self._create, self._experiment = False, experiment
 
@@ -127,6 +128,7 @@ class Session:
     @cached_property
     def tables(self) -> "Tables":
         """Open LanceDB."""
+        self.on_wait()
         from store.tables import Tables
 
         return Tables(self.home.tables)

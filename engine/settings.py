@@ -78,7 +78,7 @@ class ServeSettings:
 
     daemon: str = _option(
         "auto",
-        "background server: auto (started by a question, exits when idle), on (stays) or off",
+        "background server: auto (started when needed, exits when idle), on (stays) or off",
         among=("auto", "on", "off"),
     )
     idle_minutes: float = _option(15.0, "minutes without a question after which the background server exits")

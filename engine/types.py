@@ -338,6 +338,15 @@ class Evidence:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A passage as a search shows it: its text, its places, and the same places with the text as their quote."""
+
+    text: str
+    places: tuple[Source, ...]
+    sources: tuple[Source, ...]
+
+
 OnText = Callable[[str], None]  # is given more of an answer while it is written
 
 

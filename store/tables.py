@@ -4,22 +4,46 @@ Knows columns and conditions, not what a row means.
 """
 
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any, Literal
 
-import lancedb
 import numpy as np
 import pyarrow as pa
-from lancedb.index import FTS, BTree, IvfFlat, LabelList
-from lancedb.query import MatchQuery
 
 from store.checksums import Checksums, folder_of
 from store.errors import DamagedTable
 from store.filters import among
 from store.hits import Vectors
+
+
+def execute_when_used(name: str) -> None:
+    """Import a package without executing it, until an attribute of it is looked up; its submodules import as usual."""
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    package, loader = module_from_spec(spec), spec.loader
+
+    def look_up(attribute: str) -> Any:
+        if attribute.startswith("__"):  # of the import system, which looks for what a package need not have
+            raise AttributeError(attribute)
+        del package.__dict__["__getattr__"]
+        loader.exec_module(package)
+        return getattr(package, attribute)
+
+    package.__dict__["__getattr__"] = look_up
+    sys.modules[name] = package
+
+
+# A client of remote databases, of whose classes a local one uses none: half of the time that LanceDB takes to import.
+execute_when_used("lance_namespace_urllib3_client")
+import lancedb  # noqa: E402
+from lancedb.index import FTS, BTree, IvfFlat, LabelList  # noqa: E402
+from lancedb.query import MatchQuery  # noqa: E402
 
 Row = dict[str, Any]
 

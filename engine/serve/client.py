@@ -1,27 +1,31 @@
 """The client of the resident process: an exact hit is answered here, everything else over its socket.
 
-Where no process runs, one is started for the next question and this one is answered here; so it is where the process
-ends, hangs or declines. Every exact hit imports this module: heavy imports stand inside functions.
+Where no process runs, one is started and waited for. Where none is wanted, or it does not start, ends, hangs or
+declines, this process does the work. Every exact hit imports this module: heavy imports stand inside functions.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.session import Session
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.ask.followup import Turn
     from engine.idle.types import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
-    from engine.types import AskOptions, AskResult, OnText
+    from engine.types import AskOptions, AskResult, OnText, SearchResult
+    from store.types import Scope
 
+T = TypeVar("T")
 
-_TIMEOUT_S = 10.0  # for the process that holds the model to accept a connection, or to release the model
+_TIMEOUT_S = 10.0  # for a process to accept a connection, or to release the model
 _SOON_S = 0.5  # for an idle process to stop; a busy one is not waited for
-_POLL_S = 0.05
+_POLL_S = 0.02
 
 
 class _Stream:
@@ -51,12 +55,66 @@ def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | Non
     """Answer one question; a generated answer is streamed to `say`."""
     said = _Stream(say)
     if _server_may_answer(opened) and not _is_exact_hit(opened, text, options):
+        opened.on_wait()
         found = _ask_server(opened, text, options, said)
         if found is not None:
             return found
     made = opened.asker.ask(text, options, opened.now, None if said.text else say)
     said.finish(made.reply.text)
     return made
+
+
+def search(opened: Session, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
+    """Return the best matching passages, best first."""
+    from engine import operations
+    from engine.types import AskOptions, SearchResult
+
+    options = AskOptions(scope, k)
+    found = _results_of(opened, "search", list[SearchResult], text=query, options=options)
+    return operations.search_results(opened, query, scope, k) if found is None else found
+
+
+def documents(opened: Session, path: "Path", message_id: str | None) -> list[dict[str, Any]]:
+    """Return the documents that a file holds, as kept, with the lines that sources name."""
+    from engine import operations
+
+    place = [str(path)] if message_id is None else [str(path), message_id]
+    found = _results_of(opened, "show", list[dict[str, Any]], place=place)
+    return operations.documents(opened, path, message_id) if found is None else found
+
+
+def unknown_person(opened: Session, scope: "Scope") -> str | None:
+    """Return which of the people in a scope no indexed message is from or to."""
+    from engine import operations
+    from engine.types import AskOptions
+
+    if scope.sender is None and scope.recipient is None:
+        return None
+    found = _results_of(opened, "unknown", list[str], options=AskOptions(scope))
+    return operations.unknown_person(opened, scope) if found is None else next(iter(found), None)
+
+
+def _results_of(
+    opened: Session, kind: str, of: type[T], *, text: str = "", options: "AskOptions | None" = None, **values: Any
+) -> T | None:
+    """Have the resident process look something up; None where this process must."""
+    if not _server_may_answer(opened):
+        return None
+    from engine.serve.process import ConnectionLost
+    from engine.serve.protocol import Broken, request, unpack
+    from engine.types import AskOptions
+
+    opened.on_wait()
+    if (link := _reach_or_start(opened)) is None:
+        return None
+    try:
+        with closing(link):
+            asked = request(opened, text, options or AskOptions(), streams=False)
+            link.send(kind, {"request": asked, **values})
+            frame = next(link.answers())
+            return unpack(of, frame.get("results")) if frame["kind"] == "found" else None
+    except (ConnectionLost, Broken):
+        return None
 
 
 def wants(opened: Session) -> bool:
@@ -84,16 +142,11 @@ def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:
 
 def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult | None":
     """Answer through the resident process; None where this process must, which then may load a model."""
-    from engine.serve.process import TRIES, ConnectionLost, start
+    from engine.serve.process import ConnectionLost, start
 
-    until, started = time.monotonic() + _TIMEOUT_S, 0
-    while (link := reach(opened)) is None:
-        free = _may_load(opened)
-        if started < TRIES:
-            started += start(opened)
-        if free or time.monotonic() > until:
-            return None
-        time.sleep(_POLL_S)
+    if (link := _reach_or_start(opened)) is None:
+        _wait_for_model(opened)
+        return None
     try:
         with closing(link):
             return _receive(link, opened, text, options, said)
@@ -101,6 +154,29 @@ def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream
         _may_load(opened)
         start(opened)
         return None
+
+
+def _reach_or_start(opened: Session) -> "ServerLink | None":
+    """Connect to the resident process, and start it where none runs; None where none accepts a connection in time."""
+    from engine.serve.process import TRIES, lock_of, start
+    from store.locks import Lease
+
+    until, started, lock = time.monotonic() + _TIMEOUT_S, 0, Lease(lock_of(opened.home))
+    while (link := reach(opened)) is None:
+        ended = started == TRIES and not lock.is_taken()
+        if ended or time.monotonic() > until:
+            return None
+        if started < TRIES:
+            started += start(opened)
+        time.sleep(_POLL_S)
+    return link
+
+
+def _wait_for_model(opened: Session) -> None:
+    """Wait until this process may load a model, for so long as another one might take to release it."""
+    until = time.monotonic() + _TIMEOUT_S
+    while not _may_load(opened) and time.monotonic() < until:
+        time.sleep(_POLL_S)
 
 
 def _may_load(opened: Session) -> bool:

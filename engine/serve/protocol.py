@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 
-PROTOCOL = 2  # raised when a frame changes its meaning
+PROTOCOL = 3  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
 _LENGTH = Struct(">I")
 
@@ -105,6 +105,8 @@ def unpack(kind: type[T], value: Any) -> T:
 
 
 def _as(kind: Any, value: Any) -> Any:
+    if kind is Any:  # a value of JSON itself
+        return value
     if is_dataclass(kind):
         return _made(kind, value)
     parts, origin = get_args(kind), get_origin(kind)

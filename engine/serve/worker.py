@@ -12,11 +12,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 from engine.llm.resident import ResidentModel
-from engine.serve.protocol import Broken, Frame, Request, answer, requested, under
+from engine.serve.protocol import Broken, Frame, Request, answer, pack, requested, under, unpack
 from engine.session import Session
 from store.errors import NoModel, PkbError
 from store.history import History
@@ -69,6 +70,10 @@ class WorkerState:
         # After any waiting question: planning idle jobs retrieves hundreds of times.
         opened.before_retrieval = lambda: self.models.yield_point()
         return opened
+
+    def open(self) -> None:
+        """Import and open what every request needs."""
+        _ = self.own().asker
 
     def warm(self) -> None:
         """Run a question without a model, to import and open what the next one needs."""
@@ -225,7 +230,9 @@ class RequestQueue(Thread):
     def run(self) -> None:
         """Warm up, then run the requests."""
         try:
-            self._quietly(self._state.warm)
+            self._quietly(self._state.open)
+            if not self._waiting:  # else it is the first request that imports and opens the rest
+                self._quietly(self._state.warm)
             while job := self._next():
                 self._do(job)
             self.sound = True
@@ -302,6 +309,9 @@ class RequestQueue(Thread):
     def _serve(self, job: QueuedRequest) -> None:
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
+            "search": self._search,
+            "show": self._show,
+            "unknown": self._unknown,
             "complete": self._complete,
             "idle": self._idle_run,
             "release": self._release,
@@ -319,6 +329,30 @@ class RequestQueue(Thread):
             self.answered, job.answered = self.answered + 1, True
             job.send("answered", {"answer": answer(answered)})
             answered.keep()
+
+    def _search(self, job: QueuedRequest) -> None:
+        from engine.operations import search_results
+
+        asked = requested(job.frame.get("request"))
+        with self._state.session(asked) as opened:
+            found = search_results(opened, asked.text, asked.options.scope, asked.options.k)
+            job.send("found", {"results": pack(found)})
+
+    def _show(self, job: QueuedRequest) -> None:
+        from engine.operations import documents
+
+        path, *message_id = unpack(list[str], job.frame.get("place"))
+        with self._state.session(requested(job.frame.get("request"))) as opened:
+            found = documents(opened, Path(path), next(iter(message_id), None))
+            job.send("found", {"results": found})
+
+    def _unknown(self, job: QueuedRequest) -> None:
+        from engine.operations import unknown_person
+
+        asked = requested(job.frame.get("request"))
+        with self._state.session(asked) as opened:
+            found = unknown_person(opened, asked.options.scope)
+            job.send("found", {"results": [found] if found else []})
 
     def _complete(self, job: QueuedRequest) -> None:
         from engine.serve.client import completed

@@ -8,7 +8,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from engine.serve import client
 from engine.serve.process import (
     announce,
     announced,
@@ -29,16 +30,19 @@ from engine.serve.process import (
     withdraw,
 )
 from engine.serve.protocol import encode
+from engine.session import Session
 from engine.types import AskOptions
 from store.locks import Lease, Locks
+from store.types import Scope
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, served, wait
-from tests.demo import NANO, environment
+from tests.demo import DATA, NANO, environment
 from tests.effort import slow_only
 
 KEY = "Who has the spare key to the workshop?"
 TICKET = "How much is a ticket for the summer concert?"
 REPAIRED = "How many bicycles were repaired on the repair day?"
+MBOX = DATA / "mail" / "archive.mbox"
 PICNIC = "From: Ann Bell <ann@example.org>\nDate: Mon, 3 Jun 2024 09:30:00 +0000\nSubject: picnic\n\n"
 
 
@@ -67,11 +71,69 @@ def timeless(printed: bytes) -> str:
     return re.sub(r"\d+ ms|age_s\": [\d.]+|\"\w+\": \d+\.\d+|\d+\.\d+", "-", printed.decode())
 
 
-def test_the_first_question_is_answered_without_it_and_the_next_one_by_it(home: Served) -> None:
+def test_the_first_question_starts_it_and_is_answered_by_it(home: Served) -> None:
     assert b"Gus Tindall" in home.run("ask", KEY).stdout
-    assert home.status()["answered"] == 0
-    assert home.run("ask", TICKET).returncode == 0
     assert home.status()["answered"] == 1
+
+
+LOOKUPS: dict[str, Callable[[Session], object]] = {
+    "search": lambda opened: client.search(opened, "gazebo", Scope(), 2),
+    "show": lambda opened: client.documents(opened, MBOX, None),
+    "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_lookup_is_done_there_and_finds_the_same(lasting: Served, name: str) -> None:
+    there, here = lasting.session(), Session({**lasting.environ, "PKB_DAEMON": "off"})
+    assert LOOKUPS[name](there) == LOOKUPS[name](here)
+    assert ("tables" in vars(there), "tables" in vars(here)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search", "gazebo", "-k", "2"],
+        ["search", "gazebo", "white", "--since", "2024-03", "--json"],
+        ["search", "zebra crossings"],
+        ["search", "budget", "--from", "nobody at all"],
+        ["search", "budget", "--in", "nowhere", "--json"],
+        ["search", " "],
+        ["show", str(MBOX)],
+        ["show", str(MBOX), "--json"],
+        ["show", str(MBOX), "--message-id", "nothing", "--json"],
+        ["show", "/nowhere/\udcff"],
+    ],
+)
+def test_the_output_of_a_lookup_does_not_depend_on_the_process(
+    lasting: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    pkb = Pkb(lasting.home.data.parent, monkeypatch, capsys)
+    there, here = (pkb(*words, env={"PKB_DAEMON": daemon}) for daemon in ("auto", "off"))
+    assert there == here
+
+
+@pytest.mark.slow
+def test_the_output_of_a_conversation_does_not_depend_on_the_process(
+    lasting: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pkb = Pkb(lasting.home.data.parent, monkeypatch, capsys)
+    typed = f"{KEY}\n/sources\n/open 1\n/open 9\nand for the summer concert?\n/history\n".encode()
+    there, here = (pkb("chat", "--no-cache", stdin=typed, env={"PKB_DAEMON": daemon}) for daemon in ("auto", "off"))
+    assert timeless(there.out.encode()) == timeless(here.out.encode())
+    assert timeless(there.err.encode()) == timeless(here.err.encode())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["search", "gazebo"], ["show", str(MBOX)], ["search", "gazebo", "--from", "nobody"]])
+def test_a_lookup_starts_it_only_where_one_is_wanted(home: Served, words: list[str]) -> None:
+    home.environ["PKB_DAEMON"] = "off"
+    here = home.run(*words)
+    assert not home.is_there
+    home.environ["PKB_DAEMON"] = "auto"
+    there = home.run(*words)
+    assert home.is_there
+    assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
 def test_what_is_kept_is_shown_without_asking_or_starting_it(home: Served, up: Served) -> None:
@@ -254,7 +316,7 @@ def test_where_none_is_wanted_none_is_started(home: Served, way: str) -> None:
     assert not home.is_there
 
 
-def test_after_a_kill_the_next_question_is_answered_and_the_one_after_by_a_new_one(up: Served) -> None:
+def test_after_a_kill_the_next_question_is_answered_by_a_new_one(up: Served) -> None:
     before = up.pid
     path = announced(record_of(up.home))
     os.kill(before, signal.SIGKILL)
@@ -263,7 +325,6 @@ def test_after_a_kill_the_next_question_is_answered_and_the_one_after_by_a_new_o
     assert path.exists()
     assert b"Gus Tindall" in up.run("ask", KEY).stdout
     assert up.pid != before
-    up.run("ask", TICKET)
     assert up.status()["answered"] == 1
 
 

@@ -85,6 +85,18 @@ def test_a_server_that_does_not_start_is_given_up_after_a_few_tries(home: Served
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [["ask", KEY, "--no-cache"], ["search", "gazebo", "-k", "2"], ["search", "x", "--to", "y"]]
+)
+def test_a_command_does_the_work_itself_where_no_server_starts(home: Served, failing: Path, words: list[str]) -> None:
+    alone = home.run(*words)
+    tries = len(failing.read_text())
+    home.environ["PKB_DAEMON"] = "off"
+    here = home.run(*words)
+    assert (alone.returncode, alone.stdout, tries >= TRIES) == (here.returncode, here.stdout, True)
+
+
+@pytest.mark.slow
 def test_a_question_that_waits_for_the_model_does_not_start_one_for_ever(home: Served, failing: Path) -> None:
     home.run("config", "set", "model.name", str(NANO))
     elsewhere = Lease(home.home.locks / "model.lock")

@@ -1,5 +1,6 @@
 """What reaches the terminal: nothing that it would act on, no styles where nobody sees them, no noise in a pipe."""
 
+import io
 import json
 import os
 import subprocess
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from cli.output import progress_line, session
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
 from tests.effort import slow_only
 
 KEY = "Who has the spare key to the workshop?"
+BOX = DATA / "mail" / "archive.mbox"
 TURNING = {"LRO", "RLO", "LRE", "RLE", "PDF", "LRI", "RLI", "FSI", "PDI"}
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x1b[2J\x9b5n\x08\x7f\u202eturned\u2066\u200f"
 
@@ -216,3 +219,52 @@ def test_show_numbers_the_lines_that_it_prints(pkb: Pkb) -> None:
     path = DATA / "transcripts" / "parents-committee-2024-05-20.md"
     numbered = [line for line in pkb("show", str(path)).out.splitlines() if line[:5].strip().isdigit()]
     assert [int(line[:5]) for line in numbered] == list(range(1, len(numbered) + 1))
+
+
+class Terminal(io.StringIO):
+    """What a terminal is sent."""
+
+    def isatty(self) -> bool:
+        """Return that it is one."""
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Have both streams of later commands be one terminal."""
+    screen = Terminal()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return screen
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [(["search", "gazebo"], "Searching..."), (["show", str(BOX)], "Reading..."), (["ask", KEY], "Searching...")],
+)
+def test_a_terminal_shows_that_a_command_works_until_it_prints(
+    pkb: Pkb, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
+) -> None:
+    screen = on_terminal(monkeypatch)
+    pkb(*words)
+    before, _, after = screen.getvalue().partition("\r\x1b[2K")
+    assert (before, "\x1b" in after, len(after) > 100) == (line, False, True)
+
+
+def test_neither_a_dumb_terminal_nor_a_cached_answer_has_such_a_line(pkb: Pkb, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = on_terminal(monkeypatch)
+    pkb("ask", KEY, env={"TERM": "dumb"})
+    pkb("ask", KEY, env={"TERM": "xterm"})
+    assert ("Searching" in screen.getvalue(), screen.getvalue().count("Gus Tindall") > 1) == (False, True)
+
+
+def test_a_notice_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = on_terminal(monkeypatch)
+    with session() as opened:
+        with progress_line(opened):
+            opened.on_wait()
+            opened.on_wait()
+            opened.on_notice("no space left")
+        opened.on_wait()
+    assert screen.getvalue() == "Searching...\r\x1b[2Kpkb: no space left\n"

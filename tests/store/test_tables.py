@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from engine.text.words import words
 from store.hits import Hit
+from store.tables import execute_when_used
 from store.types import Scope
 from tests.effort import examples
 from tests.store.conftest import Open
@@ -284,3 +285,19 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Any:
     opened.knowledge.compact()
     yield opened
     opened.ledger.close()
+
+
+def test_a_package_is_executed_when_an_attribute_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "slow_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from slow_package.inner import VALUE\nEXECUTED = True\n")
+    (package / "inner.py").write_text("VALUE = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    execute_when_used("slow_package")
+    import slow_package.inner  # type: ignore[import-not-found]
+
+    assert (slow_package.inner.VALUE, "EXECUTED" in vars(slow_package)) == (7, False)
+    assert not hasattr(slow_package, "__wrapped__")
+    assert (slow_package.EXECUTED, slow_package.VALUE) == (True, 7)
+    with pytest.raises(AttributeError):
+        _ = slow_package.nothing
