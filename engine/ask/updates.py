@@ -41,7 +41,7 @@ def newest_update(
 def _update(
     question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate
 ) -> list[Candidate]:
-    """Return the sentences of the newest mail that says as much of what is asked, and that something has changed."""
+    """Return the sentences of the newest mail that says that something of what is asked has changed."""
     assert best.written
     asked, title = content(question), _title_words(reads[best.read])
     least = max(_SAYS_NEW, share(asked, best.words | title))
@@ -51,13 +51,23 @@ def _update(
         if not read.is_meeting and not read.hits[0].is_quoted
     )
 
-    def changes(own: Sequence[Candidate]) -> bool:
+    def telling(own: Sequence[Candidate]) -> list[Candidate]:
         about = _title_words(reads[own[0].read])
-        said = share(asked, about.union(*(one.words for one in own)))
-        return said >= (_SAME_TITLE if title <= about else least) and any(says_change(one.text) for one in own)
+        signs = [one for one in own if says_change(one.text)]
+        if signs and title <= about <= title | _change_words():
+            said = share(asked, about.union(*(one.words for one in own)))
+            return list(own) if said >= _SAME_TITLE else []
+        places = {one.place + step for one in signs if share(asked, _around(own, one)) >= least for step in (0, 1)}
+        near = [one for one in own if one.place in places]
+        return near if not best.spans or any(one.spans for one in near) else []
 
-    updates = [own for own in newer if own and changes(own)]
+    updates = [told for own in newer if own and (told := telling(own))]
     return max(updates, key=lambda own: max(filter(None, (one.written for one in own))), default=[])
+
+
+def _around(own: Sequence[Candidate], one: Candidate) -> frozenset[str]:
+    """Return the words of a sentence and of those next to it."""
+    return frozenset[str]().union(*(other.words for other in own if abs(other.place - one.place) <= 1))
 
 
 def _changed_sentence(question: Question, update: Sequence[Candidate], former: Candidate) -> Candidate:
