@@ -34,7 +34,7 @@ def scope_of(
     last = None if until is None else _day("--until", until, opened.now, end=True)
     if first and last and first >= last:
         raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
-    who, whom, where = (None if name is None else valid_text(name) for name in (sender, recipient, collection))
+    who, whom, where = (None if name is None else valid_text(name.strip()) for name in (sender, recipient, collection))
     if where is not None and where not in (known := opened.catalogue.by_collection()):
         raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
     return Scope(who, whom, first, last, where)

@@ -33,9 +33,9 @@ def is_address(text: str) -> bool:
 
 def _person(column: str, wanted: str) -> str:
     """Return the condition that a column of people, one a line, has an address, or a part of a name or address."""
-    wanted = wanted.strip().lower()
     if not is_address(wanted):
-        return f"strpos(lower({column}), {_text(wanted)}) > 0"
+        return f"strpos(lower({column}), {_text(wanted.lower())}) > 0"
+    wanted = wanted.strip().lower()
     people = f"concat('\n', lower({column}), '\n')"
     alone, named = _text(f"\n{wanted}\n"), _text(f"<{wanted}>\n")
     return f"(strpos({people}, {alone}) > 0 OR strpos({people}, {named}) > 0)"
@@ -43,8 +43,8 @@ def _person(column: str, wanted: str) -> str:
 
 def names_person(shown: str, wanted: str) -> bool:
     """Return whether a person is the one that a scope wants: in any case, an address as a whole, a name in part."""
-    shown, wanted = shown.lower(), wanted.strip().lower()
-    return shown == wanted or shown.endswith(f"<{wanted}>") if is_address(wanted) else wanted in shown
+    shown, alone = shown.lower(), wanted.strip().lower()
+    return shown == alone or shown.endswith(f"<{alone}>") if is_address(wanted) else wanted.lower() in shown
 
 
 def among(column: str, values: Iterable[str]) -> str:
