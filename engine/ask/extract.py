@@ -152,7 +152,7 @@ def format_answer(
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
         return _alone(sender, 0)
-    return replace(_from_sentence(question, found, best, kind, forms), quote=None if best.is_subject else best.text)
+    return replace(_from_sentence(question, reads, found, best, kind, forms), quote=None if best.is_subject else best.text)
 
 
 def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
@@ -205,13 +205,18 @@ def _sender(read: Passage, asked: str) -> str:
 
 
 def _from_sentence(
-    question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None, forms: SentenceWeights
+    question: Question,
+    reads: Sequence[Passage],
+    found: Sequence[Candidate],
+    best: Candidate,
+    kind: Kind | None,
+    forms: SentenceWeights,
 ) -> SelectedSentence:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
     if kind and best.spans:
         return _span(question, found, best, kind)
     if kind is None and _BROAD.search(question.text):
-        return SelectedSentence(_several(found, best, forms.most), best.read)
+        return SelectedSentence(_several(reads, found, best, forms.most), best.read)
     return _sentence(question, found, best, kind)
 
 
@@ -299,16 +304,25 @@ def _turn_name(one: Candidate) -> str | None:
     return one.span.speaker if one.span.speaker == one.speaker else None
 
 
-def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
-    """Join the best sentences in the order of their sources, each speaker named once in a row."""
+def _several(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, most: int) -> str:
+    """Join the best sentences of one document; those of several are a list, each with its source, day and speaker."""
     good = [one for one in found if one.score > best.score / 2 or one is best]
     chosen = sorted(sorted(good, key=lambda one: -one.score)[:most], key=lambda one: (one.read, one.place))
-    parts, speaker = list[str](), None
+    own: dict[str, list[Candidate]] = {}
     for one in chosen:
-        named = one.span.speaker
-        parts.append(f"{named}: {_flat(one.text)}" if named and named != speaker else _flat(one.text))
-        speaker = named
-    return " ".join(parts)
+        own.setdefault(reads[one.read].document, []).append(one)
+    if len(own) == 1:
+        return _spoken(*chosen)
+    return "\n".join(_listed(parts, best.read) for parts in own.values())
+
+
+def _listed(parts: Sequence[Candidate], lead: int) -> str:
+    """Return the sentences of one document as a line of a list: its number among the sources, day and speaker."""
+    first = parts[0]
+    number = 1 if first.read == lead else first.read + (2 if first.read < lead else 1)
+    who = _name(first.speaker) if first.speaker and not _turn_name(first) else ""
+    about = ", ".join(filter(None, (spell_date(first.written) if first.written else "", who)))
+    return f"[{number}] {about}: {_spoken(*parts)}" if about else f"[{number}] {_spoken(*parts)}"
 
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
