@@ -26,6 +26,7 @@ _WORD = re.compile(r"\w+")
 _INDENT = "    "
 _NARROWEST, _WIDEST = 60, 200  # columns
 _SHOWN = 3  # sources in full
+_QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more than any has
 
 
 def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
@@ -49,7 +50,7 @@ def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = _bearing(reply, read)
     for number, places in bearing:
-        show_source(number, places)
+        show_source(number, places, rests=number == 1 and reply.answered)
     _show_others([one for one in read if one not in bearing], more)
     _print(typer.style(_how(answered), dim=True), stderr=True)
     if explain:
@@ -86,17 +87,18 @@ def _show_others(others: Sequence[_Numbered], more: str) -> None:
         _print(typer.style(one, dim=True), indent=_INDENT)
 
 
-def show_source(number: int, places: Sequence[Source], whole: str = "") -> None:
-    """Print what a source is, where it stands, and what is quoted of it, or its whole text."""
+def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests: bool = False) -> None:
+    """Print what a source is, where it stands, and what is quoted of it, or its whole text; marked if it answers."""
     source = places[0]
     _print("")
-    _print(typer.style(f"[{number}] ", bold=True) + _title(places), indent=_INDENT)
+    mark = typer.style(" ← answer", fg="green") if rests else ""
+    _print(typer.style(f"[{number}] ", bold=True) + _title(places) + mark, indent=_INDENT)
     if notes := warnings(source.to_json()):
         _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
     _print(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
     if source.quote and not whole:
-        _print(typer.style(f"{_INDENT}“{one_line(source.quote, 240)}”", italic=True), indent=_INDENT)
+        _print(_INDENT + _quoted(source), indent=_INDENT)
     if whole:
         _print(plain(whole))
 
@@ -121,6 +123,20 @@ def grouped(sources: Sequence[Source]) -> list[list[Source]]:
         else:
             groups.append([source])
     return groups
+
+
+def _quoted(source: Source) -> str:
+    """Return the quote of a source on one line, with the answer in it marked and never cut off."""
+    start, end = source.span or (0, 0)
+    begin, stop = (len(one_line(source.quote[:place] + "|", _WHOLE)) - 1 for place in (start, end))
+    flat, cut = one_line(source.quote, _WHOLE), max(0, stop - _QUOTE)
+    parts = ("…" if cut else "") + flat[cut:begin], flat[begin:stop], flat[stop : cut + _QUOTE]
+    if len(flat) > cut + _QUOTE:
+        parts = (*parts[:2], parts[2].rstrip() + "…")
+    if not (parts[0] or parts[2]):  # all of it answers: it stands above already
+        return typer.style(f"“{flat}”", italic=True)
+    before, said, after = (typer.style(part, italic=True) if part else "" for part in parts)
+    return f"“{before}{typer.style(said, bold=True, fg='green') if said else ''}{after}”"
 
 
 def _title(places: Sequence[Source]) -> str:

@@ -48,17 +48,20 @@ class Source:
     date_claimed: str | None = None  # ISO; `date` is not later than `first_seen`
     first_seen: str | None = None  # ISO
     warnings: tuple[str, ...] = ()  # why the sender or the date may not be what it says
+    span: tuple[int, int] | None = None  # where the answer stands in `quote`, of the source that it rests on
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as JSON values."""
         lists = {"lines": self.lines, "recipients": self.recipients, "warnings": self.warnings}
-        return {**asdict(self), **{name: list(values) for name, values in lists.items()}}
+        span = {"span": list(self.span) if self.span else None}
+        return {**asdict(self), **{name: list(values) for name, values in lists.items()}, **span}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Source":
         """Return the source that `to_json` made these values of."""
         lists = {name: tuple(values.get(name, ())) for name in ("recipients", "warnings")}
-        return cls(**{**values, **lists, "lines": _pair(values["lines"])})
+        span = _pair(values["span"]) if values.get("span") else None
+        return cls(**{**values, **lists, "lines": _pair(values["lines"]), "span": span})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class Answer:
             "age_s": self.age_s,
             "stale": self.stale,
             "lead": self.lead,
+            "answer_source": 0 if self.answered and self.sources else None,
             "sources": [source.to_json() for source in self.sources],
             "tokens": self.tokens,
             "ms": {stage: self.ms.get(stage) for stage in STAGES},
@@ -138,7 +142,13 @@ class Answer:
         quotes = [source.quote for source in self.sources if not source.copy]
         if quotes:
             quotes.insert(self.lead, quotes.pop(0))
-        return replace(self, sources=sources(quotes, self.lead))
+        span = self.sources[0].span if self.sources else None
+        return replace(self, sources=resting(sources(quotes, self.lead), span))
+
+
+def resting(sources: tuple[Source, ...], span: tuple[int, int] | None) -> tuple[Source, ...]:
+    """Return sources with the place of the answer in the quote of the first."""
+    return (replace(sources[0], span=span), *sources[1:]) if sources else ()
 
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:

@@ -37,7 +37,7 @@ from engine.text.question import Question
 from engine.text.relative_dates import in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, time_of
 from engine.text.words import words
-from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace
+from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
 
 _SAID = 0.3  # of the question, that a newer sentence must say
 _SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
@@ -120,7 +120,8 @@ class SentenceWeights:
 class SelectedSentence:
     """An answer from the source at index `source`; `highlight` are offsets in it.
 
-    `quote` is the sentence that it was taken from; None where that is the source's header.
+    `quote` is the sentence that it was taken from; None where that is the source's header. `span` are offsets in it of
+    the date, name or number that answers.
     """
 
     answer: str
@@ -128,6 +129,7 @@ class SelectedSentence:
     highlight: tuple[int, int] | None = None
     resolved: str | None = None
     quote: str | None = None
+    span: tuple[int, int] | None = None
 
 
 def format_answer(
@@ -152,7 +154,9 @@ def format_answer(
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
         return _alone(sender, 0)
-    return replace(_from_sentence(question, found, best, kind, forms), quote=None if best.is_subject else best.text)
+    return replace(
+        _from_sentence(question, reads, found, best, kind, forms), quote=None if best.is_subject else best.text
+    )
 
 
 def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
@@ -205,13 +209,18 @@ def _sender(read: Passage, asked: str) -> str:
 
 
 def _from_sentence(
-    question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None, forms: SentenceWeights
+    question: Question,
+    reads: Sequence[Passage],
+    found: Sequence[Candidate],
+    best: Candidate,
+    kind: Kind | None,
+    forms: SentenceWeights,
 ) -> SelectedSentence:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
     if kind and best.spans:
         return _span(question, found, best, kind)
     if kind is None and _BROAD.search(question.text):
-        return SelectedSentence(_several(found, best, forms.most), best.read)
+        return SelectedSentence(_several(reads, found, best, forms.most), best.read)
     return _sentence(question, found, best, kind)
 
 
@@ -240,10 +249,11 @@ def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind:
     if not _stands_alone(question, found, best, span, kind):
         said = _spoken(best)
         start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
-        return SelectedSentence(said, best.read, (start, start + len(text)))
+        return SelectedSentence(said, best.read, (start, start + len(text)), span=(span.start, span.end))
     clock = time_of(best.text, span) if kind == "date" and not past else None
     said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
-    return _alone(said, best.read, resolved)
+    end = max(span.end, clock.end) if clock else span.end
+    return replace(_alone(said, best.read, resolved), span=(min(span.start, clock.start if clock else end), end))
 
 
 def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSentence:
@@ -299,16 +309,25 @@ def _turn_name(one: Candidate) -> str | None:
     return one.span.speaker if one.span.speaker == one.speaker else None
 
 
-def _several(found: Sequence[Candidate], best: Candidate, most: int) -> str:
-    """Join the best sentences in the order of their sources, each speaker named once in a row."""
+def _several(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, most: int) -> str:
+    """Join the best sentences of one document; those of several are a list, each with its source, day and speaker."""
     good = [one for one in found if one.score > best.score / 2 or one is best]
     chosen = sorted(sorted(good, key=lambda one: -one.score)[:most], key=lambda one: (one.read, one.place))
-    parts, speaker = list[str](), None
+    own: dict[str, list[Candidate]] = {}
     for one in chosen:
-        named = one.span.speaker
-        parts.append(f"{named}: {_flat(one.text)}" if named and named != speaker else _flat(one.text))
-        speaker = named
-    return " ".join(parts)
+        own.setdefault(reads[one.read].document, []).append(one)
+    if len(own) == 1:
+        return _spoken(*chosen)
+    return "\n".join(_listed(parts, best.read) for parts in own.values())
+
+
+def _listed(parts: Sequence[Candidate], lead: int) -> str:
+    """Return the sentences of one document as a line of a list: its number among the sources, day and speaker."""
+    first = parts[0]
+    number = 1 if first.read == lead else first.read + (2 if first.read < lead else 1)
+    who = _name(first.speaker) if first.speaker and not _turn_name(first) else ""
+    about = ", ".join(filter(None, (spell_date(first.written) if first.written else "", who)))
+    return f"[{number}] {about}: {_spoken(*parts)}" if about else f"[{number}] {_spoken(*parts)}"
 
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
@@ -435,7 +454,7 @@ class Quote:
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
     each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
-    says what a relative date means.
+    says what a relative date means; `span` are offsets in the quote of `source` of the part that answers.
     """
 
     answer: str | None
@@ -444,6 +463,7 @@ class Quote:
     quotes: tuple[str, ...]
     support: float
     resolved: str | None = None
+    span: tuple[int, int] | None = None
 
 
 def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings | None = None) -> Quote:
@@ -465,7 +485,8 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
         return Quote(None, None, None, quotes, supported)
     own = said.quote or quotes[said.source]
     quotes = (*quotes[: said.source], own, *quotes[said.source + 1 :])
-    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved)
+    span = (said.span or (0, len(own))) if said.quote else None
+    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved, span)
 
 
 def wanted(question: Question) -> Kind | None:
@@ -498,7 +519,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         quoted = quote(question, evidence.passages, QuoteSettings(least=least))
         step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
         lead = quoted.source or 0
-        sources = evidence.sources(_checked(evidence, quoted), lead)
+        sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
     ms = trace.ms()
     reply = Answer(
         question=question.text,

@@ -18,7 +18,7 @@ from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace
+from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LEAD = re.compile(r"\A\W*answer\s*:[\s*]*", re.IGNORECASE)
@@ -299,11 +299,17 @@ class _Generation:
             tier=_tier(self.reading) if reused else "full",
             writer="model",
             model=self.options.name,
-            sources=self.evidence.sources(cited.quotes, lead),
+            sources=resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead])),
             ms=self.trace.ms() | {"first_token": written.first_ms},
             tokens=counts | {"generated": written.tokens, "guessed": written.guessed},
             lead=lead,
         )
+
+
+def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
+    """Return where an answer stands word for word in a quote."""
+    start = quote.lower().find(answer.lower()) if answer else -1
+    return (start, start + len(answer)) if answer and start >= 0 else None
 
 
 def prefill_prompt(

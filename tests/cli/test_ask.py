@@ -16,11 +16,11 @@ KEY = "Who has the spare key to the workshop?"
 NONSENSE = "Which quorv blimmers the zant?"
 KEYS = [
     "schema", "question", "answer", "answered", "highlight", "tier", "writer", "model", "matched_question",
-    "similarity", "age_s", "stale", "lead", "sources", "tokens", "ms",
+    "similarity", "age_s", "stale", "lead", "answer_source", "sources", "tokens", "ms",
 ]  # fmt: skip
 SOURCE = [
     "path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy", "written", "sender",
-    "recipients", "role", "author", "speaker", "date_claimed", "first_seen", "warnings",
+    "recipients", "role", "author", "speaker", "date_claimed", "first_seen", "warnings", "span",
 ]  # fmt: skip
 STAGES = ["embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"]
 
@@ -193,3 +193,13 @@ def test_an_exact_hit_loads_nothing_heavy(pkb: Pkb, as_json: bool) -> None:
     heavy = {"lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25", "rich"}
     assert loaded & heavy == set()
     assert "sqlite3" in loaded
+
+
+def test_the_source_that_an_answer_rests_on_is_marked_with_its_words(pkb: Pkb) -> None:
+    row = answer(pkb, CONCERT)
+    first, *others = row["sources"]
+    start, end = first["span"]
+    assert (row["answer_source"], first["quote"][start:end]) == (0, "Saturday 22 June at 19:00")
+    assert [source["span"] for source in others] == [None] * len(others)
+    marked = [line for line in pkb("ask", CONCERT).out.splitlines() if line.endswith("← answer")]
+    assert [line[:3] for line in marked] == ["[1]"]

@@ -6,11 +6,16 @@ import os
 import subprocess
 import sys
 import unicodedata
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli.output import progress_line, session
+from cli.render import show_source
+from engine.types import Source
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
 from tests.effort import slow_only
@@ -152,6 +157,20 @@ def test_lines_end_at_the_width_of_the_terminal_and_paths_stay_whole(pkb: Pkb, c
     assert max(len(line) for line in shown if line not in paths) <= min(max(columns, 60), 200)
 
 
+def quoting(quote: str, span: tuple[int, int]) -> str:
+    source = Source("/m/a.eml", None, "Fair", None, (1, 2), 1.0, quote, span=span)
+    with redirect_stdout(io.StringIO()) as out:
+        show_source(1, [source])
+    return out.getvalue().splitlines()[-1].strip()
+
+
+@given(st.text("ab \n", max_size=400), st.text("xy", min_size=1, max_size=20), st.text("ab \n", max_size=400))
+def test_a_long_quote_is_cut_and_never_its_answer(before: str, said: str, after: str) -> None:
+    shown = quoting(before + said + after, (len(before), len(before) + len(said)))
+    assert said in shown
+    assert len(shown) <= 244
+
+
 def test_other_sources_are_counted_and_listed_on_demand(pkb: Pkb) -> None:
     short, long = pkb("ask", KEY).out, pkb("ask", KEY, "--all").out
     assert short.endswith(" more sources: pkb ask --all\n")
@@ -203,7 +222,7 @@ def test_a_person_reads_the_answer_then_its_sources_then_how_it_was_found(pkb: P
     ran = pkb("ask", KEY, env={"HOME": str(DATA)})
     answer, empty, first, where, quote, *_ = ran.out.splitlines()
     assert "spare key" in answer
-    assert (empty, first) == ("", "[1] workshop meeting · Gus Tindall · Tue 2024-02-27")
+    assert (empty, first) == ("", "[1] workshop meeting · Gus Tindall · Tue 2024-02-27 ← answer")
     assert where.startswith("    ~/transcripts/2024-02-27 workshop meeting.vtt:")
     assert quote.startswith("    “")
     assert ran.err.startswith("\nfull · ")
