@@ -33,6 +33,7 @@ def test_nearly_every_question_finds_the_message_that_answers_it(home: Path) -> 
     assert sum(found) >= 0.9 * len(asked)
 
 
+@pytest.mark.slow
 def test_an_answer_asked_for_again_comes_from_the_bank_unchanged(home: Path) -> None:
     first, second = (
         json.loads(pkb(home, "ask", "--json", words).stdout) for words in ("Who has the key?", "who has the key")

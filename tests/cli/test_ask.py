@@ -167,6 +167,7 @@ def test_a_batch_where_nothing_was_ingested_is_one_error(fresh: Pkb) -> None:
     assert (ran.code, ran.row["error"]["code"]) == (10, 10)
 
 
+@pytest.mark.slow
 def test_a_batch_flushes_each_answer_before_it_reads_on(pkb: Pkb) -> None:
     pkb("ask", KEY)
     command = [sys.executable, "-m", "cli.app", "ask", "-", "--json"]

@@ -107,6 +107,7 @@ def test_where_the_kv_cache_is_off_nothing_is_warm(words: Pkb) -> None:
     assert (row["questions"], row["warm"], row["tokens"]["reused"], row["compared"]) == (1, None, None, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), *slow_only(("--model", "quote"))])
 def test_no_row_of_the_ledger_and_no_file_is_another_one_afterwards(words: Pkb, flags: tuple[str, ...]) -> None:
     before, data, tensors = rows(words), files(words.folder / "home"), files(words.folder / "cache" / "kv")

@@ -185,6 +185,7 @@ def test_damaged_tables_are_named_without_a_traceback_or_mail(pkb: Pkb) -> None:
     assert re.search("^BAD   index +damaged: chunks .*documents .*vectors", ran.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_lost_file_of_the_embeddings_is_said_and_search_goes_on(pkb: Pkb) -> None:
     before = pkb("ask", "Who has the spare key to the workshop?", "--no-cache")
     (table,) = (pkb.folder / "home" / "tables").glob("vectors*.lance")

@@ -135,6 +135,7 @@ def test_new_chunks_replace_older_prefetched_ones_that_were_never_used(pkb: Pkb,
     assert prefetch(pkb) == []
 
 
+@pytest.mark.slow
 def test_the_system_segment_is_stored_at_the_first_question_and_reused_by_any_other(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     assert tokens(pkb, ASKED[0])["reused"] == 0

@@ -304,6 +304,7 @@ def test_a_file_that_is_followed_goes_when_it_is_deleted_and_is_read_when_it_is_
         turn(one, lambda: kept(fresh) == 1)
 
 
+@pytest.mark.slow
 def test_while_another_writes_reading_waits_and_is_done_later(
     fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

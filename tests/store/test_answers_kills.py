@@ -5,9 +5,12 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.store.answers_kills import end, start, wrong
 
 
+@pytest.mark.slow
 def test_two_processes_killed_at_random_moments_leave_a_consistent_answer_cache(tmp_path: Path) -> None:
     chance = random.Random(2026)
     writers = [start(tmp_path, seed) for seed in range(2)]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from store.database import open_ledger
 from store.jobs import MAX_ATTEMPTS, JobRow, Jobs
+from tests.effort import examples
 
 WEEK = 7 * 86_400.0
 
@@ -75,6 +76,7 @@ def test_a_plan_takes_the_place_of_the_one_before_it_in_its_kind_alone(jobs: Job
     assert jobs.counts() == {"populate": 1, "refresh": 1}
 
 
+@examples(40)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 9), st.floats(0, 9)), max_size=8))
 def test_of_each_subject_there_is_one_with_the_last_numbers(
     tmp_path_factory: pytest.TempPathFactory, offered: list[tuple[str, float, float]]

@@ -18,6 +18,7 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompts", [12, *slow_only(40)])
 def test_two_processes_with_room_for_neither_are_bit_identical_to_a_cold_one(cold: Path, prompts: int) -> None:
     with ExitStack() as stack:
