@@ -61,15 +61,21 @@ _Numbered = tuple[int, Sequence[Source]]
 
 
 def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
-    """Return the sources to show in full: the one the answer is from, and others with two thirds of its words."""
+    """Return the sources to show in full: the one the answer is from, and others that say the same."""
     if reply.text is None:
         return list(read[:_SHOWN])
     if reply.writer == "model":
         return [one for one in read if one[1][0].quote][:_SHOWN]
     start, end = reply.highlight or (0, len(reply.text))
     wanted = _content(reply.text[start:end])
-    agreeing = (one for one in read[1:] if wanted and 3 * len(wanted & _content(one[1][0].quote)) >= 2 * len(wanted))
+    agreeing = (one for one in read[1:] if _agrees(wanted, _content(one[1][0].quote)))
     return [*read[:1], *islice(agreeing, _SHOWN - 1)]
+
+
+def _agrees(wanted: set[str], said: set[str]) -> bool:
+    """Return whether a quote has two thirds of the words of an answer, and its numbers; years are often left out."""
+    numbers = {word for word in wanted if word.isdigit() and len(word) < len("2024")}
+    return bool(wanted) and numbers <= said and 3 * len(wanted & said) >= 2 * len(wanted)
 
 
 def _content(text: str) -> set[str]:
