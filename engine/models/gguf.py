@@ -1,0 +1,363 @@
+"""Reads the header of a GGUF file, and the config.json it amounts to; refuses what pkb cannot convert, and says why.
+
+The file is untrusted input: every length in it is compared with what the file can hold before anything is read.
+"""
+
+import mmap
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from store.errors import PkbError
+
+MAGIC, VERSIONS = b"GGUF", (2, 3)
+ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
+MOST_FIELDS, MOST_TENSORS, MOST_ITEMS, MOST_DIMENSIONS = 10_000, 100_000, 10_000_000, 4
+LONGEST_NAME, LONGEST_TEXT = 1 << 16, 1 << 24  # bytes
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+STRING, ARRAY = 8, 9
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A tensor's format: a block holds `width` values in `bytes` bytes."""
+
+    name: str
+    width: int
+    bytes: int
+
+
+KINDS = {
+    0: Kind("F32", 1, 4), 1: Kind("F16", 1, 2), 30: Kind("BF16", 1, 2),
+    2: Kind("Q4_0", 32, 18), 3: Kind("Q4_1", 32, 20), 6: Kind("Q5_0", 32, 22), 7: Kind("Q5_1", 32, 24),
+    8: Kind("Q8_0", 32, 34), 10: Kind("Q2_K", 256, 84), 11: Kind("Q3_K", 256, 110), 12: Kind("Q4_K", 256, 144),
+    13: Kind("Q5_K", 256, 176), 14: Kind("Q6_K", 256, 210),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlace:
+    """Where a tensor lies: its shape, the contiguous dimension last, and its first byte in the file."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def bytes(self) -> int:
+        """Return its size in the file."""
+        return prod(self.shape) // self.kind.width * self.kind.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The fields of a GGUF file, and where its tensors lie."""
+
+    path: Path
+    fields: Mapping[str, Any]
+    tensors: Mapping[str, TensorPlace]
+
+    @property
+    def architecture(self) -> str:
+        """Return the name of its architecture; PkbError if it has none."""
+        return str(self.of("general.architecture", str))
+
+    @property
+    def licence(self) -> str:
+        """Return the licence that it names, empty if none."""
+        found = self.fields.get("general.license")
+        return found if isinstance(found, str) else ""
+
+    @property
+    def formats(self) -> str:
+        """Name the formats of its matrices, the one with the most bytes first."""
+        totals = dict[str, int]()
+        for place in self.tensors.values():
+            if len(place.shape) > 1:
+                totals[place.kind.name] = totals.get(place.kind.name, 0) + place.bytes
+        return ", ".join(sorted(totals, key=lambda name: -totals[name]))
+
+    def of(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        """Return a field of a type, or the default; PkbError if it is missing or of another type."""
+        found = self.fields.get(key, default)
+        if found is None or not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+            raise self.refusal(f"its header has no valid {key}")
+        return found
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """Return a positive whole number of its architecture; PkbError if there is none."""
+        found = self.of(f"{self.architecture}.{key}", int, default)
+        if not 0 < found < 1 << 31:
+            raise self.refusal(f"its {key} is {found}")
+        return int(found)
+
+    def real(self, key: str, default: float | None = None) -> float:
+        """Return a positive number of its architecture; PkbError if there is none."""
+        found = float(self.of(f"{self.architecture}.{key}", (int, float), default))
+        if not 0 < found < float("inf"):
+            raise self.refusal(f"its {key} is {found}")
+        return found
+
+    def refusal(self, reason: str) -> PkbError:
+        """Return the error that it cannot be converted."""
+        return PkbError(f"cannot convert {self.path.name}: {reason}", "pkb model list")
+
+
+class _Reader:
+    """Reads the header of a mapped file in order, and never past its end; ValueError."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.at, self._data = 0, data
+
+    def number(self, form: str) -> Any:
+        size = struct.calcsize(f"<{form}")
+        return struct.unpack(f"<{form}", self._take(size))[0]
+
+    def text(self, longest: int = LONGEST_TEXT) -> str:
+        size = self.number("Q")
+        if size > longest:
+            raise ValueError(f"a text of {size} bytes")
+        return self._take(size).decode("utf-8", errors="replace")
+
+    def value(self, kind: int) -> Any:
+        if kind == STRING:
+            return self.text()
+        if kind != ARRAY:
+            return self.number(_form(kind))
+        inner, count = self.number("I"), self.number("Q")
+        if count > MOST_ITEMS:
+            raise ValueError(f"an array of {count} items")
+        if inner == STRING:
+            return [self.text() for _ in range(count)]
+        form = _form(inner)
+        return list(struct.unpack(f"<{count}{form}", self._take(count * struct.calcsize(f"<{form}"))))
+
+    def _take(self, size: int) -> bytes:
+        found = self._data[self.at : self.at + size]
+        if len(found) < size:
+            raise ValueError("it ends early")
+        self.at += size
+        return found
+
+
+def _form(kind: int) -> str:
+    if (form := NUMBERS.get(kind)) is None:
+        raise ValueError(f"a value of type {kind}")
+    return form
+
+
+def read(path: Path) -> Header:
+    """Read a file's header; PkbError if it cannot be read, or is damaged, or holds a tensor of an unknown format."""
+    try:
+        with mapped(path) as data:
+            return _header(path, data)
+    except ValueError as error:
+        raise PkbError(f"{path} is not a GGUF file that pkb can read: {error}", "pkb model list") from None
+    except OSError as error:
+        raise PkbError(f"{path} cannot be read: {error.strerror}", "pkb model list") from None
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """Map a file into memory, to read; ValueError if it is empty."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data
+
+
+def _header(path: Path, data: mmap.mmap) -> Header:
+    reader = _Reader(data)
+    if data[: len(MAGIC)] != MAGIC:
+        raise ValueError("it does not begin as one")
+    reader.at = len(MAGIC)
+    if (version := reader.number("I")) not in VERSIONS:
+        raise ValueError(f"version {version}" if version < 1 << 16 else "its numbers are big-endian")
+    tensors, fields = reader.number("Q"), reader.number("Q")
+    if tensors > MOST_TENSORS or fields > MOST_FIELDS:
+        raise ValueError(f"it claims {fields} fields and {tensors} tensors")
+    found = {reader.text(LONGEST_NAME): reader.value(reader.number("I")) for _ in range(fields)}
+    places = [_place(reader) for _ in range(tensors)]
+    alignment = found.get(ALIGNMENT_KEY, ALIGNMENT)
+    if not isinstance(alignment, int) or not 0 < alignment < 1 << 20:
+        raise ValueError(f"an alignment of {alignment}")
+    base = -(-reader.at // alignment) * alignment
+    header = Header(path, found, {one.name: _moved(one, base, len(data)) for one in places})
+    if len(header.tensors) < len(places):
+        raise ValueError("two of its tensors have one name")
+    return header
+
+
+def _place(reader: _Reader) -> TensorPlace:
+    name, dimensions = reader.text(LONGEST_NAME), reader.number("I")
+    if not 0 < dimensions <= MOST_DIMENSIONS:
+        raise ValueError(f"a tensor of {dimensions} dimensions")
+    shape = tuple(reader.number("Q") for _ in range(dimensions))[::-1]
+    number, start = reader.number("I"), reader.number("Q")
+    if (kind := KINDS.get(number)) is None:
+        raise ValueError(f"pkb does not know the tensor format {_kind_name(number)}")
+    if not all(0 < length < 1 << 40 for length in shape) or shape[-1] % kind.width:
+        raise ValueError(f"the tensor {name} has the shape {shape}")
+    return TensorPlace(name, kind, shape, start)
+
+
+def _kind_name(number: int) -> str:
+    """Name a format that pkb does not read."""
+    from gguf import GGMLQuantizationType
+
+    return next((kind.name for kind in GGMLQuantizationType if kind == number), str(number))
+
+
+def _moved(place: TensorPlace, base: int, size: int) -> TensorPlace:
+    """Count a tensor's start from the file's; ValueError if the file does not hold all of it."""
+    if base + place.start + place.bytes > size:
+        raise ValueError(f"it ends before its tensor {place.name}")
+    return TensorPlace(place.name, place.kind, place.shape, base + place.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes that every architecture has."""
+
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head: int
+    inner: int
+    vocabulary: int
+
+
+def sizes(header: Header) -> Sizes:
+    """Return its sizes; PkbError if one is missing, or differs by layer."""
+    width, heads = header.number("embedding_length"), header.number("attention.head_count")
+    head = header.number("attention.key_length", width // heads or None)
+    if header.number("attention.value_length", head) != head:
+        raise header.refusal("its keys and values differ in width")
+    if (table := header.tensors.get("token_embd.weight")) is None or len(table.shape) != 2:
+        raise header.refusal("it has no tensor token_embd.weight")
+    kv_heads = header.number("attention.head_count_kv", heads)
+    layers, inner = header.number("block_count"), header.number("feed_forward_length")
+    return Sizes(width, layers, heads, kv_heads, head, inner, table.shape[0])
+
+
+def config(header: Header) -> dict[str, Any]:
+    """Return its config.json as mlx-lm reads it; PkbError if its architecture or a feature of it is not supported."""
+    if (more := FAMILIES.get(header.architecture)) is None:
+        known = ", ".join(FAMILIES)
+        raise header.refusal(f"its architecture is {header.architecture}, and pkb converts {known}")
+    if header.fields.get("split.count", 1) not in (0, 1):
+        raise header.refusal("it is one of several files, and pkb converts a model of one file")
+    if header.fields.get(f"{header.architecture}.expert_count"):
+        raise header.refusal("it is a mixture of experts")
+    found = sizes(header)
+    return {
+        "model_type": header.architecture,
+        "hidden_size": found.width,
+        "num_hidden_layers": found.layers,
+        "intermediate_size": found.inner,
+        "num_attention_heads": found.heads,
+        "num_key_value_heads": found.kv_heads,
+        "head_dim": found.head,
+        "rms_norm_eps": header.real("attention.layer_norm_rms_epsilon"),
+        "vocab_size": found.vocabulary,
+        "max_position_embeddings": header.number("context_length"),
+        "rope_theta": header.real("rope.freq_base", 10000.0),
+        "rope_scaling": _rope_scaling(header, found),
+        "tie_word_embeddings": "output.weight" not in header.tensors,
+        **more(header, found),
+    }
+
+
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+def _rope_scaling(header: Header, found: Sizes) -> dict[str, Any] | None:
+    """Return how positions are scaled; PkbError for a way that mlx-lm does not compute alike."""
+    kind = header.fields.get(f"{header.architecture}.rope.scaling.type", "none")
+    if any(name.startswith("rope_factors") for name in header.tensors):
+        raise header.refusal("its positions are scaled by longrope")
+    if kind == "linear":
+        return {"type": "linear", "factor": header.real("rope.scaling.factor")}
+    if kind != "none":
+        raise header.refusal(f"its positions are scaled by {kind}")
+    if "rope_freqs.weight" in header.tensors:
+        return {"rope_type": "llama3", "factor": _llama3_factor(header, found), **LLAMA3}
+    return None
+
+
+def _llama3_factor(header: Header, found: Sizes) -> float:
+    """Return the factor that Llama 3's rule needs to give the stored divisors; PkbError if none does."""
+    import numpy as np
+
+    place = header.tensors["rope_freqs.weight"]
+    if place.kind.name != "F32" or place.shape != (found.head // 2,):
+        raise header.refusal("its tensor rope_freqs.weight has an unknown form")
+    with mapped(header.path) as data:
+        stored = np.frombuffer(data[place.start : place.start + place.bytes], "<f4")
+    factor, theta = float(stored.max()), header.real("rope.freq_base", 10000.0)
+    if not 1 <= factor < 1 << 16:
+        raise header.refusal(f"its positions are scaled by {factor}")
+    wavelength = 2 * np.pi * theta ** (np.arange(0, found.head, 2) / found.head)
+    low, high, context = (
+        LLAMA3["low_freq_factor"],
+        LLAMA3["high_freq_factor"],
+        LLAMA3["original_max_position_embeddings"],
+    )
+    smooth = np.clip((context / wavelength - low) / (high - low), 0, 1)
+    if not np.allclose(stored, 1 / ((1 - smooth) / factor + smooth), rtol=1e-3):
+        raise header.refusal("its positions are not scaled by Llama 3's rule")
+    return factor
+
+
+Family = Callable[[Header, Sizes], dict[str, Any]]
+
+
+def _llama(header: Header, found: Sizes) -> dict[str, Any]:
+    if header.number("rope.dimension_count", found.head) != found.head:
+        raise header.refusal("only a part of each head is rotated")
+    return {"attention_bias": "blk.0.attn_q.bias" in header.tensors}
+
+
+def _qwen(header: Header, found: Sizes) -> dict[str, Any]:
+    if header.architecture == "qwen2" and found.head * found.heads != found.width:
+        raise header.refusal("its heads are not as wide as the model")
+    return {}
+
+
+def _gemma2(header: Header, found: Sizes) -> dict[str, Any]:
+    largest, context = found.layers == 46, header.number("context_length")
+    return {
+        # mlx-lm's Gemma 2 has no sliding window, and up to its size none is needed.
+        "max_position_embeddings": min(context, header.number("attention.sliding_window", context)),
+        "attn_logit_softcapping": header.real("attn_logit_softcapping", 50.0),
+        "final_logit_softcapping": header.real("final_logit_softcapping", 30.0),
+        "query_pre_attn_scalar": found.width / found.heads if largest else found.head,
+    }
+
+
+def _gemma3(header: Header, found: Sizes) -> dict[str, Any]:
+    largest = found.layers == 62
+    return {
+        "model_type": "gemma3_text",
+        "query_pre_attn_scalar": found.width / found.heads if largest else found.head,
+        "rope_theta": header.real("rope.freq_base", 1_000_000.0),
+        "rope_local_base_freq": header.real("rope.freq_base_swa", 10_000.0),
+        "sliding_window": header.number("attention.sliding_window"),
+        "sliding_window_pattern": 6,
+    }
+
+
+def _phi3(header: Header, found: Sizes) -> dict[str, Any]:
+    rotated = header.number("rope.dimension_count", found.head)
+    if found.head * found.heads != found.width:
+        raise header.refusal("its heads are not as wide as the model")
+    return {"partial_rotary_factor": rotated / found.head}
+
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": _llama, "qwen2": _qwen, "qwen3": _qwen, "gemma2": _gemma2, "gemma3": _gemma3, "phi3": _phi3,
+}  # fmt: skip

@@ -1,0 +1,409 @@
+"""Converts a GGUF file into a folder of the hub's cache that mlx-lm loads, a tensor at a time.
+
+Formats of 32 values with a scale and an offset are repacked, their numbers unchanged; the others become 16 bits.
+"""
+
+import errno
+import fcntl
+import json
+import mmap
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.models.gguf import Header, Sizes, TensorPlace, config, mapped, sizes
+from engine.models.gguf_tokenizer import special, tokenizer, tokenizer_config
+from engine.models.lookup import CONFIG, TOKENS, InstalledModel, repository
+from store.errors import Locked
+
+Bytes = NDArray[np.uint8]
+GROUP = 32  # values that share a scale and an offset
+SLICE = 16 << 20  # bytes decoded at a time
+
+BASE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+LAYER = {
+    "attn_norm": "input_layernorm", "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm", "ffn_down": "mlp.down_proj",
+}  # fmt: skip
+SEPARATE = {
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+}  # fmt: skip
+FUSED = {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
+HEAD_NORMS = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+GEMMA = {
+    "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}  # fmt: skip
+LAYERS: Mapping[str, Mapping[str, str]] = {
+    "llama": LAYER | SEPARATE,
+    "qwen2": LAYER | SEPARATE,
+    "qwen3": LAYER | SEPARATE | HEAD_NORMS,
+    "gemma2": LAYER | SEPARATE | GEMMA,
+    "gemma3": LAYER | SEPARATE | GEMMA | HEAD_NORMS,
+    "phi3": LAYER | FUSED,
+}
+BIASED = {
+    "qwen2": ("attn_q", "attn_k", "attn_v"),
+    "llama": ("attn_q", "attn_k", "attn_v", "attn_output"),  # all of them or none
+}
+UNUSED = ("rope_freqs.weight",)  # read for the config
+BLOCK = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One array of the new file: its dtype as safetensors names it, its shape, and what computes its bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Return its size."""
+        return int(np.prod(self.shape)) * (4 if self.dtype == "U32" else 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A tensor and the arrays that it becomes: one, or weight, scales and biases."""
+
+    place: TensorPlace
+    parts: tuple[Part, ...]
+    bits: int | None  # of a value, None if it is not quantised
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of each tensor; `half` is the dtype of all numbers that are not packed."""
+
+    header: Header
+    half: str
+    tensors: tuple[Converted, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of the new file without its header."""
+        return sum(part.bytes for one in self.tensors for part in one.parts)
+
+    @property
+    def read(self) -> int:
+        """Return the bytes that are read."""
+        return sum(one.place.bytes for one in self.tensors)
+
+    @property
+    def quantization(self) -> dict[str, Any] | None:
+        """Return mlx-lm's entry for config.json: the width of most layers, and each layer of another one."""
+        widths = {one.parts[0].name.removesuffix(".weight"): one.bits for one in self.tensors if one.bits}
+        if not widths:
+            return None
+        totals = dict.fromkeys(widths.values(), 0)
+        for one in self.tensors:
+            if one.bits:
+                totals[one.bits] += one.place.bytes
+        usual = max(totals, key=lambda bits: totals[bits])
+        others = {name: {"group_size": GROUP, "bits": bits} for name, bits in widths.items() if bits != usual}
+        return {"group_size": GROUP, "bits": usual, **others}
+
+
+def plan(header: Header) -> Plan:
+    """Plan the conversion; PkbError if pkb cannot convert the model, or a tensor is unknown, missing or misshapen."""
+    config(header)
+    found, names = sizes(header), _names(header)
+    if unknown := sorted(header.tensors.keys() - names.keys() - set(UNUSED)):
+        raise header.refusal(f"it has a tensor {unknown[0]}, which a model of this architecture has not")
+    for name in _required(header, found):
+        if name not in header.tensors:
+            raise header.refusal(f"it has no tensor {name}")
+    for name in names:
+        if (place := header.tensors[name]).shape != (shape := _shape(header, name, found)):
+            raise header.refusal(f"its tensor {name} has the shape {place.shape} instead of {shape}")
+    kinds = {place.kind.name for place in header.tensors.values() if len(place.shape) > 1}
+    half = "BF16" if "BF16" in kinds and not kinds & PACKED.keys() else "F16"
+    return Plan(header, half, tuple(_converted(header.tensors[name], new, half) for name, new in names.items()))
+
+
+def _names(header: Header) -> dict[str, str]:
+    """Return mlx-lm's name of each tensor that it knows."""
+    found, layer = dict[str, str](), LAYERS[header.architecture]
+    for name in header.tensors:
+        stem, _, suffix = name.rpartition(".")
+        if stem in BASE and suffix == "weight":
+            found[name] = f"{BASE[stem]}.weight"
+        elif (inner := BLOCK.fullmatch(name)) and inner[2] in layer:
+            if inner[3] == "weight" or inner[2] in BIASED.get(header.architecture, ()):
+                found[name] = f"model.layers.{int(inner[1])}.{layer[inner[2]]}.{inner[3]}"
+    return found
+
+
+def _required(header: Header, found: Sizes) -> Iterator[str]:
+    yield from ("token_embd.weight", "output_norm.weight")
+    biased = BIASED.get(header.architecture, ())
+    if header.architecture == "llama" and not any(name.endswith(".bias") for name in header.tensors):
+        biased = ()
+    for layer in range(found.layers):
+        yield from (f"blk.{layer}.{name}.weight" for name in LAYERS[header.architecture])
+        yield from (f"blk.{layer}.{name}.bias" for name in biased)
+
+
+def _shape(header: Header, name: str, found: Sizes) -> tuple[int, ...]:
+    """Return the shape that a tensor must have."""
+    query, key = found.heads * found.head, found.kv_heads * found.head
+    fused = 2 if header.architecture == "phi3" else 1
+    rows, columns = {
+        "token_embd": (found.vocabulary, found.width), "output": (found.vocabulary, found.width),
+        "attn_q": (query, found.width), "attn_k": (key, found.width), "attn_v": (key, found.width),
+        "attn_qkv": (query + 2 * key, found.width), "attn_output": (found.width, query),
+        "ffn_gate": (found.inner, found.width), "ffn_up": (fused * found.inner, found.width),
+        "ffn_down": (found.width, found.inner), "attn_q_norm": (found.head, 0), "attn_k_norm": (found.head, 0),
+    }.get(_stem(name), (found.width, 0))  # fmt: skip
+    return (rows,) if name.endswith(".bias") or not columns else (rows, columns)
+
+
+def _stem(name: str) -> str:
+    return inner[2] if (inner := BLOCK.fullmatch(name)) else name.rpartition(".")[0]
+
+
+def _converted(place: TensorPlace, name: str, half: str) -> Converted:
+    if len(place.shape) < 2 or place.kind.name not in PACKED:
+        return Converted(place, (Part(name, half, place.shape),), None)
+    (rows, columns), bits = place.shape, PACKED[place.kind.name].bits
+    base = name.removesuffix(".weight")
+    numbers = (rows, columns // GROUP)
+    packed = Part(name, "U32", (rows, columns * bits // 32))
+    return Converted(
+        place, (packed, Part(f"{base}.scales", half, numbers), Part(f"{base}.biases", half, numbers)), bits
+    )
+
+
+def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick: Callable[[int], None]) -> None:
+    """Write a model's folder, whole or not at all; `tick` is called with the bytes read so far.
+
+    PkbError if the header's tokenizer cannot be rebuilt or the disk is full, Locked while another process writes it.
+    """
+    texts = _texts(plan)
+    home = repository(model.name, environ)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(home / "converting.lock"), _explained(plan.header):
+        fresh = home / "converting"
+        shutil.rmtree(fresh, ignore_errors=True)  # of a run that was killed
+        fresh.mkdir(mode=0o700)
+        try:
+            for name, text in texts.items():
+                (fresh / name).write_text(text, encoding="utf-8")
+            _write(plan, fresh / "model.safetensors", tick)
+            for path in fresh.iterdir():
+                path.chmod(0o600)
+            _publish(fresh, model, home)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _publish(fresh: Path, model: InstalledModel, home: Path) -> None:
+    """Move the folder to its place, where it replaces an incomplete one, and let the name mean it."""
+    model.folder.parent.mkdir(mode=0o700, exist_ok=True)
+    shutil.rmtree(model.folder, ignore_errors=True)
+    fresh.rename(model.folder)
+    (home / "refs").mkdir(mode=0o700, exist_ok=True)
+    (home / "refs" / "main").write_text(model.revision or "", encoding="ascii")
+
+
+def _texts(plan: Plan) -> dict[str, str]:
+    """Return the files besides the weights; PkbError if the tokenizer cannot be rebuilt."""
+    from tokenizers import Tokenizer
+
+    header = plan.header
+    tokens = json.dumps(tokenizer(header), ensure_ascii=False)
+    try:
+        Tokenizer.from_str(tokens)
+    except Exception as error:  # the library raises this class itself
+        raise header.refusal(f"its tokenizer is damaged ({error})") from None
+    ends = (special(header, key) for key in ("eos", "eot"))
+    found = config(header) | {"eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
+    found["dtype"] = "bfloat16" if plan.half == "BF16" else "float16"
+    if plan.quantization:
+        found["quantization"] = plan.quantization
+    texts = {CONFIG: json.dumps(found), TOKENS: tokens}
+    return texts | {"tokenizer_config.json": json.dumps(tokenizer_config(header), ensure_ascii=False)}
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Locked("another pkb is converting this model", "try again when it is done") from None
+        yield
+
+
+@contextmanager
+def _explained(header: Header) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "no space is left on the disk" if full else f"{error.filename}: {error.strerror}"
+        raise header.refusal(reason) from None
+
+
+def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
+    found, done = sizes(plan.header), 0
+    with mapped(plan.header.path) as data, path.open("wb") as file:
+        file.write(_safetensors_header(plan))
+        for one in plan.tensors:
+            for array in _arrays(plan, one, data, found):
+                file.write(np.ascontiguousarray(array).data)
+            done += one.place.bytes
+            tick(done)
+        os.fsync(file.fileno())
+
+
+def _safetensors_header(plan: Plan) -> bytes:
+    entries, at = dict[str, Any](__metadata__={"format": "mlx"}), 0
+    for part in (part for one in plan.tensors for part in one.parts):
+        entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
+        at += part.bytes
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _arrays(plan: Plan, one: Converted, data: mmap.mmap, found: Sizes) -> Iterator[NDArray[Any]]:
+    """Compute the arrays of a tensor."""
+    place, rotated = one.place, _rotated_heads(plan.header, one.place.name, found)
+    rows = place.shape[0] if len(place.shape) > 1 else 1
+    raw = np.frombuffer(data, np.uint8, place.bytes, place.start).reshape(rows, -1)
+    compute = PACKED[place.kind.name].unpack if one.bits else partial(_plain, plan, place)
+    step = max(1, SLICE // raw.shape[1])
+    slices = [compute(raw[at : at + step]) for at in range(0, rows, step)]
+    for part, arrays in zip(one.parts, zip(*slices, strict=True), strict=True):
+        yield _halves_together(np.concatenate(arrays).reshape(part.shape), rotated)
+
+
+def _plain(plan: Plan, place: TensorPlace, raw: Bytes) -> tuple[NDArray[Any]]:
+    return (_half_bits(_values(raw, place, plan.header), plan.half),)
+
+
+def _rotated_heads(header: Header, name: str, found: Sizes) -> int:
+    """Return the heads whose rows llama.cpp reorders, so that the two numbers of a rotation stand side by side."""
+    if header.architecture != "llama":
+        return 0
+    return {"attn_q": found.heads, "attn_k": found.kv_heads}.get(_stem(name), 0)
+
+
+def _halves_together(array: NDArray[Any], heads: int) -> NDArray[Any]:
+    """Undo that reordering: the first numbers of a head's rotations come first, then the second ones."""
+    if not heads:
+        return array
+    pairs = array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(array.shape)
+
+
+def _values(raw: Bytes, place: TensorPlace, header: Header) -> NDArray[np.float32]:
+    """Decode a tensor: (rows, columns), or (1, columns) of a vector."""
+    import gguf
+
+    found: NDArray[np.float32] = gguf.dequantize(raw, gguf.GGMLQuantizationType[place.kind.name])
+    is_shifted = header.architecture.startswith("gemma") and place.name.endswith("norm.weight")
+    return found - np.float32(1) if is_shifted else found  # mlx-lm adds 1 to Gemma's norms, llama.cpp does not
+
+
+def _half_bits(values: NDArray[np.float32], half: str) -> NDArray[Any]:
+    """Round to a 16-bit dtype, given as numpy can hold it; a value too large for it becomes its largest."""
+    if half == "F16":
+        largest = np.float32(np.finfo(np.float16).max)
+        return np.clip(values, -largest, largest).astype("<f2")
+    bits = np.ascontiguousarray(values, "<f4").view("<u4")
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return rounded.astype("<u2")
+
+
+Unpacked = tuple[NDArray[np.uint32], NDArray[np.float16], NDArray[np.float16]]  # weight, scales, biases
+
+
+def pack(values: Bytes, bits: int) -> NDArray[np.uint32]:
+    """Pack unsigned numbers of so many bits as MLX does, the first into the lowest: (rows, columns * bits / 32)."""
+    rows = len(values)
+    if bits == 8:
+        return np.ascontiguousarray(values).view("<u4")
+    planes = np.unpackbits(values.reshape(rows, -1, 1), axis=-1, count=bits, bitorder="little")
+    return np.packbits(planes.reshape(rows, -1), axis=-1, bitorder="little").view("<u4")
+
+
+def _blocks(raw: Bytes, size: int) -> Bytes:
+    return raw.reshape(len(raw), -1, size)
+
+
+def _half(blocks: Bytes) -> NDArray[np.float16]:
+    """Read one float16 from two bytes of each block: (rows, blocks)."""
+    return np.ascontiguousarray(blocks).view("<f2")[..., 0]
+
+
+def _nibbles(blocks: Bytes) -> Bytes:
+    """Split bytes into their low halves, then their high halves."""
+    return np.concatenate([blocks & 0x0F, blocks >> 4], axis=-1)
+
+
+def _small(raw: Bytes, *, size: int, bits: int, has_offset: bool) -> Unpacked:
+    """Unpack Q4_0, Q4_1, Q5_0 or Q5_1: a scale, an offset or half the range, fifth bits, and nibbles."""
+    blocks = _blocks(raw, size)
+    scales = _half(blocks[..., :2])
+    biases = _half(blocks[..., 2:4]) if has_offset else scales * np.float16(-(1 << (bits - 1)))
+    rest = blocks[..., 4 if has_offset else 2 :]
+    values = _nibbles(rest[..., -GROUP // 2 :])
+    if bits == 5:
+        values |= np.unpackbits(rest[..., :4], axis=-1, bitorder="little") << 4
+    return pack(values.reshape(len(raw), -1), bits), scales, biases
+
+
+def _q8_0(raw: Bytes) -> Unpacked:
+    blocks = _blocks(raw, 34)
+    scales, values = _half(blocks[..., :2]), blocks[..., 2:] ^ 0x80  # signed to unsigned
+    return pack(values.reshape(len(raw), -1), 8), scales, scales * np.float16(-128)
+
+
+def _k(raw: Bytes, *, size: int, bits: int) -> Unpacked:
+    """Unpack Q4_K or Q5_K: eight groups a block, their scales and offsets six bits each."""
+    blocks = _blocks(raw, size)
+    scale, offset = (_half(blocks[..., at : at + 2]).astype(np.float32)[..., None] for at in (0, 2))
+    low, high, rest = blocks[..., 4:8], blocks[..., 8:12], blocks[..., 12:16]
+    steps = np.concatenate([low & 0x3F, (rest & 0x0F) | (low >> 6 << 4)], axis=-1)
+    offsets = np.concatenate([high & 0x3F, (rest >> 4) | (high >> 6 << 4)], axis=-1)
+    nibbles = blocks[..., -128:].reshape(*blocks.shape[:2], 4, 32)
+    values = np.stack([nibbles & 0x0F, nibbles >> 4], axis=-2).reshape(*blocks.shape[:2], 8, 32)
+    if bits == 5:
+        fifth = blocks[..., 16:48][..., None, :] >> np.arange(8, dtype=np.uint8)[:, None]
+        values |= (fifth & 1) << 4
+    rows = len(raw)
+    scales, biases = (scale * steps).astype("<f2"), (-offset * offsets).astype("<f2")
+    return pack(values.reshape(rows, -1), bits), scales.reshape(rows, -1), biases.reshape(rows, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How a format is repacked for MLX: the bits of a value, and what does it."""
+
+    bits: int
+    unpack: Callable[[Bytes], Unpacked]
+
+
+PACKED: Mapping[str, Packing] = {
+    "Q4_0": Packing(4, partial(_small, size=18, bits=4, has_offset=False)),
+    "Q4_1": Packing(4, partial(_small, size=20, bits=4, has_offset=True)),
+    "Q5_0": Packing(5, partial(_small, size=22, bits=5, has_offset=False)),
+    "Q5_1": Packing(5, partial(_small, size=24, bits=5, has_offset=True)),
+    "Q8_0": Packing(8, _q8_0),
+    "Q4_K": Packing(4, partial(_k, size=144, bits=4)),
+    "Q5_K": Packing(5, partial(_k, size=176, bits=5)),
+}
