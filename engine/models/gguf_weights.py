@@ -57,7 +57,7 @@ BIASED = {
     "llama": ("attn_q", "attn_k", "attn_v", "attn_output"),  # all of them or none
 }
 UNUSED = ("rope_freqs.weight",)  # read for the config
-BLOCK = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
+BLOCK = re.compile(r"blk\.(0|[1-9][0-9]*)\.(\w+)\.(weight|bias)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,9 @@ def plan(header: Header) -> Plan:
     """Plan the conversion; PkbError if pkb cannot convert the model, or a tensor is unknown, missing or misshapen."""
     config(header)
     found, names = sizes(header), _names(header)
+    for name in names:
+        if (inner := BLOCK.fullmatch(name)) and int(inner[1]) >= found.layers:
+            raise header.refusal(f"its tensor {name} belongs to no layer")
     if unknown := sorted(header.tensors.keys() - names.keys() - set(UNUSED)):
         raise header.refusal(f"it has a tensor {unknown[0]}, which a model of this architecture has not")
     for name in _required(header, found):
@@ -135,15 +138,17 @@ def plan(header: Header) -> Plan:
 
 def _names(header: Header) -> dict[str, str]:
     """Return mlx-lm's name of each tensor that it knows."""
-    found, layer = dict[str, str](), LAYERS[header.architecture]
-    for name in header.tensors:
-        stem, _, suffix = name.rpartition(".")
-        if stem in BASE and suffix == "weight":
-            found[name] = f"{BASE[stem]}.weight"
-        elif (inner := BLOCK.fullmatch(name)) and inner[2] in layer:
-            if inner[3] == "weight" or inner[2] in BIASED.get(header.architecture, ()):
-                found[name] = f"model.layers.{int(inner[1])}.{layer[inner[2]]}.{inner[3]}"
-    return found
+    return {name: new for name in header.tensors if (new := _name(header.architecture, name))}
+
+
+def _name(architecture: str, name: str) -> str | None:
+    stem, _, suffix = name.rpartition(".")
+    if stem in BASE and suffix == "weight":
+        return f"{BASE[stem]}.weight"
+    inner, layer = BLOCK.fullmatch(name), LAYERS[architecture]
+    if not inner or inner[2] not in layer or (inner[3] == "bias" and inner[2] not in BIASED.get(architecture, ())):
+        return None
+    return f"model.layers.{inner[1]}.{layer[inner[2]]}.{inner[3]}"
 
 
 def _required(header: Header, found: Sizes) -> Iterator[str]:
@@ -380,11 +385,10 @@ def _k(raw: Bytes, *, size: int, bits: int) -> Unpacked:
     low, high, rest = blocks[..., 4:8], blocks[..., 8:12], blocks[..., 12:16]
     steps = np.concatenate([low & 0x3F, (rest & 0x0F) | (low >> 6 << 4)], axis=-1)
     offsets = np.concatenate([high & 0x3F, (rest >> 4) | (high >> 6 << 4)], axis=-1)
-    nibbles = blocks[..., -128:].reshape(*blocks.shape[:2], 4, 32)
+    nibbles: Bytes = blocks[..., -128:].reshape(*blocks.shape[:2], 4, 32)
     values = np.stack([nibbles & 0x0F, nibbles >> 4], axis=-2).reshape(*blocks.shape[:2], 8, 32)
     if bits == 5:
-        fifth = blocks[..., 16:48][..., None, :] >> np.arange(8, dtype=np.uint8)[:, None]
-        values |= (fifth & 1) << 4
+        values |= ((blocks[..., 16:48][..., None, :] >> np.arange(8, dtype=np.uint8)[:, None]) & 1) << 4
     rows = len(raw)
     scales, biases = (scale * steps).astype("<f2"), (-offset * offsets).astype("<f2")
     return pack(values.reshape(rows, -1), bits), scales.reshape(rows, -1), biases.reshape(rows, -1)

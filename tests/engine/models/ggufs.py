@@ -106,10 +106,10 @@ def encoded(values: NDArray[np.float32], kind: str, seed: int = 0) -> NDArray[An
     raw = random.integers(0, 256, (values.shape[0], values.shape[1] // block, size), np.uint8)
     scale = np.float32(values.std()) * {"Q2_K": 0.07, "Q3_K": 0.02, "Q4_K": 0.006, "Q5_K": 0.003, "Q6_K": 0.0008}[kind]
     at, offset = {"Q2_K": (80, 82), "Q3_K": (108, None), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208, None)}[kind]
-    raw[..., at : at + 2] = np.float16([scale]).view(np.uint8)
+    raw[..., at : at + 2] = np.array([scale], np.float16).view(np.uint8)
     if offset is not None:
         half = {"Q2_K": 1.5, "Q4_K": 7.5, "Q5_K": 15.5}[kind]
-        raw[..., offset : offset + 2] = np.float16([scale * half]).view(np.uint8)
+        raw[..., offset : offset + 2] = np.array([scale * half], np.float16).view(np.uint8)
     return raw.reshape(values.shape[0], -1)
 
 
