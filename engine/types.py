@@ -65,6 +65,29 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """What the earlier answer to a question was: since changed by a message, or wrong, as it was another question's.
+
+    `before` is empty where there was no answer; `cause` is None where no message is known to have changed it.
+    """
+
+    kind: Literal["changed", "wrong"]
+    before: str
+    cause: Source | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the correction as JSON values."""
+        cause = self.cause.to_json() if self.cause else None
+        return {"kind": self.kind, "before": self.before or None, "cause": cause}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Correction":
+        """Return the correction that `to_json` made these values of."""
+        cause = Source.from_json(values["cause"]) if values["cause"] else None
+        return cls(values["kind"], values["before"] or "", cause)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank.
 
@@ -85,6 +108,7 @@ class Answer:
     stale: bool = False
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
+    correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
 
     @property
     def answered(self) -> bool:
@@ -103,6 +127,7 @@ class Answer:
             "question": self.question,
             "answer": self.text,
             "answered": self.answered,
+            "correction": self.correction.to_json() if self.correction else None,
             "highlight": list(self.highlight) if self.highlight else None,
             "tier": self.tier,
             "writer": self.writer,
@@ -129,6 +154,7 @@ class Answer:
             highlight=_pair(values["highlight"]) if values["highlight"] else None,
             sources=tuple(Source.from_json(source) for source in values["sources"]),
             tokens=values["tokens"],
+            correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
             **{name: values[name] for name in same},
         )
@@ -355,6 +381,24 @@ class SearchResult:
     text: str
     places: tuple[Source, ...]
     sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which documents to list: within what, with all these words in the title, how many (None: all), in which order."""
+
+    scope: Scope = field(default_factory=Scope)
+    title: tuple[str, ...] = ()
+    limit: int | None = 20
+    oldest: bool = False  # first
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Documents as JSON values, without their text, and how many there are in all."""
+
+    total: int
+    documents: list[dict[str, Any]]
 
 
 OnText = Callable[[str], None]  # is given more of an answer while it is written
