@@ -22,7 +22,7 @@ _QUOTE = "quote"
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
-Usable = Annotated[str, typer.Argument(metavar="NAME", help="As list shows it; or a folder, or a GGUF file.")]
+Usable = Annotated[str, typer.Argument(metavar="NAME", help="As list shows it, a folder, a GGUF file, or quote.")]
 
 
 @model.command("pull")
@@ -75,7 +75,7 @@ def show(as_json: Json = False) -> None:
 
 @model.command("use")
 def use(name: Usable, as_json: Json = False) -> None:
-    """Select the model that answers, or quote for none; a GGUF file is converted first.
+    """Select the model that answers; a GGUF file is converted first.
 
     Example: pkb model use llama3.2:3b
     """

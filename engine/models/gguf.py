@@ -55,7 +55,7 @@ class TensorPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class GgufHeader:
     """The fields of a GGUF file, and where its tensors lie."""
 
     path: Path
@@ -151,7 +151,7 @@ def _form(kind: int) -> str:
     return form
 
 
-def read(path: Path) -> Header:
+def read(path: Path) -> GgufHeader:
     """Read a file's header; PkbError if it cannot be read, or is damaged, or holds a tensor of an unknown format."""
     try:
         with mapped(path) as data:
@@ -169,7 +169,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
         yield data
 
 
-def _header(path: Path, data: mmap.mmap) -> Header:
+def _header(path: Path, data: mmap.mmap) -> GgufHeader:
     reader = _Reader(data)
     if data[: len(MAGIC)] != MAGIC:
         raise ValueError("it does not begin as one")
@@ -185,7 +185,7 @@ def _header(path: Path, data: mmap.mmap) -> Header:
     if not isinstance(alignment, int) or not 0 < alignment < 1 << 20:
         raise ValueError(f"an alignment of {alignment}")
     base = -(-reader.at // alignment) * alignment
-    header = Header(path, found, {one.name: _moved(one, base, len(data)) for one in places})
+    header = GgufHeader(path, found, {one.name: _moved(one, base, len(data)) for one in places})
     if len(header.tensors) < len(places):
         raise ValueError("two of its tensors have one name")
     return header
@@ -231,7 +231,7 @@ class Sizes:
     vocabulary: int
 
 
-def sizes(header: Header) -> Sizes:
+def sizes(header: GgufHeader) -> Sizes:
     """Return its sizes; PkbError if one is missing, or differs by layer."""
     width, heads = header.number("embedding_length"), header.number("attention.head_count")
     head = header.number("attention.key_length", width // heads or None)
@@ -244,7 +244,7 @@ def sizes(header: Header) -> Sizes:
     return Sizes(width, layers, heads, kv_heads, head, inner, table.shape[0])
 
 
-def config(header: Header) -> dict[str, Any]:
+def config(header: GgufHeader) -> dict[str, Any]:
     """Return its config.json as mlx-lm reads it; PkbError if its architecture or a feature of it is not supported."""
     if (more := FAMILIES.get(header.architecture)) is None:
         known = ", ".join(FAMILIES)
@@ -275,7 +275,7 @@ def config(header: Header) -> dict[str, Any]:
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 
 
-def _rope_scaling(header: Header, found: Sizes) -> dict[str, Any] | None:
+def _rope_scaling(header: GgufHeader, found: Sizes) -> dict[str, Any] | None:
     """Return how positions are scaled; PkbError for a way that mlx-lm does not compute alike."""
     kind = header.fields.get(f"{header.architecture}.rope.scaling.type", "none")
     if any(name.startswith("rope_factors") for name in header.tensors):
@@ -289,7 +289,7 @@ def _rope_scaling(header: Header, found: Sizes) -> dict[str, Any] | None:
     return None
 
 
-def _llama3_factor(header: Header, found: Sizes) -> float:
+def _llama3_factor(header: GgufHeader, found: Sizes) -> float:
     """Return the factor that Llama 3's rule needs to give the stored divisors; PkbError if none does."""
     import numpy as np
 
@@ -313,22 +313,22 @@ def _llama3_factor(header: Header, found: Sizes) -> float:
     return factor
 
 
-Family = Callable[[Header, Sizes], dict[str, Any]]
+Family = Callable[[GgufHeader, Sizes], dict[str, Any]]
 
 
-def _llama(header: Header, found: Sizes) -> dict[str, Any]:
+def _llama(header: GgufHeader, found: Sizes) -> dict[str, Any]:
     if header.number("rope.dimension_count", found.head) != found.head:
         raise header.refusal("only a part of each head is rotated")
     return {"attention_bias": "blk.0.attn_q.bias" in header.tensors}
 
 
-def _qwen(header: Header, found: Sizes) -> dict[str, Any]:
+def _qwen(header: GgufHeader, found: Sizes) -> dict[str, Any]:
     if header.architecture == "qwen2" and found.head * found.heads != found.width:
         raise header.refusal("its heads are not as wide as the model")
     return {}
 
 
-def _gemma2(header: Header, found: Sizes) -> dict[str, Any]:
+def _gemma2(header: GgufHeader, found: Sizes) -> dict[str, Any]:
     largest, context = found.layers == 46, header.number("context_length")
     return {
         # mlx-lm's Gemma 2 has no sliding window, and up to its size none is needed.
@@ -339,7 +339,7 @@ def _gemma2(header: Header, found: Sizes) -> dict[str, Any]:
     }
 
 
-def _gemma3(header: Header, found: Sizes) -> dict[str, Any]:
+def _gemma3(header: GgufHeader, found: Sizes) -> dict[str, Any]:
     largest = found.layers == 62
     return {
         "model_type": "gemma3_text",
@@ -351,7 +351,7 @@ def _gemma3(header: Header, found: Sizes) -> dict[str, Any]:
     }
 
 
-def _phi3(header: Header, found: Sizes) -> dict[str, Any]:
+def _phi3(header: GgufHeader, found: Sizes) -> dict[str, Any]:
     rotated = header.number("rope.dimension_count", found.head)
     if found.head * found.heads != found.width:
         raise header.refusal("its heads are not as wide as the model")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.models.gguf import Header
+from engine.models.gguf import GgufHeader
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # types of tokens; bytes are 6
 BLANK = "\u2581"  # SentencePiece's sign for a blank
@@ -62,7 +62,7 @@ class Vocabulary:
         return ((id, text) for id, text in enumerate(self.tokens) if self.types[id] in types)
 
 
-def tokenizer(header: Header) -> dict[str, Any]:
+def tokenizer(header: GgufHeader) -> dict[str, Any]:
     """Return tokenizer.json; PkbError if the header's tokenizer is of a kind that pkb cannot rebuild."""
     found = _vocabulary(header)
     match header.of("tokenizer.ggml.model", str):
@@ -79,7 +79,7 @@ def tokenizer(header: Header) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def tokenizer_config(header: Header) -> dict[str, Any]:
+def tokenizer_config(header: GgufHeader) -> dict[str, Any]:
     """Return tokenizer_config.json: chat template, special tokens, and whether BOS begins a text."""
     tokens = _vocabulary(header).tokens
     found: dict[str, Any] = {"add_bos_token": _adds_bos(header)}
@@ -91,14 +91,14 @@ def tokenizer_config(header: Header) -> dict[str, Any]:
     return found
 
 
-def special(header: Header, name: str) -> int | None:
+def special(header: GgufHeader, name: str) -> int | None:
     """Return the id of a special token, None if the header names none."""
     id = header.fields.get(f"tokenizer.ggml.{name}_token_id")
     count = len(header.fields.get("tokenizer.ggml.tokens", ()))
     return id if isinstance(id, int) and 0 <= id < count else None
 
 
-def _vocabulary(header: Header) -> Vocabulary:
+def _vocabulary(header: GgufHeader) -> Vocabulary:
     tokens = header.of("tokenizer.ggml.tokens", list)
     types = header.of("tokenizer.ggml.token_type", list, [NORMAL] * len(tokens))
     if not tokens or not all(isinstance(text, str) for text in tokens) or len(types) != len(tokens):
@@ -106,14 +106,14 @@ def _vocabulary(header: Header) -> Vocabulary:
     return Vocabulary(tokens, types)
 
 
-def _adds_bos(header: Header) -> bool:
+def _adds_bos(header: GgufHeader) -> bool:
     named = header.fields.get("tokenizer.ggml.add_bos_token")
     if isinstance(named, bool):
         return named
     return header.fields.get("tokenizer.ggml.model") == "llama" or _splitting(header).bos
 
 
-def _added(header: Header, found: Vocabulary, id: int, text: str) -> dict[str, Any]:
+def _added(header: GgufHeader, found: Vocabulary, id: int, text: str) -> dict[str, Any]:
     is_special = found.types[id] != USER_DEFINED
     # Phi 3's control tokens take the blanks behind them, save those that begin a text.
     strips = header.architecture == "phi3" and _is_scored(header) and text not in ("<s>", "<unk>", "<|endoftext|>")
@@ -123,18 +123,18 @@ def _added(header: Header, found: Vocabulary, id: int, text: str) -> dict[str, A
     }  # fmt: skip
 
 
-def _is_scored(header: Header) -> bool:
+def _is_scored(header: GgufHeader) -> bool:
     return header.fields.get("tokenizer.ggml.model") == "llama"
 
 
-def _splitting(header: Header) -> Splitting:
+def _splitting(header: GgufHeader) -> Splitting:
     name = header.of("tokenizer.ggml.pre", str, "")
     if (found := SPLITTINGS.get(name)) is None:
         raise header.refusal(f"pkb does not know how its tokenizer splits text ({name or 'it names no pattern'})")
     return found
 
 
-def _byte_level(header: Header, found: Vocabulary) -> dict[str, Any]:
+def _byte_level(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:
     splitting = _splitting(header)
     steps: list[dict[str, Any]] = [
         {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
@@ -157,7 +157,7 @@ def _bpe(found: Vocabulary, merges: list[tuple[str, str]], **more: Any) -> dict[
     }  # fmt: skip
 
 
-def _merges(header: Header, found: Vocabulary) -> list[tuple[str, str]]:
+def _merges(header: GgufHeader, found: Vocabulary) -> list[tuple[str, str]]:
     """Return the merges whose parts and result are tokens; PkbError if the list is damaged."""
     known, merges = frozenset(found.tokens), list[tuple[str, str]]()
     for line in header.of("tokenizer.ggml.merges", list):
@@ -168,7 +168,7 @@ def _merges(header: Header, found: Vocabulary) -> list[tuple[str, str]]:
     return merges
 
 
-def _scored(header: Header, found: Vocabulary) -> dict[str, Any]:
+def _scored(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:
     prefixed = header.of("tokenizer.ggml.add_space_prefix", bool, True)
     steps: list[dict[str, Any]] = [{"type": "Prepend", "prepend": BLANK}] if prefixed else []
     back: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": BLANK}, "content": " "}]
@@ -188,7 +188,7 @@ def _scored(header: Header, found: Vocabulary) -> dict[str, Any]:
     }
 
 
-def _by_score(header: Header, found: Vocabulary) -> list[tuple[str, str]]:
+def _by_score(header: GgufHeader, found: Vocabulary) -> list[tuple[str, str]]:
     """Return every pair of tokens that together are a token, the highest score first; PkbError without scores."""
     scores = header.of("tokenizer.ggml.scores", list)
     if len(scores) != len(found.tokens) or not all(isinstance(score, float) for score in scores):

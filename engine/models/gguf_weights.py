@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.gguf import Header, Sizes, TensorPlace, config, mapped, sizes
+from engine.models.gguf import GgufHeader, Sizes, TensorPlace, config, mapped, sizes
 from engine.models.gguf_tokenizer import special, tokenizer, tokenizer_config
 from engine.models.lookup import CONFIG, TOKENS, InstalledModel, repository
 from store.errors import Locked
@@ -87,7 +87,7 @@ class Converted:
 class Plan:
     """What becomes of each tensor; `half` is the dtype of all numbers that are not packed."""
 
-    header: Header
+    header: GgufHeader
     half: str
     tensors: tuple[Converted, ...]
 
@@ -116,7 +116,7 @@ class Plan:
         return {"group_size": GROUP, "bits": usual, **others}
 
 
-def plan(header: Header) -> Plan:
+def plan(header: GgufHeader) -> Plan:
     """Plan the conversion; PkbError if pkb cannot convert the model, or a tensor is unknown, missing or misshapen."""
     config(header)
     found, names = sizes(header), _names(header)
@@ -136,7 +136,7 @@ def plan(header: Header) -> Plan:
     return Plan(header, half, tuple(_converted(header.tensors[name], new, half) for name, new in names.items()))
 
 
-def _names(header: Header) -> dict[str, str]:
+def _names(header: GgufHeader) -> dict[str, str]:
     """Return mlx-lm's name of each tensor that it knows."""
     return {name: new for name in header.tensors if (new := _name(header.architecture, name))}
 
@@ -151,7 +151,7 @@ def _name(architecture: str, name: str) -> str | None:
     return f"model.layers.{inner[1]}.{layer[inner[2]]}.{inner[3]}"
 
 
-def _required(header: Header, found: Sizes) -> Iterator[str]:
+def _required(header: GgufHeader, found: Sizes) -> Iterator[str]:
     yield from ("token_embd.weight", "output_norm.weight")
     biased = BIASED.get(header.architecture, ())
     if header.architecture == "llama" and not any(name.endswith(".bias") for name in header.tensors):
@@ -161,7 +161,7 @@ def _required(header: Header, found: Sizes) -> Iterator[str]:
         yield from (f"blk.{layer}.{name}.bias" for name in biased)
 
 
-def _shape(header: Header, name: str, found: Sizes) -> tuple[int, ...]:
+def _shape(header: GgufHeader, name: str, found: Sizes) -> tuple[int, ...]:
     """Return the shape that a tensor must have."""
     query, key = found.heads * found.head, found.kv_heads * found.head
     fused = 2 if header.architecture == "phi3" else 1
@@ -230,8 +230,8 @@ def _texts(plan: Plan) -> dict[str, str]:
     header = plan.header
     tokens = json.dumps(tokenizer(header), ensure_ascii=False)
     try:
-        Tokenizer.from_str(tokens)
-    except Exception as error:  # the library raises this class itself
+        Tokenizer.from_buffer(tokens.encode())
+    except ValueError as error:
         raise header.refusal(f"its tokenizer is damaged ({error})") from None
     ends = (special(header, key) for key in ("eos", "eot"))
     found = config(header) | {"eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
@@ -253,7 +253,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(header: Header) -> Iterator[None]:
+def _explained(header: GgufHeader) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -300,7 +300,7 @@ def _plain(plan: Plan, place: TensorPlace, raw: Bytes) -> tuple[NDArray[Any]]:
     return (_half_bits(_values(raw, place, plan.header), plan.half),)
 
 
-def _rotated_heads(header: Header, name: str, found: Sizes) -> int:
+def _rotated_heads(header: GgufHeader, name: str, found: Sizes) -> int:
     """Return the heads whose rows llama.cpp reorders, so that the two numbers of a rotation stand side by side."""
     if header.architecture != "llama":
         return 0
@@ -315,7 +315,7 @@ def _halves_together(array: NDArray[Any], heads: int) -> NDArray[Any]:
     return pairs.swapaxes(1, 2).reshape(array.shape)
 
 
-def _values(raw: Bytes, place: TensorPlace, header: Header) -> NDArray[np.float32]:
+def _values(raw: Bytes, place: TensorPlace, header: GgufHeader) -> NDArray[np.float32]:
     """Decode a tensor: (rows, columns), or (1, columns) of a vector."""
     import gguf
 
@@ -374,7 +374,7 @@ def _small(raw: Bytes, *, size: int, bits: int, has_offset: bool) -> Unpacked:
 
 def _q8_0(raw: Bytes) -> Unpacked:
     blocks = _blocks(raw, 34)
-    scales, values = _half(blocks[..., :2]), blocks[..., 2:] ^ 0x80  # signed to unsigned
+    scales, values = _half(blocks[..., :2]), blocks[..., 2:] ^ np.uint8(0x80)  # signed to unsigned
     return pack(values.reshape(len(raw), -1), 8), scales, scales * np.float16(-128)
 
 
@@ -386,7 +386,7 @@ def _k(raw: Bytes, *, size: int, bits: int) -> Unpacked:
     steps = np.concatenate([low & 0x3F, (rest & 0x0F) | (low >> 6 << 4)], axis=-1)
     offsets = np.concatenate([high & 0x3F, (rest >> 4) | (high >> 6 << 4)], axis=-1)
     nibbles: Bytes = blocks[..., -128:].reshape(*blocks.shape[:2], 4, 32)
-    values = np.stack([nibbles & 0x0F, nibbles >> 4], axis=-2).reshape(*blocks.shape[:2], 8, 32)
+    values: Bytes = np.stack([nibbles & 0x0F, nibbles >> 4], axis=-2).reshape(*blocks.shape[:2], 8, 32)
     if bits == 5:
         values |= ((blocks[..., 16:48][..., None, :] >> np.arange(8, dtype=np.uint8)[:, None]) & 1) << 4
     rows = len(raw)

@@ -21,6 +21,7 @@ from tests.cli.conftest import Pkb
 from tests.cli.test_errors import fails
 from tests.cli.test_json import compare
 from tests.demo import environment
+from tests.engine.models.ggufs import Made, write
 from tests.engine.models.hubserver import Hub, serve
 from tests.engine.models.test_lookup import OLD, cached, model
 from tests.engine.models.test_minilm import find_weights_or_skip
@@ -480,10 +481,40 @@ def test_what_pulling_prints_is_as_documented(fresh: Pkb, hub: Hub) -> None:
     compare("pkb model pull", [json.loads(process(fresh, "pull", NAME, "--yes", "--json").stdout)])
 
 
-def test_what_listing_choosing_and_removing_print_is_as_documented(fresh: Pkb, here: Path) -> None:
+def test_what_listing_choosing_and_removing_print_is_as_documented(
+    fresh: Pkb, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fresh.folder / "x.gguf").write_bytes(b"")
+    monkeypatch.setenv("LLAMA_CACHE", str(fresh.folder))
     empty = fresh("model", "list", "--json").row
     rows = [fresh("model", "use", name, "--json").row for name in (NAME, "quote", NAME)]
     compare("pkb model use", rows)
     (here / "tokenizer.json").unlink()
     compare("pkb model list", [empty, fresh("model", "list", "--json").row])
     compare("pkb model rm", [fresh("model", "rm", NAME, "--yes", "--json").row])
+
+
+def test_a_gguf_file_is_converted_once_listed_and_removed(fresh: Pkb, here: Path) -> None:
+    path = write(fresh.folder / "tiny.gguf", Made("llama", "Q4_0"))
+    first = fresh("model", "use", str(path))
+    assert (first.code, first.out) == (0, "now answering with gguf/tiny\n")
+    assert first.err.splitlines()[0] == f"{path}: llama, Q4_0; licence: apache-2.0"
+    name, revision = chosen(fresh)
+    again = fresh("model", "use", str(path))
+    assert (again.code, again.err, chosen(fresh)) == (0, "", (name, revision))
+    write(path, Made("llama", "Q4_0", seed=1))
+    assert fresh("model", "use", str(path)).code == 0
+    assert chosen(fresh)[1] != revision
+    assert f"* gguf/tiny@{chosen(fresh)[1][:8]}" in fresh("model", "list").out
+    assert fresh("model", "rm", "gguf/tiny", "--yes").code == 0
+    fails(fresh("model", "use", "gguf/tiny"), 12, "model gguf/tiny is not installed", "pkb model use FILE.gguf")
+    assert path.is_file()
+
+
+def test_a_file_that_is_no_model_is_refused(fresh: Pkb, here: Path) -> None:
+    path = fresh.folder / "notes.gguf"
+    path.write_text("rehearsal")
+    fails(
+        fresh("model", "use", str(path)), 1,
+        f"{path} is not a GGUF file that pkb can read: it does not begin as one", "pkb model list",
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,8 @@ def encoded(values: NDArray[np.float32], kind: str, seed: int = 0) -> NDArray[An
     if offset is not None:
         half = {"Q2_K": 1.5, "Q4_K": 7.5, "Q5_K": 15.5}[kind]
         raw[..., offset : offset + 2] = np.array([scale * half], np.float16).view(np.uint8)
-    return raw.reshape(values.shape[0], -1)
+    packed: NDArray[np.uint8] = raw.reshape(values.shape[0], -1)
+    return packed
 
 
 def tensors(made: Made, vocabulary: int) -> dict[str, NDArray[np.float32]]:
@@ -118,7 +120,7 @@ def tensors(made: Made, vocabulary: int) -> dict[str, NDArray[np.float32]]:
     random = np.random.default_rng(made.seed)
 
     def matrix(rows: int, columns: int, spread: float = 1.5) -> NDArray[np.float32]:
-        return (random.standard_normal((rows, columns)) * spread / columns**0.5).astype(np.float32)
+        return (random.standard_normal((rows, columns)) * spread / sqrt(columns)).astype(np.float32)
 
     def vector(size: int, middle: float) -> NDArray[np.float32]:
         return (middle + 0.2 * random.standard_normal(size)).astype(np.float16).astype(np.float32)
