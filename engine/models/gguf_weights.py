@@ -64,7 +64,7 @@ BLOCK = re.compile(r"blk\.(0|[1-9][0-9]*)\.(\w+)\.(weight|bias)")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One array of the new file: its dtype as safetensors names it, its shape, and what computes its bytes."""
+    """One array of the new file: its dtype as safetensors names it, and its shape."""
 
     name: str
     dtype: str

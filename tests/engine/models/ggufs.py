@@ -159,7 +159,7 @@ def divisor(factor: float, pair: int) -> float:
     if wavelength > 8192:
         return factor
     smooth = (8192 / wavelength - 1) / 3
-    return 1 / ((1 - smooth) / factor + smooth)
+    return float(1 / ((1 - smooth) / factor + smooth))
 
 
 def _add_fields(writer: gguf.GGUFWriter, made: Made, count: int) -> None:
