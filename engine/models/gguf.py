@@ -54,13 +54,23 @@ class TensorPlace:
         return prod(self.shape) // self.kind.width * self.kind.bytes
 
 
+State = tuple[int, int, int]  # inode, bytes, time of the last change
+
+
+def state(path: Path) -> State:
+    """Return what differs once a file has been written to or replaced."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """The fields of a GGUF file, and where its tensors lie."""
+    """The fields of a GGUF file, where its tensors lie, and the file's state when it was read."""
 
     path: Path
     fields: Mapping[str, Any]
     tensors: Mapping[str, TensorPlace]
+    state: State
 
     @property
     def architecture(self) -> str:
@@ -185,7 +195,7 @@ def _header(path: Path, data: mmap.mmap) -> GgufHeader:
     if not isinstance(alignment, int) or not 0 < alignment < 1 << 20:
         raise ValueError(f"an alignment of {alignment}")
     base = -(-reader.at // alignment) * alignment
-    header = GgufHeader(path, found, {one.name: _moved(one, base, len(data)) for one in places})
+    header = GgufHeader(path, found, {one.name: _moved(one, base, len(data)) for one in places}, state(path))
     if len(header.tensors) < len(places):
         raise ValueError("two of its tensors have one name")
     return header

@@ -6,7 +6,6 @@ Formats of 32 values with a scale and an offset are repacked, their numbers unch
 import errno
 import fcntl
 import json
-import mmap
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.gguf import GgufHeader, Sizes, TensorPlace, config, mapped, sizes
+from engine.models.gguf import GgufHeader, Sizes, TensorPlace, config, sizes, state
 from engine.models.gguf_tokenizer import special, tokenizer, tokenizer_config
 from engine.models.lookup import BITS, CONFIG, TOKENS, InstalledModel, repository
 from store.errors import Locked
@@ -59,6 +58,7 @@ BIASED = {
 }
 # Read for the config, or of the part that sees pictures.
 UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
+_CHANGED = "it was changed meanwhile"
 BLOCK = re.compile(r"blk\.(0|[1-9][0-9]*)\.(\w+)\.(weight|bias)")
 
 
@@ -272,14 +272,17 @@ def _explained(header: GgufHeader) -> Iterator[None]:
 
 def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
     found, done = sizes(plan.header), 0
-    with mapped(plan.header.path) as data, path.open("wb") as file:
+    with plan.header.path.open("rb") as source, path.open("wb") as file:
         file.write(_safetensors_header(plan))
         for one in plan.tensors:
-            for array in _arrays(plan, one, data, found):
+            source.seek(one.place.start)
+            for array in _arrays(plan, one, source.read(one.place.bytes), found):
                 file.write(np.ascontiguousarray(array).data)
             done += one.place.bytes
             tick(done)
         os.fsync(file.fileno())
+    if state(plan.header.path) != plan.header.state:
+        raise plan.header.refusal(_CHANGED)
 
 
 def _safetensors_header(plan: Plan) -> bytes:
@@ -292,11 +295,13 @@ def _safetensors_header(plan: Plan) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def _arrays(plan: Plan, one: Converted, data: mmap.mmap, found: Sizes) -> Iterator[NDArray[Any]]:
-    """Compute the arrays of a tensor."""
+def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[NDArray[Any]]:
+    """Compute the arrays of a tensor from its bytes."""
+    if len(data) < one.place.bytes:
+        raise plan.header.refusal(_CHANGED)
     place, rotated = one.place, _rotated_heads(plan.header, one.place.name, found)
     rows = place.shape[0] if len(place.shape) > 1 else 1
-    raw = np.frombuffer(data, np.uint8, place.bytes, place.start).reshape(rows, -1)
+    raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
     compute = PACKED[place.kind.name].unpack if one.bits else partial(_plain, plan, place)
     step = max(1, SLICE // raw.shape[1])
     slices = [compute(raw[at : at + step]) for at in range(0, rows, step)]

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, BinaryIO
 
 import gguf as library
 import numpy as np
@@ -280,6 +280,22 @@ def test_a_whole_model_or_none_is_converted(tmp_path: Path, small: Path) -> None
     assert missing_files(local.folder) == ""
     assert {file.stat().st_mode & 0o777 for file in local.folder.iterdir()} == {0o600}
     assert [one.name for one in repository(local.name, environment(tmp_path)).glob("converting")] == []
+
+
+@pytest.mark.parametrize("change", [lambda file: file.truncate(9000), lambda file: file.write(b"GGUF")])
+def test_a_file_that_changes_meanwhile_is_refused(
+    tmp_path: Path, small: Path, change: Callable[[BinaryIO], object]
+) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(small.read_bytes())
+
+    def meddle(done: int) -> None:
+        with path.open("r+b") as file:
+            change(file)
+
+    with pytest.raises(PkbError, match="it was changed meanwhile"):
+        model_of(path, meddle)
+    assert list(tmp_path.glob("hub/*/snapshots")) == []
 
 
 def test_a_model_is_converted_by_one_process_at_a_time(tmp_path: Path, small: Path) -> None:
