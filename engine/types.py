@@ -350,13 +350,16 @@ class Passage:
 class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
-    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first.
+    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. Of a follow-up,
+    the first `leading` passages are from the document of the answer before, whose quote was `said`.
     """
 
     passages: tuple[Passage, ...]
     chunks: tuple[str, ...]
     covered: float
     nearest: tuple[float, ...] = ()
+    leading: int = 0
+    said: str = ""
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""
@@ -405,14 +408,27 @@ OnText = Callable[[str], None]  # is given more of an answer while it is written
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedAnswer:
+    """The answer that a follow-up comes after: the file and message it rests on, and the sentence quoted there."""
+
+    path: str
+    message_id: str | None
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskOptions:
-    """How to ask: within what, from how many sources, and whether the bank may answer and may learn."""
+    """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
+
+    With `after` the document of that answer comes first in the evidence.
+    """
 
     scope: Scope = field(default_factory=Scope)
     k: int = 5
     read_bank: bool = True
     write_bank: bool = True
     stale_ok: bool = False
+    after: FollowedAnswer | None = None
 
 
 def _nothing() -> None:
