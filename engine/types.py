@@ -16,6 +16,7 @@ from store.types import Chunk, Role, Scope
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.text.sentences import Span
+    from engine.text.synthesis import Synthesis
     from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
@@ -85,6 +86,7 @@ class Answer:
     stale: bool = False
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
+    synthesis: "Synthesis | None" = None  # what it asks for that no passage answers, where it was declined for that
 
     @property
     def answered(self) -> bool:
@@ -103,6 +105,7 @@ class Answer:
             "question": self.question,
             "answer": self.text,
             "answered": self.answered,
+            "synthesis": self.synthesis,
             "highlight": list(self.highlight) if self.highlight else None,
             "tier": self.tier,
             "writer": self.writer,
@@ -130,6 +133,7 @@ class Answer:
             sources=tuple(Source.from_json(source) for source in values["sources"]),
             tokens=values["tokens"],
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
+            synthesis=values.get("synthesis"),
             **{name: values[name] for name in same},
         )
 

@@ -35,7 +35,8 @@ from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question
 from engine.text.relative_dates import in_words
-from engine.text.spans import NO_TIME, Found, Kind, find, time_of
+from engine.text.spans import NO_TIME, WEEKDAY, Found, Kind, find, time_of, whole
+from engine.text.synthesis import Synthesis, synthesis
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
 
@@ -105,6 +106,9 @@ _BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instea
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
+_WEEKDAY = re.compile(WEEKDAY, re.IGNORECASE)
+_OTHER_PRICE = re.compile(r"[^.!?]{0,40}\b\d[\d.,]*\s+for\b", re.IGNORECASE)
+_NOUN = re.compile(r"\s(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +234,14 @@ def _as_it_is(question: Question) -> Question:
 
 
 def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> SelectedSentence:
-    """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
+    """Return sentence, with when it was written where a date was asked for, or who said it where a person was.
+
+    The day of a mail is not that of what it tells, and is not said in a way that it could be taken for it.
+    """
     if kind == "date" and best.written and best.event is None:
-        sign = ", " if _turn_name(best) else ": "
-        return SelectedSentence(f"{spell_date(best.written)}{sign}{_spoken(best)}", best.read)
+        day, name = spell_date(best.written), _turn_name(best)
+        said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
+        return SelectedSentence(said, best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
@@ -243,17 +251,40 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
 
 def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind) -> SelectedSentence:
     """Return a span alone where it can stand so, else its sentence with the span highlighted."""
-    span = _nearest(question, best)
+    span = whole(best.text, _nearest(question, best), kind)
+    span = _counted(question, best.text, span) if kind == "number" else span
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
-    resolved = in_words(text, best.written, past) if kind == "date" and best.written else None
+    resolved = _resolved(best, span, past) if kind == "date" and best.written else None
     if not _stands_alone(question, found, best, span, kind):
         said = _spoken(best)
         start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
         return SelectedSentence(said, best.read, (start, start + len(text)), span=(span.start, span.end))
     clock = time_of(best.text, span) if kind == "date" and not past else None
+    clock = whole(best.text, clock, "time") if clock else None
     said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
     end = max(span.end, clock.end) if clock else span.end
     return replace(_alone(said, best.read, resolved), span=(min(span.start, clock.start if clock else end), end))
+
+
+def _resolved(best: Candidate, span: Found, past: bool) -> str | None:
+    """Return a date as the days that it means; a range of weekdays, or of days of one month, stays as it is said."""
+    assert best.written
+    ends = [one for one in find(best.text, "date") if span.start <= one.start and one.end <= span.end]
+    said = [_flat(best.text[one.start : one.end]) for one in ends]
+    if ends == [span] or not ends:
+        return in_words(_flat(best.text[span.start : span.end]), best.written, past)
+    if ends[-1].end != span.end or all(map(_WEEKDAY.fullmatch, said)):
+        return None
+    days = [in_words(one, best.written, past) or one for one in said]
+    starts = [span.start, *(one.end for one in ends)]
+    gaps = [best.text[start : one.start] for start, one in zip(starts, ends, strict=False)]
+    return _flat("".join(f"{gap}{day}" for gap, day in zip(gaps, days, strict=True)))
+
+
+def _counted(question: Question, text: str, span: Found) -> Found:
+    """Return a number with the thing counted, where that stands right behind it: "231 signatures"."""
+    asked, behind = _HOW_MANY.search(question.text), _NOUN.match(text, span.end)
+    return Found(span.start, behind.end()) if asked and behind and words(asked[1]) == words(behind[1]) else span
 
 
 def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSentence:
@@ -283,7 +314,9 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
         return " " in text or span.start > 0 or any(set(words(text)) & set(words(one.speaker or "")) for one in found)
     if kind == "number":
         counted = _HOW_MANY.search(question.text)
-        return bool(counted and set(words(counted[1])) & set(words(best.text[span.end : span.end + 30])))
+        return bool(counted and set(words(counted[1])) & set(words(best.text[span.start : span.end + 30])))
+    if kind == "money":  # another class of seats, or age, may have another price
+        return len(best.spans) == 1 and not _OTHER_PRICE.match(best.text, span.end)
     return True
 
 
@@ -430,12 +463,6 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
-# Mail is not counted in mail.
-_MAILS = re.compile(
-    r"\bhow many (?:\w+ ){0,2}(?:(?:e-?)?mails?|messages?)\b.{0,100}\b(?:send|sends|sent|wr[io]te|written"
-    r"|forward(?:ed)?|get|got|receive[ds]?|exchanged?|have|there|from|mention)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +473,7 @@ class QuoteSettings:
     evidence: SupportWeights = field(default_factory=SupportWeights)
     forms: SentenceWeights = field(default_factory=SentenceWeights)
     least: float = 0.5  # support below which it declines
+    forced: bool = False  # answers what needs a synthesis, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,7 +482,8 @@ class Quote:
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
     each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
-    says what a relative date means; `span` are offsets in the quote of `source` of the part that answers.
+    says what a relative date means; `span` are offsets in the quote of `source` of the part that answers. `synthesis`
+    is what a declined question asks for that no passage answers.
     """
 
     answer: str | None
@@ -464,6 +493,7 @@ class Quote:
     support: float
     resolved: str | None = None
     span: tuple[int, int] | None = None
+    synthesis: Synthesis | None = None
 
 
 def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings | None = None) -> Quote:
@@ -477,9 +507,11 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
     supported = support(question, reads, found, when, settings.evidence)
     found = of_whom(question, reads, found)
     quotes = _quotes(found, len(reads))
+    if not settings.forced and (needs := synthesis(question.text)):
+        return Quote(None, None, None, quotes, supported, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
-    answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
+    answers = bool(found) and supported >= settings.least
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
         return Quote(None, None, None, quotes, supported)
@@ -517,7 +549,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
         quoted = quote(question, evidence.passages, QuoteSettings(least=least))
-        step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+        step.note = _note(quoted)
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
     ms = trace.ms()
@@ -531,8 +563,15 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         ms=ms | {"first_token": ms["total"]},
         highlight=quoted.highlight,
         lead=lead,
+        synthesis=quoted.synthesis,
     )
     return GeneratedAnswer(reply)
+
+
+def _note(quoted: Quote) -> str:
+    if quoted.synthesis:
+        return f"declined: no passage answers a question of kind {quoted.synthesis}"
+    return f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
@@ -544,7 +583,7 @@ def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
 
 def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
     """Return texts that an answer may repeat, as token ids, the likeliest last."""
-    said = quote(question, evidence.passages, QuoteSettings(least=-math.inf))
+    said = quote(question, evidence.passages, QuoteSettings(least=-math.inf, forced=True))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line
     answers = [model.tokens(lead + one) for one in _answers(said, segments)]
     return [list(chain(*segments.ids[1:])), *answers]

@@ -42,7 +42,7 @@ ASKING_WORDS = frozenset(_ASKING.split())
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
 _BEGINS = frozenset(["start", "begin"])  # as everything does whose next time is asked for
-_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
+QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 # Polite openings in front of the question itself.
 POLITE = re.compile(
@@ -167,7 +167,7 @@ def _asks_price(text: str) -> int | None:
 
 
 def _quoted(text: str) -> list[str]:
-    return [(match[1] or match[2]).strip() for match in _QUOTED.finditer(text)]
+    return [(match[1] or match[2]).strip() for match in QUOTED.finditer(text)]
 
 
 def _names(text: str, known: frozenset[str]) -> list[str]:

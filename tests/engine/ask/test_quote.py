@@ -64,7 +64,40 @@ def test_a_coming_appointment_is_answered_with_its_time() -> None:
 
 def test_when_without_a_date_is_answered_by_the_sentence_and_its_day() -> None:
     found = answered("When did Ben sell the drum kit?", "Ben: I sold the drum kit.")
-    assert (found.answer, found.resolved) == ("8 May 2023, Ben: I sold the drum kit.", None)
+    assert (found.answer, found.resolved) == ("Ben, 8 May 2023: I sold the drum kit.", None)
+
+
+def test_the_day_of_a_mail_is_not_said_as_that_of_what_it_tells() -> None:
+    found = answered("When was the rehearsal?", "The rehearsal was great fun.", read=MAIL)
+    assert (found.answer, found.highlight) == ("written 8 May 2023: The rehearsal was great fun.", None)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("How many members voted for it?", "In the end fifty per cent of the members voted for it.", "fifty per cent"),
+        ("How many signatures did we get?", "We did get 231 signatures so far.", "231 signatures"),
+        ("What time is the call?", "The call is from 3 to 4:30 pm Central.", "from 3 to 4:30 pm Central"),
+        ("When is the fair?", "The fair is from 3 to 7 June in the park.", "from 3 to 7 June 2023"),
+        ("When is the fair?", "The fair is June 3-7 in the park.", "June 3-7"),
+        ("When is the hall open?", "The hall is open Mon-Wed.", "Mon-Wed"),
+        ("Who comes to the fair?", "Ann, Ben and Carla come to the fair.", "Ann, Ben and Carla"),
+        ("Where are the fairs?", "The fairs are in Houston, Portland and Rome.", "Houston, Portland and Rome"),
+    ],
+)
+def test_a_span_that_answers_is_whole(question: str, text: str, answer: str) -> None:
+    found = answered(question, text, read=MAIL)
+    assert (found.answer, found.highlight) == (answer, (0, len(answer)))
+
+
+@pytest.mark.parametrize(
+    "text", ["A ticket is 12 pounds, 8 for children.", "A ticket is 12 euros for adults and 8 euros for children."]
+)
+def test_a_price_stands_with_the_other_prices_of_its_sentence(text: str) -> None:
+    found = answered("How much is a ticket?", text, read=MAIL)
+    assert found.answer == text
+    assert found.highlight
+    assert found.answer[slice(*found.highlight)] in ("12 pounds", "12 euros")
 
 
 def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
@@ -86,8 +119,16 @@ def test_why_is_answered_with_what_the_speaker_says_next() -> None:
 
 def test_a_discussion_is_answered_by_several_sentences_with_their_speakers() -> None:
     text = "Ann: The remote needs a rubber case.\nBen: A rubber case for the remote costs too much.\nAnn: Lunch?"
-    found = answered("Summarize the discussion about the rubber case of the remote", text)
+    question = understand("Summarize the discussion about the rubber case of the remote", NOW)
+    found = quote(question, [changed(TALK, text=text)], QuoteSettings(forced=True))
     assert found.answer == "Ann: The remote needs a rubber case. Ben: A rubber case for the remote costs too much."
+
+
+def test_what_no_one_passage_answers_is_declined_with_what_it_asks_for() -> None:
+    text = "Ann: The remote needs a rubber case.\nBen: We decided that a rubber case for the remote costs too much."
+    found = answered("What did we decide about the rubber case of the remote?", text)
+    assert (found.answer, found.highlight, found.synthesis) == (None, None, "decisions")
+    assert found.quotes == ("We decided that a rubber case for the remote costs too much.",)
 
 
 CALL = changed(TALK, recipients=("potuz", "Ann Lee", "jochem-brouwer"))
