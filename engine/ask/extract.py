@@ -34,8 +34,8 @@ from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question
-from engine.text.relative_dates import in_words
-from engine.text.spans import NO_TIME, WEEKDAY, Found, Kind, find, time_of, whole
+from engine.text.relative_dates import dates_in_words
+from engine.text.spans import NO_TIME, Found, Kind, find, time_of, whole
 from engine.text.synthesis import Synthesis, synthesis
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
@@ -106,7 +106,6 @@ _BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instea
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
-_WEEKDAY = re.compile(WEEKDAY, re.IGNORECASE)
 _OTHER_PRICE = re.compile(r"[^.!?]{0,40}\b\d[\d.,]*\s+for\b", re.IGNORECASE)
 _NOUN = re.compile(r"\s(\w+)")
 
@@ -254,7 +253,7 @@ def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind:
     span = whole(best.text, _nearest(question, best), kind)
     span = _counted(question, best.text, span) if kind == "number" else span
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
-    resolved = _resolved(best, span, past) if kind == "date" and best.written else None
+    resolved = dates_in_words(best.text, span, best.written, past) if kind == "date" and best.written else None
     if not _stands_alone(question, found, best, span, kind):
         said = _spoken(best)
         start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
@@ -264,21 +263,6 @@ def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind:
     said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
     end = max(span.end, clock.end) if clock else span.end
     return replace(_alone(said, best.read, resolved), span=(min(span.start, clock.start if clock else end), end))
-
-
-def _resolved(best: Candidate, span: Found, past: bool) -> str | None:
-    """Return a date as the days that it means; a range of weekdays, or of days of one month, stays as it is said."""
-    assert best.written
-    ends = [one for one in find(best.text, "date") if span.start <= one.start and one.end <= span.end]
-    said = [_flat(best.text[one.start : one.end]) for one in ends]
-    if ends == [span] or not ends:
-        return in_words(_flat(best.text[span.start : span.end]), best.written, past)
-    if ends[-1].end != span.end or all(map(_WEEKDAY.fullmatch, said)):
-        return None
-    days = [in_words(one, best.written, past) or one for one in said]
-    starts = [span.start, *(one.end for one in ends)]
-    gaps = [best.text[start : one.start] for start, one in zip(starts, ends, strict=False)]
-    return _flat("".join(f"{gap}{day}" for gap, day in zip(gaps, days, strict=True)))
 
 
 def _counted(question: Question, text: str, span: Found) -> Found:
