@@ -230,7 +230,7 @@ def dates_in_words(text: str, span: Found, written: datetime, past: bool = False
         return in_words(" ".join(text[span.start : span.end].split()), written, past)
     if found[-1].end != span.end or all(map(_BARE_WEEKDAY.fullmatch, said)):
         return None
-    starts = [span.start, *(one.end for one in dates)]
+    starts = [span.start, *(one.end for one in found)]
     between = [text[start : one.start] for start, one in zip(starts, found, strict=False)]
     meant = (in_words(one, written, past) or one for one in said)
     return " ".join("".join(f"{gap}{day}" for gap, day in zip(between, meant, strict=True)).split())
