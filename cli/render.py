@@ -18,7 +18,7 @@ import typer
 
 from engine.text.terminal import count, line, one_line, plain, wrap
 from engine.text.words import FUNCTION_WORDS
-from engine.types import Answer, AskResult, Source
+from engine.types import Answer, AskResult, Correction, Source
 
 if TYPE_CHECKING:
     from engine.text.synthesis import Synthesis
@@ -49,6 +49,8 @@ def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str
     `more` is what to type for a line on each of the other sources; where it is empty, they are listed.
     """
     reply = answered.reply
+    if reply.correction:
+        _print(_correction(reply.correction) + "\n")
     if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
@@ -170,6 +172,18 @@ def _answer(reply: Answer) -> str:
     start, end = reply.highlight
     found = typer.style(plain(reply.text[start:end]), fg="green", bold=True)
     return plain(reply.text[:start]) + found + plain(reply.text[end:])
+
+
+_BEFORE = 160  # characters of an earlier answer
+
+
+def _correction(made: Correction) -> str:
+    """Return what the earlier answer was, and the message that changed it."""
+    was = f"“{one_line(made.before, _BEFORE)}”" if made.before else "no answer"
+    if made.kind == "wrong":
+        return typer.style("Corrected:", fg="yellow", bold=True) + f" {was}, said before, answers a similar question."
+    because = f" by {_title([made.cause])}" if made.cause else ""
+    return typer.style("Changed", fg="yellow", bold=True) + f"{because}; before: {was}"
 
 
 def grouped(sources: Sequence[Source]) -> list[list[Source]]:

@@ -66,6 +66,29 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """What the earlier answer to a question was: since changed by a message, or wrong, as it was another question's.
+
+    `before` is empty where there was no answer; `cause` is None where no message is known to have changed it.
+    """
+
+    kind: Literal["changed", "wrong"]
+    before: str
+    cause: Source | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the correction as JSON values."""
+        cause = self.cause.to_json() if self.cause else None
+        return {"kind": self.kind, "before": self.before or None, "cause": cause}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Correction":
+        """Return the correction that `to_json` made these values of."""
+        cause = Source.from_json(values["cause"]) if values["cause"] else None
+        return cls(values["kind"], values["before"] or "", cause)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank.
 
@@ -87,6 +110,7 @@ class Answer:
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
     synthesis: "Synthesis | None" = None  # what it asks for that no passage answers, where it was declined for that
+    correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
 
     @property
     def answered(self) -> bool:
@@ -106,6 +130,7 @@ class Answer:
             "answer": self.text,
             "answered": self.answered,
             "synthesis": self.synthesis,
+            "correction": self.correction.to_json() if self.correction else None,
             "highlight": list(self.highlight) if self.highlight else None,
             "tier": self.tier,
             "writer": self.writer,
@@ -132,6 +157,7 @@ class Answer:
             highlight=_pair(values["highlight"]) if values["highlight"] else None,
             sources=tuple(Source.from_json(source) for source in values["sources"]),
             tokens=values["tokens"],
+            correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
             synthesis=values.get("synthesis"),
             **{name: values[name] for name in same},

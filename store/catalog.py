@@ -117,7 +117,7 @@ class Catalog:
         return [SourceRoot(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
 
     def put_root(self, root: SourceRoot) -> None:
-        """Add a root or update its collection and kind, for everything in it except inner roots."""
+        """Add a root, or change its collection and kind; roots inside it keep theirs."""
         key, below = path_key(root.path), _below(root.path)
         row = self._rows.execute("SELECT collection, kind FROM roots WHERE path = ?", (key,)).fetchone()
         collection, kind = row or (root.collection, root.kind)

@@ -313,6 +313,8 @@ def candidates(
     if kind == "money":
         things = frozenset(content(question)) - persons
         found = [_priced(things, read, each) for read, each in zip(reads, found, strict=True)]
+    if things := frozenset(question.counted):
+        found = [_counted(things, read, each) for read, each in zip(reads, found, strict=True)]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), WISH.search(question.text) is not None
     for read, each in zip(reads, found, strict=True):
@@ -349,6 +351,14 @@ def _priced(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -
         is_meant = not things or one.words & things or (before & things and _goes_on(one))
         kept.append(one if is_meant else replace(one, spans=()))
     return kept
+
+
+def _counted(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep only the numbers in sentences that name the things counted, or follow one that does."""
+    above = frozenset(words(read.header))
+    before = [above, *(one.words for one in found)]
+    pairs = zip(found, before, strict=False)
+    return [one if things & (one.words | near | above) else replace(one, spans=()) for one, near in pairs]
 
 
 def _goes_on(one: Candidate) -> bool:

@@ -100,14 +100,20 @@ _BROAD = re.compile(
 _HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
-_HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
 # After these a day is where something begins or ends, not when it is.
 _BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instead of)\s+$", re.IGNORECASE)
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
 _OTHER_PRICE = re.compile(r"[^.!?]{0,40}\b\d[\d.,]*\s+for\b", re.IGNORECASE)
-_NOUN = re.compile(r"\s(\w+)")
+# Signs that a sentence without a day says when.
+_OCCASION = re.compile(
+    r"\b(?:after|before|as soon as|once|when|until|till|during|every|each|daily|weekly|monthly|soon|later|right away"
+    r"|immediately|not yet|postponed|cancel(?:l?ed)?)\b",
+    re.IGNORECASE,
+)
+_MEASURED = ("time", "duration", "number", "amount")
+_NOUN = re.compile(r"\s([\w'’-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +163,8 @@ def format_answer(
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
         return _alone(sender, 0)
-    return replace(
-        _from_sentence(question, reads, found, best, kind, forms), quote=None if best.is_subject else best.text
-    )
+    said = _from_sentence(question, reads, found, best, kind, forms)
+    return replace(said, quote=None if best.is_subject else best.text) if said else None
 
 
 def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
@@ -218,13 +223,21 @@ def _from_sentence(
     best: Candidate,
     kind: Kind | None,
     forms: SentenceWeights,
-) -> SelectedSentence:
-    """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
+) -> SelectedSentence | None:
+    """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence, if any."""
     if kind and best.spans:
         return _span(question, found, best, kind)
+    if kind in _MEASURED or (kind == "date" and not _tells_when(question, best)):
+        return None  # what has no such span says nothing of it
     if kind is None and _BROAD.search(question.text):
         return SelectedSentence(_several(reads, found, best, forms.most), best.read)
     return _sentence(question, found, best, kind)
+
+
+def _tells_when(question: Question, best: Candidate) -> bool:
+    """Return whether a sentence without a day says when: of an event, at what time, after what, or of its own day."""
+    own_day = question.past and _FIRST.search(best.text)
+    return bool(best.event or own_day or _OCCASION.search(best.text) or find(best.text, "time"))
 
 
 def _as_it_is(question: Question) -> Question:
@@ -237,7 +250,7 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
 
     The day of a mail is not that of what it tells, and is not said in a way that it could be taken for it.
     """
-    if kind == "date" and best.written and best.event is None:
+    if kind == "date" and best.written and question.past and _FIRST.search(best.text):
         day, name = spell_date(best.written), _turn_name(best)
         said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
         return SelectedSentence(said, best.read)
@@ -266,9 +279,11 @@ def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind:
 
 
 def _counted(question: Question, text: str, span: Found) -> Found:
-    """Return a number with the thing counted, where that stands right behind it: "231 signatures"."""
-    asked, behind = _HOW_MANY.search(question.text), _NOUN.match(text, span.end)
-    return Found(span.start, behind.end()) if asked and behind and words(asked[1]) == words(behind[1]) else span
+    """Return a number with the things counted, where they stand right behind it: "231 signatures"."""
+    end = span.end
+    while (noun := _NOUN.match(text, end)) and not set(words(noun[1])).isdisjoint(question.counted):
+        end = noun.end()
+    return Found(span.start, end)
 
 
 def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSentence:
@@ -297,8 +312,7 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     if kind == "person":
         return " " in text or span.start > 0 or any(set(words(text)) & set(words(one.speaker or "")) for one in found)
     if kind == "number":
-        counted = _HOW_MANY.search(question.text)
-        return bool(counted and set(words(counted[1])) & set(words(best.text[span.start : span.end + 30])))
+        return not set(question.counted).isdisjoint(words(best.text[span.start : span.end + 30]))
     if kind == "money":  # another class of seats, or age, may have another price
         return len(best.spans) == 1 and not _OTHER_PRICE.match(best.text, span.end)
     return True

@@ -3,7 +3,6 @@
 Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +19,7 @@ from engine.ask.prepare import (
     store_answer,
 )
 from engine.types import Answer, AskOptions, AskResult, Backend, OnText
-from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers
+from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers
 from store.database import Ledger
 from store.history import History, HistoryEntry, RetrievalLog
 
@@ -28,40 +27,6 @@ if TYPE_CHECKING:
     from engine.ask.semantic import SemanticRules
     from engine.types import Evidence
     from store.question_index import Near
-
-
-_LENGTH = 160  # of an answer that is told once more
-
-
-def take_notices(ledger: Ledger, key: bytes, answer: str | None) -> list[str]:
-    """Return what the asker of a question should be told beside its answer; each is told once."""
-    found = [_sentence(notice)] if (notice := Notices(ledger).pop(key)) else []
-    doubted = RejectedAnswers(ledger).find(key)
-    if doubted and doubted[0] == (answer or ""):
-        found.append("you marked this answer as wrong")
-    return found
-
-
-def _sentence(notice: Notice) -> str:
-    before, after = _short(notice.before), _short(notice.after)
-    if notice.kind == "wrong":
-        return f"the earlier answer, {before}, came from a similar question; this one's own is {after}"
-    return f"the answer was {before}, now it is {after}{_because(notice.cause)}"
-
-
-def _because(source: str) -> str:
-    """Name the message that changed an answer."""
-    if not source:
-        return ""
-    named = json.loads(source)
-    return f" ({named['title'] or 'no subject'}{', ' + named['date'][:10] if named['date'] else ''})"
-
-
-def _short(answer: str | None) -> str:
-    if not answer:
-        return "no answer"
-    flat = " ".join(answer.split())
-    return f"“{flat if len(flat) <= _LENGTH else flat[: _LENGTH - 1] + '…'}”"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +95,7 @@ class Asker:
         if kept and options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
         near = self._similar(ask, asked) if kept is None else None
-        return self._serve_similar(ask, asked, near) if near else self._make(ask, asked, say)
+        return self._serve_similar(ask, asked, near) if near else self._make(ask, asked, kept, say)
 
     def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
         """Find the answer that was given to this question; one that is owed or only read ahead is none."""
@@ -181,12 +146,18 @@ class Asker:
         saved = near.answer.made_ms - reply.ms["total"]
         return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, asked.evidence)
 
-    def _make(self, ask: PendingQuestion, asked: QueryContext, say: OnText | None) -> AskResult:
-        """Have the answer written."""
-        written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
+    def _make(
+        self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, say: OnText | None
+    ) -> AskResult:
+        """Have the answer written; where another was kept, nothing is said before the two were compared."""
+        written = self._backend.generate(asked.question, asked.evidence, ask.trace, None if before else say)
         reply = replace(written.reply, question=ask.text)
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, reply)
+        if before:
+            from engine.ask.corrections import change_of
+
+            reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
         return replace(answered, keep=written.keep)
 
@@ -202,8 +173,20 @@ class Asker:
 
             ask.trace.notices.extend(matched_senders(self._ledger, sender))
         if ask.options.write_bank:
-            ask.trace.notices.extend(take_notices(self._ledger, ask.key.digest, reply.text))
+            reply = self._corrected(ask, reply)
         return AskResult(reply, ask.trace, evidence.covered if evidence else None)
+
+    def _corrected(self, ask: PendingQuestion, reply: Answer) -> Answer:
+        """Return a reply with the correction that an idle run has found, if any, and say whether it was rejected."""
+        notice = Notices(self._ledger).pop(ask.key.digest)
+        doubted = RejectedAnswers(self._ledger).find(ask.key.digest)
+        if doubted and doubted[0] == (reply.text or ""):
+            ask.trace.notices.append("you marked this answer as wrong")
+        if notice is None:
+            return reply
+        from engine.ask.corrections import correction_of
+
+        return replace(reply, correction=correction_of(notice, reply))
 
 
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:

@@ -8,18 +8,17 @@ convert: a question that was only prefilled is answered.
 
 import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.ask.keys import normalise, scope_of
+from engine.ask.corrections import change_of, same_answer
+from engine.ask.keys import scope_of
 from engine.ask.prepare import (
     BankBudget,
     Prepared,
-    answer_of,
     begin,
     fingerprint,
     gather_context,
@@ -30,7 +29,6 @@ from engine.ask.prepare import (
 from engine.ask.semantic import learned_tau
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
-from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, AskOptions, Backend
 from store.answers import (
     AnswerBank,
@@ -151,7 +149,7 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
         _renew(reasker, key, cached, evidence, generation)
         return DONE
     prepared = reasker.answer(cached, decode=cached.state == "answered")
-    if prepared.reply and (cached.origin == "user" or cached.uses):
+    if prepared.reply:
         _notify_change(reasker, key, cached, prepared.reply, evidence)
     RefreshCandidates(reasker.ledger).remove(key)
     return Outcome("done", (prepared.key,))
@@ -167,15 +165,11 @@ def _renew(reasker: Reasker, key: bytes, cached: CachedAnswer, evidence: "Eviden
 
 
 def _notify_change(reasker: Reasker, key: bytes, cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
-    """Store a notice that an answer has changed, with the first source that is new."""
-    before = answer_of(cached)
-    if same_answer(before.text, reply.text, before.span, reply.span):
-        return
-    known = set(cached.evidence)
-    new = next((one for one in evidence.passages if not known.issuperset(c.id for c in one.chunks)), None)
-    because = json.dumps(new.sources[0].to_json()) if new and new.sources else ""
-    notice = Notice(key, "changed", before.text or "", reply.text, because, reasker.now.timestamp())
-    Notices(reasker.ledger).add(notice)
+    """Store a notice that an answer has changed, with the message that changed it."""
+    if change := change_of(cached, reply, evidence):
+        because = json.dumps(change.cause.to_json()) if change.cause else ""
+        notice = Notice(key, "changed", change.before, reply.text, because, reasker.now.timestamp())
+        Notices(reasker.ledger).add(notice)
 
 
 MOST_VERIFICATIONS = 500  # in one plan
@@ -273,56 +267,3 @@ def convert(reasker: Reasker, job: Job) -> Outcome:
     if cached is None or cached.state != "prefilled":
         return Outcome("cached")
     return Outcome("done", (reasker.answer(cached).key,))
-
-
-_SAME_F1 = 0.8  # of content words, from which one answer says only a little more than the other
-_NEGATION = re.compile(
-    r"no|not|never|none|without|cannot|cant|dont|(?:did|does|is|was|were|are|could|would|should|wo)nt"
-)
-
-
-def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
-    """Return whether two answers say the same; None and "" mean that there is no answer.
-
-    `span` is the highlighted part of an answer, if any: the date, name or number that was asked for.
-    """
-    if not one or not other:
-        return not one and not other
-    if normalise(one) == normalise(other):
-        return True
-    if span and other_span:
-        return normalise(span) == normalise(other_span)
-    if span and _contains(words(other), words(span)):
-        return True
-    shorter, longer = sorted((_content(one), _content(other)), key=len)
-    return _nearly_contains(longer, shorter) and not any(map(_changes_meaning, _extra_words(longer, shorter)))
-
-
-def _content(text: str) -> list[str]:
-    return [word for word in words(text) if word not in FUNCTION_WORDS or _NEGATION.fullmatch(word)]
-
-
-def _nearly_contains(longer: list[str], shorter: list[str]) -> bool:
-    """Return whether a list holds another in order, and is not much longer."""
-    left = iter(longer)
-    in_order = all(word in left for word in shorter)
-    return bool(shorter) and in_order and 2 * len(shorter) >= _SAME_F1 * (len(shorter) + len(longer))
-
-
-def _extra_words(longer: list[str], shorter: list[str]) -> list[str]:
-    """Return the words of the longer list that the shorter one lacks."""
-    left = list(longer)
-    for word in shorter:
-        left.remove(word)
-    return left
-
-
-def _changes_meaning(word: str) -> bool:
-    """Return whether one more such word can change an answer: a negation or a number."""
-    return bool(_NEGATION.fullmatch(word)) or any(sign.isdigit() for sign in word)
-
-
-def _contains(text: list[str], phrase: list[str]) -> bool:
-    """Return whether a list of words holds a phrase."""
-    starts = range(len(text) - len(phrase) + 1) if phrase else range(0)
-    return any(text[start : start + len(phrase)] == phrase for start in starts)

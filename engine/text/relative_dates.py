@@ -84,7 +84,7 @@ _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 
 
 def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | None:
-    """Return the days that a date expression means; a bare weekday is the next one, or the last one if `past`."""
+    """Return the days that a date expression means; a bare weekday is the next, or with `past` the last."""
     today, text = written.date(), _FOREIGN_PART.sub("", span[:LONGEST].strip())
     if days := dates.near_day(text, today):
         return days

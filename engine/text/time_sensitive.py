@@ -1,4 +1,4 @@
-"""Whether the meaning of a question moves with the clock or the calendar, by the words in `prompts/deictic.txt`.
+"""Whether the meaning of a question depends on the time of day or the date, by the words in `prompts/deictic.txt`.
 
 Reads the wording alone, and compiles no patterns: every exact hit imports it.
 """

@@ -320,9 +320,24 @@ def test_after_new_mail_answers_are_refreshed_and_the_next_one_who_asks_is_told(
     assert [(unit["job"], unit["state"]) for unit in units(row)] == [("refresh", "done")]
     ran = pkb("ask", question)
     assert "boat house" in ran.out
-    assert f"the answer was “{before}”, now it is" in ran.err
-    assert "Sewing circle 2" in ran.err
-    assert "the answer was" not in pkb("ask", question).err
+    first = ran.out.splitlines()[0]
+    assert first.startswith("Changed by Sewing circle 2 · ")
+    assert first.endswith(f"before: “{before}”")
+    assert "Changed" not in pkb("ask", question).out
+
+
+def test_an_answer_that_new_mail_changes_says_so_first(pkb: Pkb, tmp_path: Path) -> None:
+    question, folder = "Where does the sewing circle meet?", tmp_path / "more"
+    mail(folder, 1, "The sewing circle meets in the old library on Mondays.")
+    pkb("ingest", str(folder))
+    before = pkb("ask", question, "--json").row
+    assert before["correction"] is None
+    mail(folder, 2, "The sewing circle meets in the boat house from now on.")
+    pkb("ingest", str(folder))
+    row = pkb("ask", question, "--json").row
+    assert (row["correction"]["kind"], row["correction"]["before"]) == ("changed", before["answer"])
+    assert row["correction"]["cause"]["title"] == "Sewing circle 2"
+    assert pkb("ask", question, "--json").row["correction"] is None
 
 
 def test_after_a_quiet_time_chunks_are_summarized_and_predicted_questions_are_answered(pkb: Pkb) -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine.ask.pipeline import Asker
 from engine.ask.prepare import BankBudget
 from engine.text.question import Question
-from engine.types import Answer, AskOptions, AskResult, Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import Answer, AskOptions, AskResult, Correction, Evidence, GeneratedAnswer, OnText, Trace
 from store.answers import AnswerBank, Notice, Notices, RejectedAnswers
 from store.database import Ledger, open_ledger
 from store.errors import UsageError
@@ -195,9 +195,43 @@ def test_what_has_become_known_of_an_answer_is_told_once(state: Recorded) -> Non
     assert last
     assert last.key
     Notices(state.ledger).add(Notice(last.key, "changed", "Thursday", "Friday", "", 0.0))
-    told, again = state.ask().trace.notices, state.ask().trace.notices
-    assert told == ["the answer was “Thursday”, now it is “Friday”"]
-    assert again == []
+    told, again = state.ask().reply.correction, state.ask().reply.correction
+    assert told == Correction("changed", "Thursday")
+    assert again is None
+
+
+def test_an_answer_that_new_mail_changes_comes_with_the_former_one_once(state: Recorded) -> None:
+    state.ask()
+    mail(state, "c")
+    state.answer = "Saturday"
+    said = list[str]()
+    told = Asker(state.ledger, state, BankBudget(state.bytes, 5)).ask(QUESTION, AskOptions(), NOW, said.append)
+    assert (told.reply.correction, told.reply.text) == (Correction("changed", "Friday"), "Saturday")
+    assert state.ask().reply.correction is None
+
+
+def test_nothing_is_corrected_where_the_answer_says_the_same(state: Recorded) -> None:
+    state.ask()
+    mail(state, "c")
+    state.answer = "friday."
+    assert state.ask().reply.correction is None
+
+
+def test_an_answer_that_went_back_to_what_was_said_is_not_corrected(state: Recorded) -> None:
+    state.ask()
+    last = History(state.ledger).last()
+    assert last
+    assert last.key
+    Notices(state.ledger).add(Notice(last.key, "changed", "Friday", "Saturday", "", 0.0))
+    assert state.ask().reply.correction is None
+    assert Notices(state.ledger).count() == 0
+
+
+def test_an_answer_that_was_lost_is_told(state: Recorded) -> None:
+    state.ask()
+    mail(state, "c")
+    state.answer = None
+    assert state.ask().reply.correction == Correction("changed", "Friday")
 
 
 def test_what_is_known_of_an_answer_is_not_told_to_one_who_asks_without_the_bank(state: Recorded) -> None:
@@ -206,7 +240,7 @@ def test_what_is_known_of_an_answer_is_not_told_to_one_who_asks_without_the_bank
     assert last
     assert last.key
     Notices(state.ledger).add(Notice(last.key, "changed", "Thursday", "Friday", "", 0.0))
-    assert state.ask(options=AskOptions(read_bank=False, write_bank=False)).trace.notices == []
+    assert state.ask(options=AskOptions(read_bank=False, write_bank=False)).reply.correction is None
     assert Notices(state.ledger).count() == 1
 
 

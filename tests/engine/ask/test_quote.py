@@ -67,9 +67,41 @@ def test_when_without_a_date_is_answered_by_the_sentence_and_its_day() -> None:
     assert (found.answer, found.resolved) == ("Ben, 8 May 2023: I sold the drum kit.", None)
 
 
-def test_the_day_of_a_mail_is_not_said_as_that_of_what_it_tells() -> None:
-    found = answered("When was the rehearsal?", "The rehearsal was great fun.", read=MAIL)
-    assert (found.answer, found.highlight) == ("written 8 May 2023: The rehearsal was great fun.", None)
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("When was the rehearsal?", "The rehearsal was great fun.", None),
+        ("When will Ben be back from the rehearsal?", "Let us wait for Ben to be back from the rehearsal.", None),
+        (
+            "When did Martha sell the drum kit?",
+            "I did sell the drum kit.",
+            "written 8 May 2023: I did sell the drum kit.",
+        ),
+        (
+            "When does the ferry leave?",
+            "The ferry does leave as soon as it is full.",
+            "The ferry does leave as soon as it is full.",
+        ),
+    ],
+)
+def test_the_day_of_a_mail_is_not_said_as_that_of_what_it_tells(question: str, text: str, answer: str | None) -> None:
+    found = answered(question, text, read=MAIL)
+    assert (found.answer, found.highlight) == (answer, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            "Ben: The devnet will have a thousand nodes.\nAnn: The devnet will have old blocks of 5 months.",
+            "thousand nodes",
+        ),
+        ("Ann: The devnet will have old blocks of 5 months, or like 4.", None),
+        ("Ann: How many nodes will the devnet have?\nBen: It will have 40, I think.", "Ben: It will have 40, I think."),
+    ],
+)
+def test_a_number_of_other_things_is_no_count(text: str, answer: str | None) -> None:
+    assert answered("How many nodes will the devnet have?", text).answer == answer
 
 
 @pytest.mark.parametrize(
