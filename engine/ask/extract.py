@@ -112,6 +112,10 @@ _OCCASION = re.compile(
     r"|immediately|not yet|postponed|cancel(?:l?ed)?)\b",
     re.IGNORECASE,
 )
+_ANYONE = re.compile(
+    r"\W*(?:did|does|do|has|have|had|is|are|was|were) (?:any|some) ?(?:one|body)(?: else)? (?:\w+ly )?(\w+)",
+    re.IGNORECASE,
+)
 _MEASURED = ("time", "duration", "number", "amount")
 _NOUN = re.compile(r"\s([\w'’-]+)")
 
@@ -159,6 +163,8 @@ def format_answer(
         best = _soonest(reads, right, best, when)
     elif update := newest_update(question, reads, right, best):
         found, best = update
+    if (act := _ANYONE.match(question.text)) and not best.words.issuperset(words(act[1])):
+        return None  # that it is not said does not mean that nobody does
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
@@ -236,8 +242,12 @@ def _from_sentence(
 
 def _tells_when(question: Question, best: Candidate) -> bool:
     """Return whether a sentence without a day says when: of an event, at what time, after what, or of its own day."""
-    own_day = question.past and _FIRST.search(best.text)
-    return bool(best.event or own_day or _OCCASION.search(best.text) or find(best.text, "time"))
+    return bool(best.event or _own_day(question, best) or _OCCASION.search(best.text) or find(best.text, "time"))
+
+
+def _own_day(question: Question, best: Candidate) -> bool:
+    """Return whether somebody tells what they did, most likely on the day on which they tell it."""
+    return bool(best.written and _PAST.search(question.text) and _FIRST.search(best.text))
 
 
 def _as_it_is(question: Question) -> Question:
@@ -250,7 +260,7 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
 
     The day of a mail is not that of what it tells, and is not said in a way that it could be taken for it.
     """
-    if kind == "date" and best.written and question.past and _FIRST.search(best.text):
+    if kind == "date" and best.written and _own_day(question, best):
         day, name = spell_date(best.written), _turn_name(best)
         said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
         return SelectedSentence(said, best.read)

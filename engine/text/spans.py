@@ -53,12 +53,14 @@ ORDINALS = (
 _ORDINAL = rf"(?:{'|'.join(ORDINALS)}|thirtieth|(?:twenty|thirty)[\s-](?:{'|'.join(ORDINALS[:9])}))"
 # The weekday before a date: "next Tuesday, 13 February", "Thu 16 May", "Saturday the 22nd".
 LEAD = rf"(?:(?:{WHICH}\s+)?(?:{WEEKDAY}|{_FOREIGN_DAY}),?\s+(?:(?:the|den|der|le)\s+)?)"
+_DAY_NO, _MONTH_NO = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _DATE = (
     rf"{LEAD}?(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{MONTH}(?:,?\s+\d{{4}})?"
     rf"|{_ORDINAL}\s+of\s+{MONTH}|{MONTH}\s+(?:the\s+)?(?:\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])|{_ORDINAL})(?:,?\s+\d{{4}})?)"
     rf"|{LEAD}(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b"
     rf"|{MONTH},?\s+(?:of\s+)?\d{{4}}"
-    r"|\d{1,2}([/.])\d{1,2}(?:\1(?:\d{4}|\d\d))?(?![\w%])"
+    rf"|(?:{_DAY_NO}/\d{{1,2}}|\d{{1,2}}/{_DAY_NO})(?:/(?:\d{{4}}|\d\d))?(?![\w%])"
+    rf"|{_DAY_NO}\.{_MONTH_NO}\.(?:\d{{4}}|\d\d)?(?![\w%])|(?<=\b(?:am|on|by)\s){_DAY_NO}\.{_MONTH_NO}(?![\w%])"
     rf"|{WEEKDAY}(?:,\s+{WEEKDAY})*,?\s+(?:and|or)\s+{WEEKDAY}"
     rf"|the\s+day\s+(?:before\s+yesterday|after\s+tomorrow)|(?:{NEAR_DAY})\b(?:\s+(?:{PART}|{FOREIGN_PART}))?"
     rf"|{COUNT}\s+{UNIT}\s+(?:ago|back|later|from\s+now)|(?:in|within)\s+{COUNT}\s+{UNIT}"
@@ -112,6 +114,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     ),
     "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
 }
+_ACRONYMS = re.compile(r"[A-Z]{2,}s")  # APIs are nobody
 _NOT_NAMES_TEXT = (
     "i the a an and but so or if it this that these those he she we they you my our your his her their yes no not ok "
     "okay thanks thank hi hey hello dear regards best what when where who why how which there here please re fw fwd "
@@ -155,6 +158,7 @@ def find(text: str, kind: Kind) -> list[Found]:
     spans = [_trimmed(text, *match.span()) for match in _FINDERS[kind].finditer(text[:LONGEST])]
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
+        spans = [span for span in spans if not _ACRONYMS.fullmatch(text, *span)]
     if kind == "phone":
         spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
