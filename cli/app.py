@@ -23,6 +23,7 @@ from cli.config import config
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.inspect import check, doctor, search, show, wrong
+from cli.list import list_documents
 from cli.model import model
 from cli.serve import serve
 from cli.stats import stats
@@ -35,8 +36,23 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (ingest, watch, ask, chat, wrong, idle, search, show, stats, serve, bench, check, doctor):
-    app.command()(command)
+for command in (
+    ingest,
+    watch,
+    ask,
+    chat,
+    wrong,
+    idle,
+    search,
+    list_documents,
+    show,
+    stats,
+    serve,
+    bench,
+    check,
+    doctor,
+):
+    app.command("list" if command is list_documents else None)(command)
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
-    from engine.types import Answer, AskOptions, AskResult, Evidence, OnText, SearchResult, Source
+    from engine.types import Answer, AskOptions, AskResult, Evidence, Listing, ListOptions, OnText, SearchResult, Source
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
     from store.history import HistoryEntry
@@ -223,6 +223,12 @@ class Pkb:
         from engine.serve.client import search
 
         return search(self.session, query, scope, k)
+
+    def list_documents(self, options: "ListOptions") -> "Listing":
+        """Return documents by date, without their text, and how many there are."""
+        from engine.serve.client import list_documents
+
+        return list_documents(self.session, options)
 
     def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
         """Return the passages that would be read for a question, with their scores; always in this process."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.health import Check
     from engine.ingest.embed import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
-    from engine.types import Evidence, SearchResult
+    from engine.types import Evidence, Listing, ListOptions, SearchResult
     from store.catalog import SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding, Repaired
@@ -93,6 +93,15 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> "list[di
     places = [p for p in opened.catalogue.places_in(str(path)) if not wanted or p.message_id == wanted]
     with opened.locks.reader():
         return shown(opened.reader, opened.catalogue, places)
+
+
+def list_documents(opened: Session, options: "ListOptions") -> "Listing":
+    """Return documents by date, and how many there are."""
+    from engine.retrieval.evidence import listed
+
+    catalogue = opened.catalogue
+    with opened.locks.reader():
+        return listed(opened.reader, catalogue, options)
 
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":

@@ -387,6 +387,24 @@ class SearchResult:
     sources: tuple[Source, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which documents to list: within what, with all these words in the title, how many (None: all), in which order."""
+
+    scope: Scope = field(default_factory=Scope)
+    title: tuple[str, ...] = ()
+    limit: int | None = 20
+    oldest: bool = False  # first
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Documents as JSON values, without their text, and how many there are in all."""
+
+    total: int
+    documents: list[dict[str, Any]]
+
+
 OnText = Callable[[str], None]  # is given more of an answer while it is written
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 
 from store.types import Scope
@@ -24,6 +25,20 @@ def within(scope: Scope) -> str | None:
     if scope.collection:
         parts.append(f"array_has(collections, {_text(scope.collection)})")
     return " AND ".join(parts) or None
+
+
+def documents_within(scope: Scope) -> str | None:
+    """Return the condition of documents for a scope: a meeting, which has no sender, is from whoever took part."""
+    rest = within(replace(scope, sender=None))
+    if not scope.sender:
+        return rest
+    spoke = f"(kind = 'transcript' AND {_person('recipients', scope.sender)})"
+    return " AND ".join(filter(None, [f"({_person('sender', scope.sender)} OR {spoke})", rest]))
+
+
+def titled(words: Iterable[str]) -> list[str]:
+    """Return the conditions that a title has these words, in any case."""
+    return [f"strpos(lower(title), {_text(word.lower())}) > 0" for word in words]
 
 
 def is_address(text: str) -> bool:

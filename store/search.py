@@ -6,7 +6,7 @@ from datetime import datetime
 from store import documents, vectors
 from store.database import Ledger
 from store.errors import DamagedTable
-from store.filters import among, within
+from store.filters import among, documents_within, titled, within
 from store.hits import Hit, Totals, Vectors
 from store.tables import Row, Tables
 from store.types import Chunk, Scope, in_own_zone
@@ -52,11 +52,20 @@ class Reader:
         """Return those of the chunks that are stored, in no order and without vectors."""
         return self._where([among("id", ids)])
 
-    def documents(self, ids: Sequence[str]) -> dict[str, Row]:
+    def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:
         """Return the rows of documents, by id."""
-        columns = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id", "text")
+        about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id")
+        columns = (*about, "text") if texts else about
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
+
+    def by_date(self, scope: Scope, title: Sequence[str], limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
+        """Return the ids of up to `limit` documents within the scope, by date, and how many there are.
+
+        Their titles have all the words; undated ones come last.
+        """
+        conditions = [one for one in (documents_within(scope), *titled(title)) if one]
+        return self._tables.by_date("documents", " AND ".join(conditions) or None, limit, oldest=oldest)
 
     def _where(self, conditions: Sequence[str | None]) -> list[Hit]:
         condition = " AND ".join(f"({one})" for one in conditions if one)

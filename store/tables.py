@@ -160,6 +160,18 @@ class Tables:
             found: list[Row] = query.limit(limit).to_list()
         return found
 
+    def by_date(self, name: str, condition: str | None, limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
+        """Return the ids of up to `limit` rows, newest first, undated ones last; and how many rows there are."""
+        if limit == 0:
+            return [], self.count(name, condition)
+        if not self.has(name):
+            return [], 0
+        with _damage_of(name):
+            query = self._table(name).search().where(condition or "true").select(["id", "date"])
+            found: pa.Table = query.limit(None).to_arrow()
+        order = [("date", "ascending" if oldest else "descending"), ("id", "ascending")]
+        return found.sort_by(order)["id"][:limit].to_pylist(), len(found)
+
     def by_words(self, words: Sequence[str], condition: str | None, columns: Sequence[str], limit: int) -> list[Row]:
         """Return the chunks that contain any of the words, best first, with `_score`."""
         if not words or not self.has("chunks"):

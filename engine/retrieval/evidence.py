@@ -8,7 +8,7 @@ from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.retrieval.senders import Known, known_of
 from engine.text.question import Question
-from engine.types import SCHEMA, Evidence, Passage, Source, Trace
+from engine.types import SCHEMA, Evidence, Listing, ListOptions, Passage, Source, Trace
 from store.catalog import Catalog
 from store.hits import Hit, Vectors
 from store.search import Reader
@@ -129,10 +129,28 @@ def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[d
     return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]
 
 
+def listed(reader: Reader, catalogue: Catalog, options: ListOptions) -> Listing:
+    """Return documents by date, and how many there are."""
+    ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest)
+    known, found = known_of(catalogue.ledger, ids), list[dict[str, Any]]()
+    rows = reader.documents(ids, texts=False)
+    for id in ids:
+        if id in rows and (places := catalogue.places(id)):
+            about = _about(rows[id], places[0], known.get(id))
+            found.append({"schema": SCHEMA, **about, "copies": len(places) - 1})
+    return Listing(total, found)
+
+
 def _shown(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
-    before, claimed = place.lines_before or 0, row["claimed"] or (row["date"] and row["date"].isoformat())
+    first = (place.lines_before or 0) + 1
+    lines = {"lines": [first, first + row["text"].count("\n")], "text": row["text"]}
+    return {"schema": SCHEMA, **_about(row, place, known), **lines}
+
+
+def _about(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
+    """Return what is known of a document beside its text."""
+    claimed = row["claimed"] or (row["date"] and row["date"].isoformat())
     return {
-        "schema": SCHEMA,
         "path": place.path,
         "item": place.item,
         "message_id": row["message_id"],
@@ -145,6 +163,4 @@ def _shown(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, 
         "first_seen": known.first_seen if known else None,
         "warnings": list(known.warnings) if known else [],
         "collection": place.collection,
-        "lines": [before + 1, before + row["text"].count("\n") + 1],
-        "text": row["text"],
     }

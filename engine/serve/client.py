@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
-    from engine.types import AskOptions, AskResult, OnText, SearchResult
+    from engine.types import AskOptions, AskResult, Listing, ListOptions, OnText, SearchResult
     from store.types import Scope
 
 T = TypeVar("T")
@@ -81,6 +81,16 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> list[dic
     place = [str(path)] if message_id is None else [str(path), message_id]
     found = _results_of(opened, "show", list[dict[str, Any]], place=place)
     return operations.documents(opened, path, message_id) if found is None else found
+
+
+def list_documents(opened: Session, options: "ListOptions") -> "Listing":
+    """Return documents by date, and how many there are."""
+    from engine import operations
+    from engine.serve.protocol import pack
+    from engine.types import Listing
+
+    found = _results_of(opened, "list", Listing, which=pack(options))
+    return operations.list_documents(opened, options) if found is None else found
 
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:

@@ -311,6 +311,7 @@ class RequestQueue(Thread):
             "ask": self._ask,
             "search": self._search,
             "show": self._show,
+            "list": self._list,
             "unknown": self._unknown,
             "complete": self._complete,
             "idle": self._idle_run,
@@ -345,6 +346,14 @@ class RequestQueue(Thread):
         with self._state.session(requested(job.frame.get("request"))) as opened:
             found = documents(opened, Path(path), next(iter(message_id), None))
             job.send("found", {"results": found})
+
+    def _list(self, job: QueuedRequest) -> None:
+        from engine.operations import list_documents
+        from engine.types import ListOptions
+
+        options = unpack(ListOptions, job.frame.get("which"))
+        with self._state.session(requested(job.frame.get("request"))) as opened:
+            job.send("found", {"results": pack(list_documents(opened, options))})
 
     def _unknown(self, job: QueuedRequest) -> None:
         from engine.operations import unknown_person

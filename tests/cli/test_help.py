@@ -14,6 +14,7 @@ from tests.demo import DATA
 HARMLESS = {
     "ask",
     "search",
+    "list",
     "stats",
     "serve",
     "check",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Pkb
+from tests.cli.test_idle import mail
 from tests.demo import DATA, NANO
 from tests.reference import expanded, leaves, order, sections
 
@@ -52,11 +53,15 @@ def test_errors_are_as_documented(fresh: Pkb) -> None:
     compare("error", [fresh("stats", "--json").row, fresh("ask", "x", "--json", env={"PKB_NOW": "soon"}).row])
 
 
-def test_answers_are_as_documented(pkb: Pkb) -> None:
+def test_answers_are_as_documented(pkb: Pkb, tmp_path: Path) -> None:
     asked = ["Who has the spare key to the workshop?", "Which quorv blimmers the zant?"]
     rows = [pkb("ask", question, "--json").row for question in asked * 2]
     assert [row["answered"] for row in rows] == [True, False, True, False]
     rows.append(pkb("ask", asked[0], "--model", str(NANO), "--json").row)
+    for number, where in enumerate(("the old library", "the boat house"), 1):
+        mail(tmp_path / "more", number, f"From now on the sewing circle meets in {where}.")
+        pkb("ingest", str(tmp_path / "more"))
+        rows.append(pkb("ask", "Where does the sewing circle meet?", "--json").row)
     compare("pkb ask", [*rows, pkb("ask", asked[0], "--json", "--explain").row])
 
 
@@ -78,6 +83,10 @@ def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
     shown = [row for name in ("mail/archive.mbox", "transcripts/2024-05-04 repair day.srt", "mail/mh/1")
              for row in pkb("show", str(DATA / name), "--json").rows]  # fmt: skip
     compare("pkb show", shown)
+
+
+def test_what_list_prints_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb list", [pkb("list", "-n", "0", "--json").row])
 
 
 @pytest.mark.slow

@@ -56,6 +56,7 @@ COMMANDS = [
     ["ask", "Who has the spare key to the workshop?"],
     ["search", "workshop", "-k", "1", "--json"],
     ["show", str(DATA / "mail" / "mh" / "1"), "--json"],
+    ["list", "--json"],
     ["stats", "--json"],
     ["check", "--read-data", "--json"],
     ["doctor", "--json"],

@@ -31,7 +31,7 @@ from engine.serve.process import (
 )
 from engine.serve.protocol import encode
 from engine.session import Session
-from engine.types import AskOptions
+from engine.types import AskOptions, ListOptions
 from store.locks import Lease, Locks
 from store.types import Scope
 from tests.cli.conftest import Pkb
@@ -79,6 +79,7 @@ def test_the_first_question_starts_it_and_is_answered_by_it(home: Served) -> Non
 LOOKUPS: dict[str, Callable[[Session], object]] = {
     "search": lambda opened: client.search(opened, "gazebo", Scope(), 2),
     "show": lambda opened: client.documents(opened, MBOX, None),
+    "list": lambda opened: client.list_documents(opened, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 
@@ -99,6 +100,10 @@ def test_a_lookup_is_done_there_and_finds_the_same(lasting: Served, name: str) -
         ["search", "budget", "--from", "nobody at all"],
         ["search", "budget", "--in", "nowhere", "--json"],
         ["search", " "],
+        ["list", "-n", "5"],
+        ["list", "rehearsal", "--since", "2024-03", "--json"],
+        ["list", "--count"],
+        ["list", "--from", "nobody at all"],
         ["show", str(MBOX)],
         ["show", str(MBOX), "--json"],
         ["show", str(MBOX), "--message-id", "nothing", "--json"],
