@@ -132,6 +132,39 @@ def test_a_price_stands_with_the_other_prices_of_its_sentence(text: str) -> None
     assert found.answer[slice(*found.highlight)] in ("12 pounds", "12 euros")
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("When is the next fork?", "Ann: That was the fork, thanks.\nBen: See you all in 2 weeks.", None),
+        ("When do we launch the boat?", "Ann: Lunch?\nBen: Yes, good soup.\nAnn: I am away.\nBen: On Friday.", None),
+        ("When do we launch the boat?", "Ann: When do we launch the boat?\nBen: On Friday.", "12 May 2023"),
+        ("When do we launch version 2 of the boat?", "Ann: We launch the boat in version 10.0 then.", None),
+        ("Did anyone object to the new boat?", "Ann: The new boat is here, will it be red", None),
+        ("Did anyone object to the new boat?", "Ann: I object to the new boat.", "Ann: I object to the new boat."),
+        (
+            "Who is going to look at the boat plans?",
+            "Ann: The boat plans look fine to me now.\nBen: I'll look at the boat plans.",
+            "Ben: I'll look at the boat plans.",
+        ),
+        ("Who has the boat plans?", "Ann: The boat plans are in APIs.", "Ann: The boat plans are in APIs."),
+        (
+            "Why can't we test the boat?",
+            "Ann: We test the boat so that ship has now sailed.\nBen: We have no water to test the boat.",
+            "Ben: We have no water to test the boat.",
+        ),
+        (
+            "Which boat did Ben settle on?",
+            "Ben: On this boat I want some more advice please.\nBen: I'll go with the red boat.",
+            "Ben: I'll go with the red boat.",
+        ),
+    ],
+)
+def test_a_sentence_answers_by_what_it_says_and_not_by_its_words_alone(
+    question: str, text: str, answer: str | None
+) -> None:
+    assert answered(question, text, read=changed(TALK, recipients=("Ann", "Ben"))).answer == answer
+
+
 def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
     found = answered("Where did the dog hide the bone?", "Ann: The dog hid the bone in my slipper once!")
     assert found.answer is not None
