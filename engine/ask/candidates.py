@@ -237,7 +237,7 @@ def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
 _TASK = (
     "summarize summarise summary describe discuss discussing discussion explain mention say said tell talk think "
     "thought opinion attitude view conclude conclusion decide decision reason according regarding group team meeting "
-    "email mail message subject sent wrote person people phone telephone number address want now currently"
+    "email mail message subject sent wrote person people phone telephone number address want now currently moment"
 )
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
@@ -245,6 +245,31 @@ _ASIDE = re.compile(
 _TITLE = re.compile(r"(?:#{1,6} )?[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
 WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
+# Signs in a question, and in sentences that answer it.
+_SIGNS = tuple(
+    (re.compile(asked, re.IGNORECASE), re.compile(said, re.IGNORECASE))
+    for asked, said in (
+        (
+            r"\bwhy\b|\breasons?\b",
+            r"\b(?:because|since|so that|reasons?|due to|otherwise|in order to|that['’]s why"
+            r"|the (?:problem|point) is)\b",
+        ),
+        (
+            r"\b(?:decide|settle|choose|chose|chosen|pick|opt)(?:e?d)?\b",
+            r"\b(?:(?:go|going|went) with|decid\w+|settl\w+|choos\w+|chose|chosen|pick\w*|opt(?:ed)? for|let['’]s)\b",
+        ),
+        (
+            r"\bwho(?:['’]ll| will| is (?:going|planning) to| can)\b",
+            r"\bI(?:['’]ll| will| can|['’]m going to| am going to|['’]m gonna)\b|\blet me\b",
+        ),
+        (r"n['’]t\b|\b(?:cannot|not|never)\b", r"n['’]t\b|\b(?:cannot|not|never|no|without)\b"),
+    )
+)
+_FAREWELL = re.compile(
+    r"\b(?:(?:see|talk to|speak to|catch) (?:you|ya|everyone|everybody)|have a (?:great|good|nice|lovely)|(?:good)?bye"
+    r"|until next time)\b",
+    re.IGNORECASE,
+)
 _FIELDS = frozenset(["what", "event", "subject", "title", "invitation"])  # of an invitation: they name what follows
 _PLACES = frozenset(["where", "location", "place", "venue", "ort", "lieu"])
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
@@ -266,6 +291,7 @@ class CandidateWeights:
     aside: float = -2.0  # in brackets, not spoken; quoted from another mail; a line of its header
     near: float = 0.6  # share of the question's words in the sentence before
     price: float = 0.3  # says that it is a price, where one is asked for
+    sign: float = 1.0  # has a sign of what is asked for: a reason, a choice, who undertakes it, that it is not so
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +339,13 @@ def candidates(
     if kind == "money":
         things = frozenset(content(question)) - persons
         found = [_priced(things, read, each) for read, each in zip(reads, found, strict=True)]
+    if kind in ("date", "time"):
+        found = [_topical(question, read, each) for read, each in zip(reads, found, strict=True)]
+    if things := frozenset(question.counted):
+        found = [_counted(things, read, each) for read, each in zip(reads, found, strict=True)]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), WISH.search(question.text) is not None
+    signs = [said for asked, said in _SIGNS if asked.search(question.text)]
     for read, each in zip(reads, found, strict=True):
         start = weights.source * (read.score / best if best > 0 else 0.0)
         for place, one in enumerate(each):
@@ -322,6 +353,7 @@ def candidates(
             fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
             asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
             day = weights.day * (is_of_day(question, one.written) or one.day is True)
+            asks += weights.sign * sum(said.search(one.text) is not None for said in signs)
             asks += weights.price * (kind == "money" and not _price_words("price").isdisjoint(one.words))
             score = start + day + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
@@ -349,6 +381,25 @@ def _priced(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -
         is_meant = not things or one.words & things or (before & things and _goes_on(one))
         kept.append(one if is_meant else replace(one, spans=()))
     return kept
+
+
+def _counted(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep only the numbers in sentences that name the things counted, or follow one that does."""
+    above = frozenset(words(read.header))
+    before = [above, *(one.words for one in found)]
+    pairs = zip(found, before, strict=False)
+    return [one if things & (one.words | near | above) else replace(one, spans=()) for one, near in pairs]
+
+
+def _topical(question: Question, read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep no day or time of a farewell; in a meeting none in a sentence of another matter than those before it."""
+    topic = frozenset(content(question))
+
+    def is_other(place: int) -> bool:
+        near = frozenset[str]().union(*(one.words for one in found[max(0, place - 2) : place + 1]))
+        return _FAREWELL.search(found[place].text) is not None or (read.is_meeting and topic.isdisjoint(near))
+
+    return [replace(one, spans=()) if one.spans and is_other(place) else one for place, one in enumerate(found)]
 
 
 def _goes_on(one: Candidate) -> bool:

@@ -29,7 +29,7 @@ from tests.bench.metrics import exact, f1, rouge_l
 
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-OPEN = QuoteSettings(least=0.0)  # declines nothing, so that every threshold can be judged
+OPEN = QuoteSettings(least=0.0, forced=True)  # declines nothing, so that every threshold can be judged
 K = 5
 
 
