@@ -20,7 +20,7 @@ from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ask.followup import Condensed, Turn, Write
-    from engine.types import Answer, AskOptions, AskResult, Source
+    from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, Source
 
 
 _STOPPED = 130
@@ -269,17 +269,25 @@ class Conversation:
         from engine.serve.client import answer
 
         condensed, took = self._condense(typed, opened)
-        options, asked = self._options, condensed.asked or typed
+        asked, options = condensed.asked or typed, self._options
+        after = self._before() if condensed.asked is None else None
         if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
-            options = replace(options, read_bank=False, write_bank=False)
+            options = replace(options, read_bank=False, write_bank=False, after=after)
         if not self._as_json:
-            self._show_condensed(condensed)
+            self._show_condensed(condensed, after)
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
         self._show(answered, typed, condensed, streamed=streamed.started)
         self._remember(ChatTurn(typed, condensed.asked, answered.reply))
         answered.keep()
+
+    def _before(self) -> "FollowedAnswer | None":
+        """Return the last answer that was given, whose documents a follow-up is about; None where there is none."""
+        from engine.types import FollowedAnswer
+
+        last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
+        return FollowedAnswer(last.sources[0].path, last.sources[0].message_id, last.sources[0].quote) if last else None
 
     def _remember(self, said: ChatTurn) -> None:
         self._said.append(said)
@@ -308,11 +316,12 @@ class Conversation:
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
-    def _show_condensed(self, condensed: "Condensed") -> None:
+    def _show_condensed(self, condensed: "Condensed", after: "FollowedAnswer | None") -> None:
         from rich.text import Text
 
         if self._explain or condensed.asked is None or condensed.by != "itself":
-            about = one_line(condensed.asked, 400) if condensed.asked else "asked as typed: unclear what it refers to"
+            unclear = "asked as typed" + (", first of the source above" if after else ": unclear what it refers to")
+            about = one_line(condensed.asked, 400) if condensed.asked else unclear
             output.console(stderr=True).print(Text(f"→ {about}", style="dim"))
 
     def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", *, streamed: bool) -> None:

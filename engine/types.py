@@ -354,8 +354,8 @@ class Passage:
 class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
-    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. Of a follow-up,
-    the first `leading` passages are from the document of the answer before, whose quote was `said`.
+    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
+    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`.
     """
 
     passages: tuple[Passage, ...]

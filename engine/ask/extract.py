@@ -32,11 +32,11 @@ from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.question import Question
+from engine.text.question import ASKING_WORDS, Question
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, time_of, whole
 from engine.text.synthesis import Synthesis, synthesis
-from engine.text.words import words
+from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
 
 _BROAD = re.compile(
@@ -432,8 +432,18 @@ class Quote:
     synthesis: Synthesis | None = None
 
 
-def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings | None = None) -> Quote:
-    """Answer a question from what was read for it, or decline."""
+def quote(
+    question: Question,
+    reads: Sequence[Passage],
+    settings: QuoteSettings | None = None,
+    leading: int = 0,
+    said_before: str = "",
+) -> Quote:
+    """Answer a question from what was read for it, or decline.
+
+    A follow-up is answered from the first `leading` passages alone, which it is about: a span there of the kind asked
+    for is an answer, though neither names what it is about.
+    """
     settings, kind = settings or QuoteSettings(), wanted(question)
     when = time_constraint(question, kind)
     found = candidates(question, reads, kind, when, settings.weights)
@@ -447,7 +457,9 @@ def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings 
         return Quote(None, None, None, quotes, supported, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
-    answers = bool(found) and supported >= settings.least
+    if leading:
+        found = _followed(question, [one for one in found if one.read < leading], said_before)
+    answers = bool(found) and (bool(leading) or supported >= settings.least)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
         return Quote(None, None, None, quotes, supported)
@@ -484,7 +496,9 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        quoted = quote(question, evidence.passages, QuoteSettings(least=least))
+        quoted = who_said(question, evidence) or quote(
+            question, evidence.passages, QuoteSettings(least=least), evidence.leading, evidence.said
+        )
         step.note = _note(quoted)
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
@@ -502,6 +516,46 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         synthesis=quoted.synthesis,
     )
     return GeneratedAnswer(reply)
+
+
+def _followed(question: Question, found: Sequence[Candidate], said: str) -> list[Candidate]:
+    """Return the sentences that may answer a follow-up: with a span of the kind asked for, or with its words.
+
+    One without words of its own, such as "why not?", is answered by what follows the sentence quoted before.
+    """
+    if spans := [one for one in found if one.spans]:
+        return spans
+    asked = frozenset(content(question)) - FUNCTION_WORDS - ASKING_WORDS
+    if asked:
+        return [one for one in found if asked & one.words and one.text not in said]
+    before = next(((one.read, one.place) for one in found if one.text in said), None)
+    return [one for one in found if before and (one.read, one.place) == (before[0], before[1] + 1)]
+
+
+_WHO_SAID = re.compile(
+    r"\W*who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?\W*",
+    re.IGNORECASE,
+)
+
+
+def who_said(question: Question, evidence: Evidence) -> Quote | None:
+    """Return who spoke or wrote the sentence that the answer before was quoted from; None where nobody asks that."""
+    if not (evidence.said and _WHO_SAID.fullmatch(question.text)):
+        return None
+    for number, read in enumerate(evidence.passages[: evidence.leading]):
+        place = read.text.find(evidence.said)
+        if place >= 0 and (who := _speaker(read, place)):
+            quotes = tuple(evidence.said if each == number else "" for each in range(len(evidence.passages)))
+            return Quote(_name(who), (0, len(_name(who))), number, quotes, 1.0)
+    return None
+
+
+def _speaker(read: Passage, place: int) -> str:
+    """Return who speaks, or wrote, at an offset of a passage."""
+    if not read.is_meeting:
+        return read.author_at(place)
+    spoken = next((one for one in read.sentences() if one.start <= place < one.end), None)
+    return (spoken and spoken.speaker) or ""
 
 
 def _note(quoted: Quote) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from engine.text.question import understand
+from engine.text.question import ASKING_WORDS, understand
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer
 from prompts import prompt
@@ -86,6 +86,25 @@ def take_apart(text: str) -> re.Match[str] | None:
     return _OWNS.fullmatch(bare(text)) or _PARTS.fullmatch(bare(text))
 
 
+_OWNED = re.compile(r"\b(?:his|her|their|its)\b", re.IGNORECASE)
+_POINTS = re.compile(
+    rf"(?:{_ASKING}|{_HELPER}|{_PREPOSITION}) .*\b(?:that|this|these|those|so)$|.*\b(?:there|then)$", re.I
+)
+_LED = re.compile(rf"{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+", re.IGNORECASE)  # "at what price"
+
+
+def is_vague(text: str) -> bool:
+    """Return whether a question that is complete in form does not say what it is about: "who asked?", "at what price?".
+
+    One that names anything, or a number, says enough.
+    """
+    line = core(text)
+    if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
+        return False
+    points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line)
+    return bool(points) or not set(words(line)) - _SILENT - ASKING_WORDS
+
+
 def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "reference", "unclear"] | None:
     """Return what a question leaves out; None if it is complete. `first`: no question precedes it."""
     line = core(text)
@@ -123,6 +142,8 @@ def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
         made = _asked_another_way(made, turns[-1])
     elif missing == "subject":
         about = _ABOUT.fullmatch(made)
+        if _OWNED.match(made):
+            return None  # "and her number?" asks of the same person, "and the fair?" of another event
         made = _asked_of(about["what"] if about else made, turns[-1])
     elif missing == "reference":
         made = _resolved(made, turns)
@@ -204,14 +225,15 @@ def turn_of(reply: Answer) -> Turn:
 
 def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Condensed:
     """Complete a question from the turns before it, latest last; `write` completes it by a model."""
-    if lacks(text, first=not turns) is None:
+    missing = lacks(text, first=not turns)
+    if missing is None and not (turns and is_vague(text)):
         line = core(text)
         if line in ("", bare(text)):
             return Condensed(text.strip())
         return Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
     if write and turns and (completed := trusted(write(text, turns), text, turns)):
         return Condensed(completed, "model")
-    return Condensed(by_rules(text, turns), "rules")
+    return Condensed(by_rules(text, turns) if missing else None, "rules")
 
 
 def trusted(written: str, text: str, turns: Sequence[Turn]) -> str | None:
