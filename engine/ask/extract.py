@@ -28,6 +28,7 @@ from engine.ask.candidates import (
     speaking,
     time_constraint,
 )
+from engine.ask.followup import asks_who_said
 from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
@@ -46,6 +47,9 @@ _BROAD = re.compile(
     re.IGNORECASE,
 )
 _HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
+_WHY = re.compile(r"\s*why\b", re.IGNORECASE)
+_BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)
+_REASON = 3  # sentences behind what it is the reason of
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
 # After these a day is where something begins or ends, not when it is.
@@ -195,6 +199,8 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
+    if _WHY.match(question.text) and (reason := _reason(found, best)):
+        return SelectedSentence(_spoken(best, reason), best.read)
     goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
     return SelectedSentence(_with_next(found, best) if goes_on else _spoken(best), best.read)
 
@@ -254,6 +260,15 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     if kind == "money":  # another class of seats, or age, may have another price
         return len(best.spans) == 1 and not _OTHER_PRICE.match(best.text, span.end)
     return True
+
+
+def _reason(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
+    """Return which of the next sentences of the same turn gives a reason, where the best gives none itself."""
+    if _BECAUSE.search(best.text):
+        return None
+    later = [one for one in found if one.read == best.read and 0 < one.place - best.place <= _REASON]
+    given = (one for one in later if one.span.turn == best.span.turn and _BECAUSE.search(one.text))
+    return min(given, key=lambda one: one.place, default=None)
 
 
 def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
@@ -391,7 +406,8 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
     (
         "phone",
         r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
-        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)",
+        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)"
+        r"|(?:his|her|their) (?:\w+ )?(?:phone|telephone|fax|cell|mobile)",
     ),
     ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
     ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
@@ -532,15 +548,9 @@ def _followed(question: Question, found: Sequence[Candidate], said: str) -> list
     return [one for one in found if before and (one.read, one.place) == (before[0], before[1] + 1)]
 
 
-_WHO_SAID = re.compile(
-    r"\W*who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?\W*",
-    re.IGNORECASE,
-)
-
-
 def who_said(question: Question, evidence: Evidence) -> Quote | None:
     """Return who spoke or wrote the sentence that the answer before was quoted from; None where nobody asks that."""
-    if not (evidence.said and _WHO_SAID.fullmatch(question.text)):
+    if not (evidence.said and asks_who_said(question.text)):
         return None
     for number, read in enumerate(evidence.passages[: evidence.leading]):
         place = read.text.find(evidence.said)

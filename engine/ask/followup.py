@@ -33,7 +33,9 @@ _ABOUT = re.compile(r"(?:what|how) about (?P<what>.+)", re.IGNORECASE)
 _ONE = re.compile(r"\b(?:the|which|another|that|this) ones?$", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:(?P<asking>{_ASKING}) )?(?P<helper>{_HELPER}) (?P<rest>.+)", re.IGNORECASE)
 _OWNS = re.compile(rf"(?P<asking>who)(?P<helper>) (?P<rest>(?:has|have|had) {_ARTICLE} .+)", re.IGNORECASE)
-_PHRASE = re.compile(rf"\b{_ARTICLE} .+?(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)", re.I)
+_END = rf"(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)"
+_PHRASE = re.compile(rf"\b{_ARTICLE} .+?{_END}", re.IGNORECASE)
+_WHOLE = re.compile(rf"(?<=\bof ){_ARTICLE} .+?{_END}", re.IGNORECASE)  # of "the subject of the mail", the mail
 _SUBJECT = re.compile(rf"(?:(?:{_ASKING} )?{_HELPER}|why) (?P<it>he|she|they|it|his|her|their|its)\b", re.IGNORECASE)
 _LAST = re.compile(rf"(?:{_ASKING}|{_HELPER}) .*\b(?P<it>him|her|them|it|there)$", re.IGNORECASE)
 _EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGNORECASE)  # is it true that
@@ -60,7 +62,7 @@ class Turn:
     def topic(self) -> str:
         """Return the phrase that names the topic of the question; empty if there is none."""
         line, parts = bare(self.asked), take_apart(self.asked)
-        found = _PHRASE.search(line)
+        found = _WHOLE.search(line) or _PHRASE.search(line)
         noun = re.fullmatch(r"(?:how many|which) ([\w ]+)", (parts and parts["asking"]) or "", re.IGNORECASE)
         if parts and noun and not (found and found.start() == parts.start("rest")):  # which band will play at the fair
             return noun[1] if noun[1].endswith("s") else f"the {noun[1]}"
@@ -88,9 +90,19 @@ def take_apart(text: str) -> re.Match[str] | None:
 
 _OWNED = re.compile(r"\b(?:his|her|their|its)\b", re.IGNORECASE)
 _POINTS = re.compile(
-    rf"(?:{_ASKING}|{_HELPER}|{_PREPOSITION}) .*\b(?:that|this|these|those|so)$|.*\b(?:there|then)$", re.I
+    rf"(?:{_ASKING}|{_HELPER}|{_PREPOSITION}) .*\b(?:that|this|these|those|so)$|.*\b(?:there|then)$|.*\belse\b.*", re.I
 )
 _LED = re.compile(rf"{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+", re.IGNORECASE)  # "at what price"
+
+
+_WHO_SAID = re.compile(
+    r"who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE
+)
+
+
+def asks_who_said(text: str) -> bool:
+    """Return whether a question asks who said or sent what was just quoted."""
+    return _WHO_SAID.fullmatch(core(text)) is not None
 
 
 def is_vague(text: str) -> bool:
@@ -101,7 +113,7 @@ def is_vague(text: str) -> bool:
     line = core(text)
     if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
         return False
-    points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line)
+    points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line) or asks_who_said(line)
     return bool(points) or not set(words(line)) - _SILENT - ASKING_WORDS
 
 
@@ -195,6 +207,8 @@ def _meant(pronoun: str, turn: Turn) -> str:
     if pronoun == "there":
         told = turn.focus if understand(turn.asked, _ANY_DAY).asked == "place" else ""
         return told or ((found := re.search(r"\b(?:in|at|near) ([A-Z]\S*)", turn.asked)) and found[1]) or turn.topic
+    if pronoun in ("it", "its") and re.match(r"how many\b", turn.asked, re.IGNORECASE):  # not what is counted
+        return found[0] if (found := _PHRASE.search(bare(turn.asked))) else turn.topic
     many = " and ".join(turn.people) if pronoun in ("they", "them", "their") else ""
     return turn.topic or many
 
