@@ -242,6 +242,8 @@ _TASK = (
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
+# A line between a message and one that it quotes.
+_SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(r"(?:#{1,6} )?[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
 WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
@@ -424,6 +426,8 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
     for place, span in enumerate(read.sentences()):
         text, written = whole[span.start : span.end], read.written_at(span.start)
+        if _SEPARATOR.fullmatch(text):
+            continue
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
