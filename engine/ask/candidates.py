@@ -274,6 +274,7 @@ _FAREWELL = re.compile(
 )
 _FIELDS = frozenset(["what", "event", "subject", "title", "invitation"])  # of an invitation: they name what follows
 _PLACES = frozenset(["where", "location", "place", "venue", "ort", "lieu"])
+_MEETING = frozenset(words("meeting"))
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
@@ -321,6 +322,8 @@ def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
     parts = ("asks", "light", "price") if question.priced else ()
     empty = TASK_WORDS.union(*map(_price_words, parts))
+    if question.asked in _COMING:  # a meeting has a day and a place; what was said at one is another matter
+        empty = empty - _MEETING
     return tuple(word for word in question.content if word not in empty) or question.content
 
 
