@@ -23,16 +23,16 @@ from engine.ask.candidates import (
     idf_of,
     is_of_day,
     named,
-    of_whom,
     share,
     speaking,
+    tells_own,
     time_constraint,
 )
 from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.question import Question
+from engine.text.question import Question, whose_words
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, time_of, whole
 from engine.text.synthesis import Synthesis, synthesis
@@ -159,7 +159,7 @@ def _from_sentence(
     forms: SentenceWeights,
 ) -> SelectedSentence | None:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence, if any."""
-    if kind and best.spans:
+    if kind and best.spans and not (kind == "person" and best.speaker and tells_own(question, best.text)):
         return _span(question, found, best, kind)
     if kind in _MEASURED or (kind == "date" and not _tells_when(question, best)):
         return None  # what has no such span says nothing of it
@@ -384,6 +384,37 @@ def _rival_answer(question: Question, found: Sequence[Candidate]) -> float:
         max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)
     )
     return max(0.0, other - own)
+
+
+def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
+
+    In a mail of somebody else the sentences that name them are kept. None is left if none is of what is asked about.
+    """
+    asked = whose_words(question.text)
+    spoken = {name for read in reads if read.is_meeting for name in read.recipients if _is_one_of(name, asked)}
+    if not spoken:
+        return list(found)
+    own = [
+        one for one in found if (one.span.speaker in spoken if reads[one.read].is_meeting else _tells_of(one, asked))
+    ]
+    topic = frozenset(content(question)).difference(*asked)
+    return own if not topic or any(_is_about(topic, one, found) for one in own) else []
+
+
+def _is_about(topic: frozenset[str], one: Candidate, found: Sequence[Candidate]) -> bool:
+    """Return whether a sentence, the question before it or the sentence before it in its turn has one of the words."""
+    before = [other for other in found if (other.read, other.place) == (one.read, one.place - 1)]
+    goes_on = [other for other in before if other.text.endswith("?") or other.span.turn == one.span.turn]
+    return any(topic & other.words for other in (one, *goes_on))
+
+
+def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
+    return any(name <= frozenset(words(person)) for name in asked)
+
+
+def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
+    return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)
 
 
 _WORDING: tuple[tuple[Kind, str], ...] = (

@@ -203,6 +203,7 @@ _MEASURE = (
     r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)"
     rf"|\s?{_UNITS}|\s(?:years?\s+old|years?|feet|foot|meters?|metres?|degrees?|pages|seats|points)\b"
 )
+_RATE = r"\s?/\s?[a-z]+\b|\s+(?:each|apiece|per\s+[a-z]+)\b"
 _LIST_OF_NAMES = re.compile(rf"\b{_FULL_NAME}(?:,\s+{_FULL_NAME}){{0,8}},?\s+(?:and|or|&)\s+{_FULL_NAME}")
 _BEFORE_NUMBER = rf"(?:\bbetween\s+)?(?<![\w.,$€£]){_NUMBER}(?:{_TO}|\s+(?:and|or)\s+)"
 _AROUND: dict[Kind, tuple[str, str]] = {
@@ -216,8 +217,8 @@ _AROUND: dict[Kind, tuple[str, str]] = {
     ),
     "duration": (_BEFORE_NUMBER + "|" + rf"{_NUMBER}\s+and\s+", r"\s+and\s+a\s+half\b"),
     "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
-    "amount": (_BEFORE_NUMBER, r"(?!)"),
-    "money": (_BEFORE_NUMBER, r"(?!)"),
+    "amount": (_BEFORE_NUMBER, _RATE),
+    "money": (_BEFORE_NUMBER, _RATE),
 }  # what belongs to a span before it and behind it
 _PARTS = {
     kind: (re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE))

@@ -182,6 +182,19 @@ def test_a_line_between_messages_is_no_answer(line: str) -> None:
     assert line not in found.quotes
 
 
+def test_who_did_something_is_whoever_tells_it_as_their_own() -> None:
+    text = (
+        "TSWG and SC Contacts have the corrections to this statement. I sincerely apologize for the corrections to it."
+    )
+    found = answered("Who apologized for the corrections to the statement?", text, read=MAIL)
+    assert found.answer == "Martha Lopez: I sincerely apologize for the corrections to it."
+
+
+def test_when_a_quoted_mail_was_sent_is_no_day_of_an_event() -> None:
+    text = "Martha Lopez\nMonday, May 8, 2023 4:58 PM\n\nThe wedding plans of Martha Lopez are with us."
+    assert answered("When is the wedding of Martha Lopez?", text, read=MAIL).answer is None
+
+
 def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
     found = answered("Where did the dog hide the bone?", "Ann: The dog hid the bone in my slipper once!")
     assert found.answer is not None
