@@ -57,14 +57,19 @@ _OTHER_PRICE = re.compile(r"[^.!?]{0,40}\b\d[\d.,]*\s+for\b", re.IGNORECASE)
 # Signs that a sentence without a day says when.
 _OCCASION = re.compile(
     r"\b(?:after|before|as soon as|once|when|until|till|during|every|each|daily|weekly|monthly|soon|later|right away"
-    r"|immediately|not yet|postponed|cancel(?:l?ed)?)\b",
+    r"|immediately|not yet|postponed|cancel(?:l?ed)?|spring|summer|autumn|fall|winter|weekend|week|month|quarter|year"
+    r"|morning|afternoon|evening)\b",
     re.IGNORECASE,
 )
 _ANYONE = re.compile(
     r"\W*(?:did|does|do|has|have|had|is|are|was|were) (?:any|some) ?(?:one|body)(?: else)? (?:\w+ly )?(\w+)",
     re.IGNORECASE,
 )
-_MEASURED = ("time", "duration", "number", "amount")
+_VAGUE = re.compile(
+    r"\b(?:none|no one|nobody|nothing|a (?:few|couple|lot)|several|dozens|hundreds|thousands|half|both|free|until"
+    r"|since)\b",
+    re.IGNORECASE,
+)
 _NOUN = re.compile(r"\s([\w'’-]+)")
 
 
@@ -161,7 +166,9 @@ def _from_sentence(
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence, if any."""
     if kind and best.spans and not (kind == "person" and best.speaker and tells_own(question, best.text)):
         return _span(question, found, best, kind)
-    if kind in _MEASURED or (kind == "date" and not _tells_when(question, best)):
+    if kind in ("date", "time") and not _tells_when(question, best):
+        return None
+    if kind in ("duration", "number", "amount") and not _VAGUE.search(best.text):
         return None  # what has no such span says nothing of it
     if kind is None and _BROAD.search(question.text):
         return SelectedSentence(_several(reads, found, best, forms.most), best.read)
