@@ -7,17 +7,21 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from shutil import get_terminal_size
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from engine.text.terminal import count, line, one_line, plain, wrap
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, Source
+
+if TYPE_CHECKING:
+    from engine.text.synthesis import Synthesis
 
 _STYLES = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"\w+")
@@ -50,7 +54,7 @@ def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str
     if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
-    bearing = _bearing(reply, read)
+    bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
     for number, places in bearing:
         show_source(number, places, rests=number == 1 and reply.answered)
     _show_others([one for one in read if one not in bearing], more)
@@ -60,6 +64,12 @@ def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str
 
 
 _Numbered = tuple[int, Sequence[Source]]
+
+
+def _date(one: _Numbered) -> tuple[bool, str]:
+    """Order sources by day; those without one last."""
+    written = one[1][0].date
+    return written is None, written or ""
 
 
 def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
@@ -111,7 +121,47 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
         _print(plain(whole))
 
 
+# What quotes cannot give, by what a question asks for.
+_NOT_QUOTED: "dict[Synthesis, str]" = {
+    "summary": "A summary cannot be quoted",
+    "list": "A complete list cannot be quoted",
+    "count": "A count cannot be quoted",
+    "comparison": "A comparison cannot be quoted",
+    "decisions": "Decisions and tasks cannot be quoted from one passage",
+    "opinions": "What several people think cannot be quoted from one passage",
+}
+_LISTED: "dict[Synthesis, str]" = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
+_PERSON_BEFORE = re.compile(r"\b(from|by|did|does|do|has|have|to)\s+\Z", re.IGNORECASE)
+_RECEIVES = re.compile(r"\s+(?:get|got|receive)", re.IGNORECASE)
+
+
+def _declined(reply: Answer, asked: "Synthesis") -> str:
+    """Return what pkb can do instead of answering a question that no passage answers, with a command to paste."""
+    instead = "use a language model: pkb model pull"
+    if verb := _LISTED.get(asked):
+        instead = f"{verb} documents: {_list_command(reply.question)}{' --count' if verb == 'count' else ''}"
+    below = "see the passages below, by date, or " if reply.sources else "instead "
+    return f"{_NOT_QUOTED[asked]}; {below}{instead}"
+
+
+def _list_command(question: str) -> str:
+    """Return the command that lists the mail that a question asks for, as far as its names and days tell."""
+    from engine.text.question import understand  # an answer needs no patterns
+
+    asked, options = understand(question, datetime.now(UTC)), dict[str, str]()
+    for name in asked.names:
+        start = question.find(name)
+        if before := _PERSON_BEFORE.search(question[:start]):
+            receives = _RECEIVES.match(question[start + len(name) :])
+            options["--to" if receives or before[1].lower() == "to" else "--from"] = name
+    for days in asked.dates[:1]:
+        options |= {} if days.yearly else {"--since": f"{days.first}", "--until": f"{days.last}"}
+    return " ".join(["pkb list", *(f"{flag} {quote(value)}" for flag, value in options.items())])
+
+
 def _answer(reply: Answer) -> str:
+    if reply.synthesis:
+        return typer.style(plain(_declined(reply, reply.synthesis)), fg="yellow")
     if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")
@@ -216,7 +266,7 @@ def _how(answered: AskResult) -> str:
         parts.append(f"same answer as “{one_line(reply.matched_question, 100)}”, similarity {reply.similarity:.0%}")
     if reply.age_s is not None:
         parts.append(f"answered {_age(reply.age_s)} ago" + (", may be stale" if reply.stale else ""))
-    if reply.writer == "quote":
+    if reply.writer == "quote" and not reply.synthesis:
         parts.append("quoted; for generated answers: pkb model pull")
     elif reply.model:
         parts.append(one_line(Path(reply.model).name, 60))

@@ -16,6 +16,7 @@ from store.types import Chunk, Role, Scope
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.text.sentences import Span
+    from engine.text.synthesis import Synthesis
     from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
@@ -108,6 +109,7 @@ class Answer:
     stale: bool = False
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
+    synthesis: "Synthesis | None" = None  # what it asks for that no passage answers, where it was declined for that
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
 
     @property
@@ -127,6 +129,7 @@ class Answer:
             "question": self.question,
             "answer": self.text,
             "answered": self.answered,
+            "synthesis": self.synthesis,
             "correction": self.correction.to_json() if self.correction else None,
             "highlight": list(self.highlight) if self.highlight else None,
             "tier": self.tier,
@@ -156,6 +159,7 @@ class Answer:
             tokens=values["tokens"],
             correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
+            synthesis=values.get("synthesis"),
             **{name: values[name] for name in same},
         )
 

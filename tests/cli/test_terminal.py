@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.output import progress_line, session
-from cli.render import show_source
-from engine.types import Source
+from cli.render import show_answer, show_source
+from engine.text.synthesis import Synthesis
+from engine.types import Answer, AskResult, Source, Trace
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
 from tests.effort import slow_only
@@ -287,3 +288,37 @@ def test_a_notice_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -
             opened.on_notice("no space left")
         opened.on_wait()
     assert screen.getvalue() == "Searching...\r\x1b[2Kpkb: no space left\n"
+
+
+def declined(question: str, asked: Synthesis) -> list[str]:
+    sources = [
+        Source(f"/m/{number}.eml", None, f"Mail {number}", day, (1, 2), 1.0, "…", date_claimed=day)
+        for number, day in enumerate(["2024-05-02T10:00:00", None, "2024-05-01T10:00:00"], 1)
+    ]
+    reply = Answer(question, None, "full", "quote", None, tuple(sources), {"total": 1.0}, synthesis=asked)
+    with redirect_stdout(io.StringIO()) as out:
+        show_answer(AskResult(reply, Trace()), streamed=False, explain=False)
+    return out.getvalue().splitlines()
+
+
+def test_a_question_that_no_passage_answers_says_what_pkb_can_do_and_shows_passages_by_date() -> None:
+    line, *rest = declined("Summarize the talk", "summary")
+    assert line.endswith("cannot be quoted; see the passages below, by date, or use a language model: pkb model pull")
+    assert [one[:10].strip() for one in rest if "Mail" in one] == ["[3] Mail 3", "[1] Mail 1", "[2] Mail 2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "command"),
+    [
+        ("How many mails did Ann Lee send to Ben?", "count", "pkb list --from 'Ann Lee' --to Ben --count"),
+        (
+            "How many mails did Ben get on 3 May 2001?",
+            "count",
+            "pkb list --to Ben --since 2001-05-03 --until 2001-05-03 --count",
+        ),
+        ("Who writes most?", "comparison", "pkb list --count"),
+        ("List all mails from Ben", "list", "pkb list --from Ben"),
+    ],
+)
+def test_what_cannot_be_counted_by_quotes_can_be_listed(question: str, asked: Synthesis, command: str) -> None:
+    assert declined(question, asked)[0].endswith(f" documents: {command}")

@@ -111,7 +111,7 @@ def test_mails_are_not_counted_from_mails(question: str) -> None:
 
 
 def test_other_things_that_were_sent_are_counted() -> None:
-    assert told("How many oars did Ben send?", "Ben did send 12 oars.") == "12"
+    assert told("How many oars did Ben send?", "Ben did send 12 oars.") == "12 oars"
 
 
 def test_a_day_that_is_taken_back_does_not_confirm_a_question() -> None:
