@@ -54,9 +54,7 @@ def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str
     if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
-    if reply.synthesis:
-        read.sort(key=_date)
-    bearing = _bearing(reply, read)
+    bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
     for number, places in bearing:
         show_source(number, places, rests=number == 1 and reply.answered)
     _show_others([one for one in read if one not in bearing], more)

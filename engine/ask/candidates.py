@@ -11,7 +11,7 @@ from functools import cache
 from math import log
 
 from engine.text.dates import WEEKDAYS, Days
-from engine.text.question import NEXT, Question, whose_words
+from engine.text.question import NEXT, Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span
 from engine.text.spans import MONTH, WEEKDAY, WHICH, EventSpan, Found, Kind, clock_time, events, find, time_of
@@ -242,6 +242,8 @@ _TASK = (
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
+# A line between a message and one that it quotes.
+_SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(r"(?:#{1,6} )?[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
 WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
@@ -265,6 +267,8 @@ _SIGNS = tuple(
         (r"n['’]t\b|\b(?:cannot|not|never)\b", r"n['’]t\b|\b(?:cannot|not|never|no|without)\b"),
     )
 )
+_WHO_DID = re.compile(r"\W*who\s+(?:(?:will|would|has|had)\s+)?(?:\w+ly\s+)?(?!is\b|was\b)(\w+)", re.IGNORECASE)
+_I_DID = re.compile(r"\bI(?:['’](?:ve|ll|d))?(?:\s+(?:have|had|will|would|did|\w+ly))*\s+(\w+)")
 _FAREWELL = re.compile(
     r"\b(?:(?:see|talk to|speak to|catch) (?:you|ya|everyone|everybody)|have a (?:great|good|nice|lovely)|(?:good)?bye"
     r"|until next time)\b",
@@ -272,6 +276,7 @@ _FAREWELL = re.compile(
 )
 _FIELDS = frozenset(["what", "event", "subject", "title", "invitation"])  # of an invitation: they name what follows
 _PLACES = frozenset(["where", "location", "place", "venue", "ort", "lieu"])
+_MEETING = frozenset(words("meeting"))
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
@@ -291,7 +296,7 @@ class CandidateWeights:
     aside: float = -2.0  # in brackets, not spoken; quoted from another mail; a line of its header
     near: float = 0.6  # share of the question's words in the sentence before
     price: float = 0.3  # says that it is a price, where one is asked for
-    sign: float = 1.0  # has a sign of what is asked for: a reason, a choice, who undertakes it, that it is not so
+    sign: float = 0.6  # has a sign of what is asked for: a reason, a choice, who undertakes it, that it is not so
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +324,8 @@ def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
     parts = ("asks", "light", "price") if question.priced else ()
     empty = TASK_WORDS.union(*map(_price_words, parts))
+    if question.asked in _COMING:  # a meeting has a day and a place; what was said at one is another matter
+        empty = empty - _MEETING
     return tuple(word for word in question.content if word not in empty) or question.content
 
 
@@ -355,7 +362,8 @@ def candidates(
             day = weights.day * (is_of_day(question, one.written) or one.day is True)
             asks += weights.sign * sum(said.search(one.text) is not None for said in signs)
             asks += weights.price * (kind == "money" and not _price_words("price").isdisjoint(one.words))
-            score = start + day + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
+            answers = bool(one.spans) or (kind == "person" and tells_own(question, one.text))
+            score = start + day + asks + of_kind * answers + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
     return _of_event(question, when, scored)
 
@@ -391,13 +399,30 @@ def _counted(things: frozenset[str], read: Passage, found: Sequence[Candidate]) 
     return [one if things & (one.words | near | above) else replace(one, spans=()) for one, near in pairs]
 
 
+def _is_timestamp(one: Candidate) -> bool:
+    """Return whether a line is no more than when its message was sent, which is no event that it tells of."""
+    spans = [*find(one.text, "date"), *find(one.text, "time")]
+    rest = "".join(one.text[i] for i in range(len(one.text)) if not any(s.start <= i < s.end for s in spans))
+    days = [resolve(one.text[s.start : s.end], one.written) for s in spans[:1] if one.written]
+    is_own = any(each is not None and one.written and each.first == one.written.date() for each in days)
+    return is_own and all(word.lower() in ("sent", "on", "at") for word in re.findall(r"[^\W\d_]+", rest))
+
+
+def tells_own(question: Question, text: str) -> bool:
+    """Return whether somebody tells as their own what a question asks who did: "I sincerely apologize for ..."."""
+    asked = _WHO_DID.match(question.text)
+    return asked is not None and any(words(asked[1]) == words(done[1]) for done in _I_DID.finditer(text))
+
+
 def _topical(question: Question, read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
-    """Keep no day or time of a farewell; in a meeting none in a sentence of another matter than those before it."""
+    """Keep no day or time of a farewell or of when a mail was sent; in a meeting none of another matter than before."""
     topic = frozenset(content(question))
 
     def is_other(place: int) -> bool:
         near = frozenset[str]().union(*(one.words for one in found[max(0, place - 2) : place + 1]))
-        return _FAREWELL.search(found[place].text) is not None or (read.is_meeting and topic.isdisjoint(near))
+        if _FAREWELL.search(found[place].text) or _is_timestamp(found[place]):
+            return True
+        return read.is_meeting and topic.isdisjoint(near)
 
     return [replace(one, spans=()) if one.spans and is_other(place) else one for place, one in enumerate(found)]
 
@@ -424,6 +449,8 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
     for place, span in enumerate(read.sentences()):
         text, written = whole[span.start : span.end], read.written_at(span.start)
+        if _SEPARATOR.fullmatch(text):
+            continue
         parts = find(text, kind) if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
@@ -543,34 +570,3 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
         (weights.near, coverage(idf, before.words) if before and not before.text.endswith("?") else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
-
-
-def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
-    """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
-
-    In a mail of somebody else the sentences that name them are kept. None is left if none is of what is asked about.
-    """
-    asked = whose_words(question.text)
-    spoken = {name for read in reads if read.is_meeting for name in read.recipients if _is_one_of(name, asked)}
-    if not spoken:
-        return list(found)
-    own = [
-        one for one in found if (one.span.speaker in spoken if reads[one.read].is_meeting else _tells_of(one, asked))
-    ]
-    topic = frozenset(content(question)).difference(*asked)
-    return own if not topic or any(_is_about(topic, one, found) for one in own) else []
-
-
-def _is_about(topic: frozenset[str], one: Candidate, found: Sequence[Candidate]) -> bool:
-    """Return whether a sentence, the question before it or the sentence before it in its turn has one of the words."""
-    before = [other for other in found if (other.read, other.place) == (one.read, one.place - 1)]
-    goes_on = [other for other in before if other.text.endswith("?") or other.span.turn == one.span.turn]
-    return any(topic & other.words for other in (one, *goes_on))
-
-
-def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
-    return any(name <= frozenset(words(person)) for name in asked)
-
-
-def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
-    return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)

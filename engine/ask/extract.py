@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import exp
 
+from engine.ask.after import followed, who_said
 from engine.ask.candidates import (
     NONE,
     WISH,
@@ -23,17 +24,16 @@ from engine.ask.candidates import (
     idf_of,
     is_of_day,
     named,
-    of_whom,
     share,
     speaking,
+    tells_own,
     time_constraint,
 )
-from engine.ask.followup import asks_who_said
 from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.question import ASKING_WORDS, Question
+from engine.text.question import Question, whose_words
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, time_of, whole
 from engine.text.synthesis import Synthesis, synthesis
@@ -61,14 +61,19 @@ _OTHER_PRICE = re.compile(r"[^.!?]{0,40}\b\d[\d.,]*\s+for\b", re.IGNORECASE)
 # Signs that a sentence without a day says when.
 _OCCASION = re.compile(
     r"\b(?:after|before|as soon as|once|when|until|till|during|every|each|daily|weekly|monthly|soon|later|right away"
-    r"|immediately|not yet|postponed|cancel(?:l?ed)?)\b",
+    r"|immediately|not yet|postponed|cancel(?:l?ed)?|spring|summer|autumn|fall|winter|weekend|week|month|quarter|year"
+    r"|morning|afternoon|evening)\b",
     re.IGNORECASE,
 )
 _ANYONE = re.compile(
     r"\W*(?:did|does|do|has|have|had|is|are|was|were) (?:any|some) ?(?:one|body)(?: else)? (?:\w+ly )?(\w+)",
     re.IGNORECASE,
 )
-_MEASURED = ("time", "duration", "number", "amount")
+_VAGUE = re.compile(
+    r"\b(?:none|no one|nobody|nothing|a (?:few|couple|lot)|several|dozens|hundreds|thousands|half|both|free|until"
+    r"|since)\b",
+    re.IGNORECASE,
+)
 _NOUN = re.compile(r"\s([\w'’-]+)")
 
 
@@ -163,9 +168,11 @@ def _from_sentence(
     forms: SentenceWeights,
 ) -> SelectedSentence | None:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence, if any."""
-    if kind and best.spans:
+    if kind and best.spans and not (kind == "person" and best.speaker and tells_own(question, best.text)):
         return _span(question, found, best, kind)
-    if kind in _MEASURED or (kind == "date" and not _tells_when(question, best)):
+    if kind in ("date", "time") and not _tells_when(question, best):
+        return None
+    if kind in ("duration", "number", "amount") and not _VAGUE.search(best.text):
         return None  # what has no such span says nothing of it
     if kind is None and _BROAD.search(question.text):
         return SelectedSentence(_several(reads, found, best, forms.most), best.read)
@@ -401,6 +408,37 @@ def _rival_answer(question: Question, found: Sequence[Candidate]) -> float:
     return max(0.0, other - own)
 
 
+def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
+
+    In a mail of somebody else the sentences that name them are kept. None is left if none is of what is asked about.
+    """
+    asked = whose_words(question.text)
+    spoken = {name for read in reads if read.is_meeting for name in read.recipients if _is_one_of(name, asked)}
+    if not spoken:
+        return list(found)
+    own = [
+        one for one in found if (one.span.speaker in spoken if reads[one.read].is_meeting else _tells_of(one, asked))
+    ]
+    topic = frozenset(content(question)).difference(*asked)
+    return own if not topic or any(_is_about(topic, one, found) for one in own) else []
+
+
+def _is_about(topic: frozenset[str], one: Candidate, found: Sequence[Candidate]) -> bool:
+    """Return whether a sentence, the question before it or the sentence before it in its turn has one of the words."""
+    before = [other for other in found if (other.read, other.place) == (one.read, one.place - 1)]
+    goes_on = [other for other in before if other.text.endswith("?") or other.span.turn == one.span.turn]
+    return any(topic & other.words for other in (one, *goes_on))
+
+
+def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
+    return any(name <= frozenset(words(person)) for name in asked)
+
+
+def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
+    return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)
+
+
 _WORDING: tuple[tuple[Kind, str], ...] = (
     ("email", r"e-?mail address(?:es)?|address\w* .*\be-?mail"),
     (
@@ -474,7 +512,7 @@ def quote(
     if kind == "money":
         found = [one for one in found if one.spans]
     if leading:
-        found = _followed(question, [one for one in found if one.read < leading], said_before)
+        found = followed(question, [one for one in found if one.read < leading], said_before)
     answers = bool(found) and (bool(leading) or supported >= settings.least)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
@@ -512,7 +550,7 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        quoted = who_said(question, evidence) or quote(
+        quoted = _who_said(question, evidence) or quote(
             question, evidence.passages, QuoteSettings(least=least), evidence.leading, evidence.said
         )
         step.note = _note(quoted)
@@ -534,38 +572,13 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
     return GeneratedAnswer(reply)
 
 
-def _followed(question: Question, found: Sequence[Candidate], said: str) -> list[Candidate]:
-    """Return the sentences that may answer a follow-up: with a span of the kind asked for, or with its words.
-
-    One without words of its own, such as "why not?", is answered by what follows the sentence quoted before.
-    """
-    if spans := [one for one in found if one.spans]:
-        return spans
-    asked = frozenset(content(question)) - FUNCTION_WORDS - ASKING_WORDS
-    if asked:
-        return [one for one in found if asked & one.words and one.text not in said]
-    before = next(((one.read, one.place) for one in found if one.text in said), None)
-    return [one for one in found if before and (one.read, one.place) == (before[0], before[1] + 1)]
-
-
-def who_said(question: Question, evidence: Evidence) -> Quote | None:
+def _who_said(question: Question, evidence: Evidence) -> Quote | None:
     """Return who spoke or wrote the sentence that the answer before was quoted from; None where nobody asks that."""
-    if not (evidence.said and asks_who_said(question.text)):
+    if (found := who_said(question, evidence)) is None:
         return None
-    for number, read in enumerate(evidence.passages[: evidence.leading]):
-        place = read.text.find(evidence.said)
-        if place >= 0 and (who := _speaker(read, place)):
-            quotes = tuple(evidence.said if each == number else "" for each in range(len(evidence.passages)))
-            return Quote(_name(who), (0, len(_name(who))), number, quotes, 1.0)
-    return None
-
-
-def _speaker(read: Passage, place: int) -> str:
-    """Return who speaks, or wrote, at an offset of a passage."""
-    if not read.is_meeting:
-        return read.author_at(place)
-    spoken = next((one for one in read.sentences() if one.start <= place < one.end), None)
-    return (spoken and spoken.speaker) or ""
+    number, who = found
+    quotes = tuple(evidence.said if each == number else "" for each in range(len(evidence.passages)))
+    return Quote(_name(who), (0, len(_name(who))), number, quotes, 1.0)
 
 
 def _note(quoted: Quote) -> str:

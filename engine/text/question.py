@@ -42,6 +42,10 @@ ASKING_WORDS = frozenset(_ASKING.split())
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
 _BEGINS = frozenset(["start", "begin"])  # as everything does whose next time is asked for
+_TAKES_PLACE, _OCCURS = (
+    re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE),
+    frozenset(words("take place")),
+)
 QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 # Polite openings in front of the question itself.
@@ -115,6 +119,7 @@ class Question:
     def content(self) -> tuple[str, ...]:
         """Return the content words, or all words if there are only function words."""
         asking = _ASKED.get(self.asked, frozenset[str]()) | (_BEGINS if NEXT.search(self.text) else frozenset())
+        asking |= _OCCURS if self.asked in ("date", "time", "place") and _TAKES_PLACE.search(self.text) else frozenset()
         return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking) or self.words
 
     @property

@@ -72,7 +72,7 @@ _DATE = (
 _HOUR = rf"(?:\d{{1,2}}(?:[:.]\d\d)?|{_WORD})"
 _CLOCK = (
     r"\d{1,2}(?:[:.]\d\d){0,2}\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"
-    rf"|\bnoon\b|\bmidnight\b|(?<=\bat\s)(?:{_WORD}|\d{{1,2}})(?!\s*[\w%])|{_WORD}\s+o['’]clock"
+    rf"|\bnoon\b|\bmidnight\b|(?<=\bat\s)(?:{_WORD}|\d{{1,2}})(?!\s*[\w%])|(?<=\baround\s)\d{{1,2}}(?!\s*[\w%,.:/-])|{_WORD}\s+o['’]clock"
 )
 _CAPITAL = r"[^\W\d_a-zß-ÿ][\w'’&-]*"
 _NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
@@ -84,7 +84,7 @@ _BUILDING = (
 )
 _CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{NEAR_DAY}|{_ORDINAL}\b)"
 _SOMEWHERE = "|".join(
-    rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s{_BUILDING})?"
+    rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s(?:conference\s|meeting\s)?{_BUILDING})?"
     for word in ("in", "at", "to", "from", "near", "visit", "visited", "into")
 )
 _THERE = (
@@ -114,7 +114,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     ),
     "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
 }
-_ACRONYMS = re.compile(r"[A-Z]{2,}s")  # APIs are nobody
+_NOBODY = re.compile(r"(?-i:[A-Z]{2,}s)|original message|(?:\W|\b\w\b)*", re.IGNORECASE)  # APIs, P & S
 _NOT_NAMES_TEXT = (
     "i the a an and but so or if it this that these those he she we they you my our your his her their yes no not ok "
     "okay thanks thank hi hey hello dear regards best what when where who why how which there here please re fw fwd "
@@ -158,7 +158,7 @@ def find(text: str, kind: Kind) -> list[Found]:
     spans = [_trimmed(text, *match.span()) for match in _FINDERS[kind].finditer(text[:LONGEST])]
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
-        spans = [span for span in spans if not _ACRONYMS.fullmatch(text, *span)]
+        spans = [span for span in spans if not _NOBODY.fullmatch(text, *span)]
     if kind == "phone":
         spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
@@ -203,6 +203,7 @@ _MEASURE = (
     r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)"
     rf"|\s?{_UNITS}|\s(?:years?\s+old|years?|feet|foot|meters?|metres?|degrees?|pages|seats|points)\b"
 )
+_RATE = r"\s?/\s?[a-z]+\b|\s+(?:each|apiece|per\s+[a-z]+)\b"
 _LIST_OF_NAMES = re.compile(rf"\b{_FULL_NAME}(?:,\s+{_FULL_NAME}){{0,8}},?\s+(?:and|or|&)\s+{_FULL_NAME}")
 _BEFORE_NUMBER = rf"(?:\bbetween\s+)?(?<![\w.,$€£]){_NUMBER}(?:{_TO}|\s+(?:and|or)\s+)"
 _AROUND: dict[Kind, tuple[str, str]] = {
@@ -211,13 +212,13 @@ _AROUND: dict[Kind, tuple[str, str]] = {
         rf"(?:{_TO}|,\s+|{_AND}){_DAY}{_AFTER_DAY}",
     ),
     "time": (
-        rf"(?:\b(?:from|between)\s+)?(?<![\w:]){_HOUR}(?:{_TO}|\s+(?:and|or)\s+)",
-        rf"(?:{_TO}|\s+(?:and|or)\s+)(?:{_CLOCK})|{_ZONE}",
+        rf"(?:\b(?:from|between)\s+)?(?<![\w:]){_HOUR}(?:{_TO}|{_AND})",
+        rf"(?:{_TO}|{_AND})(?:{_CLOCK})|{_ZONE}",
     ),
     "duration": (_BEFORE_NUMBER + "|" + rf"{_NUMBER}\s+and\s+", r"\s+and\s+a\s+half\b"),
     "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
-    "amount": (_BEFORE_NUMBER, r"(?!)"),
-    "money": (_BEFORE_NUMBER, r"(?!)"),
+    "amount": (_BEFORE_NUMBER, _RATE),
+    "money": (_BEFORE_NUMBER, _RATE),
 }  # what belongs to a span before it and behind it
 _PARTS = {
     kind: (re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE))

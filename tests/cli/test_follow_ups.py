@@ -14,7 +14,7 @@ ASKED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "least"), [("enron/slinger-r", 99), ("zoom/focil", 99)])
+@pytest.mark.parametrize(("folder", "least"), [("enron/slinger-r", 9), ("zoom/focil", 4)])
 def test_follow_ups_are_answered(fresh: Pkb, shared: Path, folder: str, least: int) -> None:
     fresh("ingest", str(shared / "data" / folder), env={"PKB_EMBED": ""})
     wrong = list[str]()

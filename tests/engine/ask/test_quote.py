@@ -165,6 +165,36 @@ def test_a_sentence_answers_by_what_it_says_and_not_by_its_words_alone(
     assert answered(question, text, read=changed(TALK, recipients=("Ann", "Ben"))).answer == answer
 
 
+def test_a_meeting_is_asked_about_by_its_day_and_place() -> None:
+    moved = "The kiln meeting is in the Cascade conference room."
+    other = "The kiln throws its pots into the Blue Room."
+    reads = [changed(MAIL, text=moved), changed(MAIL, text=other, date=datetime(2023, 6, 9, tzinfo=UTC))]
+    assert quote(understand("Where is the kiln meeting?", NOW), reads).answer == "the Cascade conference room"
+
+
+@pytest.mark.parametrize("line", ["-----Original Message-----", "---------- Forwarded message ---------", "_____"])
+def test_a_line_between_messages_is_no_answer(line: str) -> None:
+    found = answered(
+        "Who has the kiln plans?", f"The kiln plans are with us.\n\n{line}\n\nAnn Lee has them.", read=MAIL
+    )
+    assert found.answer is not None
+    assert "essage" not in found.answer
+    assert line not in found.quotes
+
+
+def test_who_did_something_is_whoever_tells_it_as_their_own() -> None:
+    text = (
+        "TSWG and SC Contacts have the corrections to this statement. I sincerely apologize for the corrections to it."
+    )
+    found = answered("Who apologized for the corrections to the statement?", text, read=MAIL)
+    assert found.answer == "Martha Lopez: I sincerely apologize for the corrections to it."
+
+
+def test_when_a_quoted_mail_was_sent_is_no_day_of_an_event() -> None:
+    text = "Martha Lopez\nMonday, May 8, 2023 4:58 PM\n\nThe wedding plans of Martha Lopez are with us."
+    assert answered("When is the wedding of Martha Lopez?", text, read=MAIL).answer is None
+
+
 def test_a_place_without_a_capital_is_highlighted_in_its_sentence() -> None:
     found = answered("Where did the dog hide the bone?", "Ann: The dog hid the bone in my slipper once!")
     assert found.answer is not None
