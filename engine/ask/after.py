@@ -1,5 +1,6 @@
-"""What a follow-up that is asked as typed is answered with, from the document of the answer before."""
+"""What stands near a sentence that answers: its reason, and what a follow-up asks of the same document."""
 
+import re
 from collections.abc import Sequence
 
 from engine.ask.candidates import Candidate, content
@@ -7,6 +8,18 @@ from engine.ask.followup import asks_who_said
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Evidence, Passage
+
+_BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)
+_REASON = 3  # sentences behind what it is the reason of
+
+
+def reason_of(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
+    """Return which of the next sentences of the same turn gives a reason, where the best gives none itself."""
+    if _BECAUSE.search(best.text):
+        return None
+    later = [one for one in found if one.read == best.read and 0 < one.place - best.place <= _REASON]
+    given = (one for one in later if one.span.turn == best.span.turn and _BECAUSE.search(one.text))
+    return min(given, key=lambda one: one.place, default=None)
 
 
 def followed(question: Question, found: Sequence[Candidate], said: str) -> list[Candidate]:

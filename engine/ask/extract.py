@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import exp
 
-from engine.ask.after import followed, who_said
+from engine.ask.after import followed, reason_of, who_said
 from engine.ask.candidates import (
     NONE,
     WISH,
@@ -37,7 +37,7 @@ from engine.text.question import Question, whose_words
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, time_of, whole
 from engine.text.synthesis import Synthesis, synthesis
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
 
 _BROAD = re.compile(
@@ -48,8 +48,6 @@ _BROAD = re.compile(
 )
 _HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
 _WHY = re.compile(r"\s*why\b", re.IGNORECASE)
-_BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)
-_REASON = 3  # sentences behind what it is the reason of
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
 # After these a day is where something begins or ends, not when it is.
@@ -206,7 +204,7 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
     if kind == "person" and best.speaker and _FIRST.search(best.text):
         name = _name(best.speaker)
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
-    if _WHY.match(question.text) and (reason := _reason(found, best)):
+    if _WHY.match(question.text) and (reason := reason_of(found, best)):
         return SelectedSentence(_spoken(best, reason), best.read)
     goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
     return SelectedSentence(_with_next(found, best) if goes_on else _spoken(best), best.read)
@@ -267,15 +265,6 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     if kind == "money":  # another class of seats, or age, may have another price
         return len(best.spans) == 1 and not _OTHER_PRICE.match(best.text, span.end)
     return True
-
-
-def _reason(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
-    """Return which of the next sentences of the same turn gives a reason, where the best gives none itself."""
-    if _BECAUSE.search(best.text):
-        return None
-    later = [one for one in found if one.read == best.read and 0 < one.place - best.place <= _REASON]
-    given = (one for one in later if one.span.turn == best.span.turn and _BECAUSE.search(one.text))
-    return min(given, key=lambda one: one.place, default=None)
 
 
 def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
