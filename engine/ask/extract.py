@@ -480,12 +480,11 @@ def quote(
     reads: Sequence[Passage],
     settings: QuoteSettings | None = None,
     leading: int = 0,
-    said_before: str = "",
+    told: str = "",
 ) -> Quote:
     """Answer a question from what was read for it, or decline.
 
-    A follow-up is answered from the first `leading` passages alone, which it is about: a span there of the kind asked
-    for is an answer, though neither names what it is about.
+    A follow-up is answered from the first `leading` passages alone; `told` was quoted from one of them before.
     """
     settings, kind = settings or QuoteSettings(), wanted(question)
     when = time_constraint(question, kind)
@@ -501,7 +500,7 @@ def quote(
     if kind == "money":
         found = [one for one in found if one.spans]
     if leading:
-        found = followed(question, [one for one in found if one.read < leading], said_before)
+        found = followed(question, [one for one in found if one.read < leading], told)
     answers = bool(found) and (bool(leading) or supported >= settings.least)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
@@ -539,9 +538,8 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        quoted = _who_said(question, evidence) or quote(
-            question, evidence.passages, QuoteSettings(least=least), evidence.leading, evidence.said
-        )
+        settings, leading = QuoteSettings(least=least), evidence.leading
+        quoted = _who_said(question, evidence) or quote(question, evidence.passages, settings, leading, evidence.said)
         step.note = _note(quoted)
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
@@ -562,12 +560,11 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
 
 
 def _who_said(question: Question, evidence: Evidence) -> Quote | None:
-    """Return who spoke or wrote the sentence that the answer before was quoted from; None where nobody asks that."""
+    """Return who spoke or wrote the sentence quoted before; None where nobody asks that."""
     if (found := who_said(question, evidence)) is None:
         return None
-    number, who = found
-    quotes = tuple(evidence.said if each == number else "" for each in range(len(evidence.passages)))
-    return Quote(_name(who), (0, len(_name(who))), number, quotes, 1.0)
+    quotes = tuple(evidence.said if each == found[0] else "" for each in range(len(evidence.passages)))
+    return Quote(name := _name(found[1]), (0, len(name)), found[0], quotes, 1.0)
 
 
 def _note(quoted: Quote) -> str:
