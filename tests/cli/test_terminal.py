@@ -3,17 +3,18 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import progress_line, session
+from cli.output import bars, console, progress_line, session
 from cli.render import show_source
 from engine.types import Source
 from tests.cli.conftest import Pkb
@@ -287,3 +288,35 @@ def test_a_notice_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -
             opened.on_notice("no space left")
         opened.on_wait()
     assert screen.getvalue() == "Searching...\r\x1b[2Kpkb: no space left\n"
+
+
+@pytest.mark.parametrize(
+    ("stay", "fails", "left"),
+    [(True, False, ["read 100", "keep 4,312"]), (True, True, ["read 40/100", "keep 4,312"]), (False, False, [])],
+)
+def test_bars_fit_a_narrow_terminal_and_those_that_counted_remain(
+    monkeypatch: pytest.MonkeyPatch, stay: bool, fails: bool, left: list[str]
+) -> None:
+    screen = on_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    console.cache_clear()
+    with suppress(KeyboardInterrupt), bars(quiet=False, stay=stay) as tick:
+        for step, done, total in [("scan", 0, None), ("read", 40, 100), ("keep", 4312, None), ("index", 0, None)]:
+            tick(step, done, total)
+        if fails:
+            raise KeyboardInterrupt
+        tick("read", 100, 100)
+    console.cache_clear()
+    frames = [re.sub(r"\x1b\[[0-9?;]*[a-zA-Z]", "", frame) for frame in screen.getvalue().split("\x1b[2K")]
+    assert all(len(line.strip("\r")) <= 60 for frame in frames for line in frame.split("\n"))
+    remain = [line for line in frames[-1].replace("\r", "").split("\n") if line.strip()]
+    assert [" ".join(line.replace("━", " ").split()[:2]) for line in remain] == left
+
+
+def test_bars_that_counted_nothing_and_those_of_a_pipe_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redirect_stderr(io.StringIO()) as piped, bars(quiet=False) as tick:
+        tick("read", 1, 1)
+    screen = on_terminal(monkeypatch)
+    with bars(quiet=False) as tick:
+        tick("scan", 0, None)
+    assert (piped.getvalue(), "━" in screen.getvalue().rpartition("\x1b[2K")[2]) == ("", False)
