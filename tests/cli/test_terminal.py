@@ -3,17 +3,18 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import progress_line, session
+from cli.output import bars, console, progress_line, session
 from cli.render import show_answer, show_source
 from engine.text.synthesis import Synthesis
 from engine.types import Answer, AskResult, Source, Trace
@@ -322,3 +323,35 @@ def test_a_question_that_no_passage_answers_says_what_pkb_can_do_and_shows_passa
 )
 def test_what_cannot_be_counted_by_quotes_can_be_listed(question: str, asked: Synthesis, command: str) -> None:
     assert declined(question, asked)[0].endswith(f" documents: {command}")
+
+
+@pytest.mark.parametrize(
+    ("stay", "fails", "left"),
+    [(True, False, ["read 100", "keep 4,312"]), (True, True, ["read 40/100", "keep 4,312"]), (False, False, [])],
+)
+def test_bars_fit_a_narrow_terminal_and_those_that_counted_remain(
+    monkeypatch: pytest.MonkeyPatch, stay: bool, fails: bool, left: list[str]
+) -> None:
+    screen = on_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    console.cache_clear()
+    with suppress(KeyboardInterrupt), bars(quiet=False, stay=stay) as tick:
+        for step, done, total in [("scan", 0, None), ("read", 40, 100), ("keep", 4312, None), ("index", 0, None)]:
+            tick(step, done, total)
+        if fails:
+            raise KeyboardInterrupt
+        tick("read", 100, 100)
+    console.cache_clear()
+    frames = [re.sub(r"\x1b\[[0-9?;]*[a-zA-Z]", "", frame) for frame in screen.getvalue().split("\x1b[2K")]
+    assert all(len(line.strip("\r")) <= 60 for frame in frames for line in frame.split("\n"))
+    remain = [line for line in frames[-1].replace("\r", "").split("\n") if line.strip()]
+    assert [" ".join(line.replace("━", " ").split()[:2]) for line in remain] == left
+
+
+def test_bars_that_counted_nothing_and_those_of_a_pipe_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redirect_stderr(io.StringIO()) as piped, bars(quiet=False) as tick:
+        tick("read", 1, 1)
+    screen = on_terminal(monkeypatch)
+    with bars(quiet=False) as tick:
+        tick("scan", 0, None)
+    assert (piped.getvalue(), "━" in screen.getvalue().rpartition("\x1b[2K")[2]) == ("", False)
