@@ -88,8 +88,7 @@ class SentenceWeights:
 class SelectedSentence:
     """An answer from the source at index `source`; `highlight` are offsets in it.
 
-    `quote` is the sentence that it was taken from; None where that is the source's header. `span` are offsets in it of
-    the date, name or number that answers.
+    `quote` is its sentence, None for the source's header; `span` the date, name or number in that which answers.
     """
 
     answer: str
