@@ -12,16 +12,13 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from engine.text.terminal import count, line, one_line, plain, wrap
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, Source
-
-if TYPE_CHECKING:
-    from engine.text.synthesis import Synthesis
 
 _STYLES = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"\w+")
@@ -122,7 +119,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
 
 
 # What quotes cannot give, by what a question asks for.
-_NOT_QUOTED: "dict[Synthesis, str]" = {
+_NOT_QUOTED: dict[str, str] = {
     "summary": "A summary cannot be quoted",
     "list": "A complete list cannot be quoted",
     "count": "A count cannot be quoted",
@@ -130,12 +127,12 @@ _NOT_QUOTED: "dict[Synthesis, str]" = {
     "decisions": "Decisions and tasks cannot be quoted from one passage",
     "opinions": "What several people think cannot be quoted from one passage",
 }
-_LISTED: "dict[Synthesis, str]" = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
+_LISTED: dict[str, str] = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
 _PERSON_BEFORE = re.compile(r"\b(from|by|did|does|do|has|have|to)\s+\Z", re.IGNORECASE)
 _RECEIVES = re.compile(r"\s+(?:get|got|receive)", re.IGNORECASE)
 
 
-def _declined(reply: Answer, asked: "Synthesis") -> str:
+def _declined(reply: Answer, asked: str) -> str:
     """Return what pkb can do instead of answering a question that no passage answers, with a command to paste."""
     instead = "use a language model: pkb model pull"
     if verb := _LISTED.get(asked):

@@ -16,7 +16,6 @@ from store.types import Chunk, Role, Scope
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.text.sentences import Span
-    from engine.text.synthesis import Synthesis
     from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
@@ -109,7 +108,7 @@ class Answer:
     stale: bool = False
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
-    synthesis: "Synthesis | None" = None  # what it asks for that no passage answers, where it was declined for that
+    synthesis: str | None = None  # what it asks for that no passage answers, where it was declined for that
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
 
     @property
