@@ -566,7 +566,12 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
         (weights.question, one.text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(one.text)),
         (weights.length, min(len(one.text.split()), 60) / 60),
-        (weights.aside, _ASIDE.match(one.text) is not None),
+        (weights.aside, _ASIDE.match(one.text) is not None and not _quoted_whole(one, idf)),
         (weights.near, coverage(idf, before.words) if before and not before.text.endswith("?") else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
+
+
+def _quoted_whole(one: Candidate, idf: Mapping[str, float]) -> bool:
+    """Return whether a quoted line says all that is asked: no other sentence tells more of it."""
+    return one.text.startswith(">") and set(idf) <= one.words
