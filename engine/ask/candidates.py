@@ -573,5 +573,5 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
 
 
 def _quoted_whole(one: Candidate, idf: Mapping[str, float]) -> bool:
-    """Return whether a quoted line says all that is asked: no other sentence tells more of it."""
-    return one.text.startswith(">") and set(idf) <= one.words
+    """Return whether a quoted line gives the day, person ... asked for and says all that is asked of it."""
+    return one.text.startswith(">") and bool(one.spans) and set(idf) <= one.words
