@@ -200,8 +200,7 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
         day, name = spell_date(best.written), _turn_name(best)
         said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
         return SelectedSentence(said, best.read)
-    if kind == "person" and best.speaker and _FIRST.search(best.text):
-        name = _name(best.speaker)
+    if kind == "person" and _FIRST.search(best.text) and (name := _name(best.speaker or "")):
         return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
     if _WHY.match(question.text) and (reason := reason_of(found, best)):
         return SelectedSentence(_spoken(best, reason), best.read)
