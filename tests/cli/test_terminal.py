@@ -151,6 +151,14 @@ def test_styles_are_for_terminals_and_end_with_no_color(pkb: Pkb) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [("ask", KEY), ("search", "gazebo"), ("list",)])
+def test_a_cold_command_shows_that_it_works_before_it_imports_lancedb(pkb: Pkb, words: tuple[str, ...]) -> None:
+    (pkb.folder / "config.toml").write_text('[serve]\ndaemon = "off"\n')
+    shown = terminal(pkb.folder, *words, PYTHONPROFILEIMPORTTIME="1")
+    assert 0 < shown.index("ing...") < shown.index(" lancedb")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 60, 100, 300])
 def test_lines_end_at_the_width_of_the_terminal_and_paths_stay_whole(pkb: Pkb, columns: int) -> None:
     shown = terminal(pkb.folder, "ask", KEY, "--all", NO_COLOR="1", COLUMNS=str(columns)).splitlines()
