@@ -43,7 +43,8 @@ from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, rest
 _BROAD = re.compile(
     r"\b(?:summari[sz]e|describe|discuss\w*|explain|opinions?|th(?:ink|ought)s?|views?|attitudes?|conclu\w+|deci\w+"
     r"|advantages?|disadvantages?|reasons?|suggest\w*|recommend\w*|introduc\w+|talk\w*|propos\w+|agree\w*|disagree\w*"
-    r"|respon\w+|concerns?|what (?:did|do|does|were|was|is|are) (?:the )?(?:group|team|committee|members|meeting))\b",
+    r"|respon\w+|concerns?|what (?:did|do|does|were|was|is|are) (?:the )?"
+    r"(?:group|team|committee|members|meeting(?= about| say)))\b",
     re.IGNORECASE,
 )
 _HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)

@@ -11,7 +11,6 @@ from functools import cache
 
 from engine.ask.candidates import Candidate, TimeConstraint, content, share
 from engine.text.question import Question
-from engine.text.spans import Found
 from engine.text.time_sensitive import occurrences, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
@@ -105,8 +104,8 @@ def newest_update(
     former = max(older, key=lambda one: one.score, default=None)
     if former is None:
         return None
-    behind = _announced(found, best, former.words.union(content(question)))
-    return None if behind is best else (found, behind)
+    behind = _announced(found, _with_new_spans(best, former), former.words.union(content(question)))
+    return None if behind.place == best.place else (found, behind)
 
 
 def _update(
@@ -147,13 +146,15 @@ def _changed_sentence(question: Question, update: Sequence[Candidate], former: C
     def order(one: Candidate) -> tuple[bool, float, int]:
         return bool(one.spans) >= bool(former.spans), one.score + says_change(one.text), -one.place
 
-    new = [replace(one, spans=tuple(span for span in one.spans if _is_new(one, span, former))) for one in update]
+    new = [_with_new_spans(one, former) for one in update]
     return _announced(new, max(new, key=order), former.words.union(content(question)))
 
 
-def _is_new(one: Candidate, span: Found, former: Candidate) -> bool:
-    said, before = (" ".join(text.split()) for text in (one.text[span.start : span.end], former.text))
-    return said not in before
+def _with_new_spans(one: Candidate, former: Candidate) -> Candidate:
+    """Leave out the days, places ... that the former sentence gave: a change takes them back."""
+    before = " ".join(former.text.split())
+    new = (span for span in one.spans if " ".join(one.text[span.start : span.end].split()) not in before)
+    return replace(one, spans=tuple(new))
 
 
 def _announced(found: Sequence[Candidate], best: Candidate, known: frozenset[str]) -> Candidate:
