@@ -22,6 +22,14 @@ def reason_of(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
     return min(given, key=lambda one: one.place, default=None)
 
 
+def span_behind(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
+    """Return the next sentence of the same turn where it gives the place, day ... asked for and the best does not."""
+    behind = (
+        one for one in found if (one.read, one.place, one.span.turn) == (best.read, best.place + 1, best.span.turn)
+    )
+    return next((one for one in behind if one.spans and not best.spans), None)
+
+
 def followed(question: Question, found: Sequence[Candidate], said: str) -> list[Candidate]:
     """Return the sentences that may answer a follow-up: with a span of the kind asked for, or with its words.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from functools import cache
+from itertools import pairwise
 from math import log
 
 from engine.text.dates import WEEKDAYS, Days
@@ -57,6 +58,8 @@ _ENDS = re.compile(r"\b(?:until|till|to|by|through|before)\s+\Z", re.IGNORECASE)
 _WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
 _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
+# What comes next is not part of what is told.
+_EXCLUDED = re.compile(r"\b(?:exclud\w+|except(?: for)?|other than|not including|besides)(?: \w+)?\s+\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,13 @@ _TASK = (
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
+_SIGNED = 0.6  # of a title, that the line below a name must say
+# A sentence that says as little as a question.
+_ANNOUNCES = re.compile(
+    r"\b(?:have|has|had) (?:an?|some|one|another|the following) (?:\w+ )?"
+    r"(?:concern|question|problem|issue|worry|suggestion|idea|comment|request)s? (?:about|on|regarding|with|for)\b",
+    re.IGNORECASE,
+)
 # A line between a message and one that it quotes.
 _SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(r"(?:#{1,6} )?[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
@@ -254,7 +264,7 @@ _SIGNS = tuple(
         (
             r"\bwhy\b|\breasons?\b",
             r"\b(?:because|since|so that|reasons?|due to|otherwise|in order to|that['’]s why"
-            r"|the (?:problem|point) is)\b",
+            r"|the (?:problem|point) is|based on|as a result of|in (?:light|view) of|owing to|which is why)\b",
         ),
         (
             r"\b(?:decide|settle|choose|chose|chosen|pick|opt)(?:e?d)?\b",
@@ -263,6 +273,10 @@ _SIGNS = tuple(
         (
             r"\bwho(?:['’]ll| will| is (?:going|planning) to| can)\b",
             r"\bI(?:['’]ll| will| can|['’]m going to| am going to|['’]m gonna)\b|\blet me\b",
+        ),
+        (
+            r"\b(?:worr(?:y|ies|ied)|concern\w*|problem|trouble|fear)",
+            r"\b(?:my|our|his|her|their|the|biggest|main) (?:concern|worry|problem|trouble|fear) (?:is|was|with)\b",
         ),
         (r"n['’]t\b|\b(?:cannot|not|never)\b", r"n['’]t\b|\b(?:cannot|not|never|no|without)\b"),
     )
@@ -343,6 +357,8 @@ def candidates(
         found = [
             [replace(one, words=one.words | _title(question, each, i)) for i, one in enumerate(each)] for each in found
         ]
+    if kind == "person":
+        found = [_signed(question, each) for each in found]
     if kind == "money":
         things = frozenset(content(question)) - persons
         found = [_priced(things, read, each) for read, each in zip(reads, found, strict=True)]
@@ -451,7 +467,7 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         text, written = whole[span.start : span.end], read.written_at(span.start)
         if _SEPARATOR.fullmatch(text):
             continue
-        parts = find(text, kind) if kind else []
+        parts = [one for one in find(text, kind) if not _EXCLUDED.search(text[: one.start])] if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
         spans = tuple(
@@ -540,10 +556,20 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
+def _signed(question: Question, each: Sequence[Candidate]) -> list[Candidate]:
+    """Let the title below a name, as in a signature, speak for that name alone, where it is the title asked for."""
+    signed = list(each)
+    for place, (one, below) in enumerate(pairwise(each)):
+        is_name = len(one.spans) == 1 and one.spans[0] == Found(0, len(one.text))
+        if is_name and share(content(question), below.words) > _SIGNED:
+            signed[place : place + 2] = replace(one, words=one.words | below.words), replace(below, spans=())
+    return signed
+
+
 def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
-    if not said or set(said) <= set(question.words):
+    if not said or set(said) <= set(question.words) or (kind == "person" and not _may_be_whom(said, question)):
         return False
     if kind != "date" or written is None:
         return True
@@ -555,6 +581,17 @@ def _may_answer(span: str, question: Question, written: datetime | None, kind: K
     return days is None or days.last >= written.date()
 
 
+def _may_be_whom(said: Sequence[str], question: Question) -> bool:
+    """Leave out a title that is asked about, and what is called after a name in the question: "APX Agreement"."""
+    names = (words(name) for name in question.names)
+    return own_words(question).isdisjoint(said) and not any(said[: len(name)] == name for name in names)
+
+
+def own_words(question: Question) -> frozenset[str]:
+    """Return the words of a question that are no part of a name: of whom it asks for, "project manager"."""
+    return frozenset(question.content) - named(question)
+
+
 def is_of_day(question: Question, written: datetime | None) -> bool:
     """Return whether a text written then is of a day that the question names."""
     return written is not None and any(days.holds(written.date()) for days in question.dates)
@@ -564,12 +601,16 @@ def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], w
     clues = (
         (weights.overlap, coverage(idf, one.words)),
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
-        (weights.question, one.text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(one.text)),
+        (weights.question, _asks(one.text) or _ANNOUNCES.search(one.text) is not None),
         (weights.length, min(len(one.text.split()), 60) / 60),
         (weights.aside, _ASIDE.match(one.text) is not None and not _quoted_whole(one, idf)),
         (weights.near, coverage(idf, before.words) if before and not before.text.endswith("?") else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(text)
 
 
 def _quoted_whole(one: Candidate, idf: Mapping[str, float]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import exp
 
-from engine.ask.after import followed, reason_of, who_said
+from engine.ask.after import followed, reason_of, span_behind, who_said
 from engine.ask.candidates import (
     NONE,
     WISH,
@@ -24,6 +24,7 @@ from engine.ask.candidates import (
     idf_of,
     is_of_day,
     named,
+    own_words,
     share,
     speaking,
     tells_own,
@@ -35,7 +36,7 @@ from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question, whose_words
 from engine.text.relative_dates import dates_in_words
-from engine.text.spans import NO_TIME, Found, Kind, find, time_of, whole
+from engine.text.spans import NO_TIME, Found, Kind, find, line_named, line_of, time_of, whole
 from engine.text.synthesis import Synthesis, synthesis
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
@@ -73,7 +74,25 @@ _VAGUE = re.compile(
     r"|since)\b",
     re.IGNORECASE,
 )
+# Who asks so wants whoever said or wrote the sentence, unless that tells what somebody else said.
+_ASKS_TELLER = re.compile(
+    r"\W*who (?P<verb>(?:told|informed|warned|reminded|notified|let|wrote|promised|asked)(?= (?:to )?(?:me|us)\b)"
+    r"|said|says|mentioned|announced|reported|suggested|proposed|claimed|complained|thinks|thought|believes|recommended"
+    r"|objected|offered|promised|reckons)\b",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"\b(?!(?:I|We|He|She|They|You|It)\b)[A-Z][\w'’-]+ (?:has |had )?"
+    r"(?:said|says|told|informs|informed|mentioned|wrote)\b"
+    r"|\b(?:according to|(?:call|mail|message|heard|word) from)\b"
+)
+_BEHIND = ("place", "date", "time", "money", "amount", "duration", "number")
 _NOUN = re.compile(r"\s([\w'’-]+)")
+_ASKS_TITLE = re.compile(
+    r"\W*who(?:['’]s|\s+(?:is|was|are|were))\s+(?:the|our|my|your|his|her|their|[\w ]+['’]s)\b", re.I
+)
+_TITLE_BEFORE = re.compile(r"([^,;.!?]{2,60}),\s+\Z")
+_TITLE_BEHIND = re.compile(r"\s*(?:,|\bis\b|\bwas\b)\s+(?:the|our|my|an?)?\s*([^,;.!?]{2,60})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +185,12 @@ def _from_sentence(
     forms: SentenceWeights,
 ) -> SelectedSentence | None:
     """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence, if any."""
+    if kind == "person" and best.speaker and _is_told(question, best):
+        return _by_speaker(best, best.speaker)
     if kind and best.spans and not (kind == "person" and best.speaker and tells_own(question, best.text)):
         return _span(question, found, best, kind)
+    if kind in _BEHIND and (behind := span_behind(found, best)):
+        return SelectedSentence(_spoken(best, behind), best.read)
     if kind in ("date", "time") and not _tells_when(question, best):
         return None
     if kind in ("duration", "number", "amount") and not _VAGUE.search(best.text):
@@ -201,17 +224,32 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
         day, name = spell_date(best.written), _turn_name(best)
         said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
         return SelectedSentence(said, best.read)
-    if kind == "person" and _FIRST.search(best.text) and (name := _name(best.speaker or "")):
-        return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
+    if kind == "person" and best.speaker and _FIRST.search(best.text):
+        return _by_speaker(best, best.speaker)
     if _WHY.match(question.text) and (reason := reason_of(found, best)):
         return SelectedSentence(_spoken(best, reason), best.read)
     goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
     return SelectedSentence(_with_next(found, best) if goes_on else _spoken(best), best.read)
 
 
+def _is_told(question: Question, best: Candidate) -> bool:
+    """Return whether who said or wrote a sentence answers: "who told us ...", and it tells not what another said."""
+    if not (asked := _ASKS_TELLER.match(question.text)) or _REPORTS.search(best.text):
+        return False
+    own = re.search(rf"\b(?:I|we|he|she|they)\s+(?:\w+\s+)?{asked['verb']}\b", best.text, re.IGNORECASE)
+    return own is not None or best.words.isdisjoint(words(asked["verb"]))
+
+
+def _by_speaker(best: Candidate, speaker: str) -> SelectedSentence:
+    """Return a sentence behind the name of whoever says it, which is what was asked for."""
+    name = _name(speaker)
+    said = f"{name}: {_flat(best.text)}" if name else _flat(best.text)
+    return SelectedSentence(said, best.read, (0, len(name)) if name else None)
+
+
 def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind) -> SelectedSentence:
     """Return a span alone where it can stand so, else its sentence with the span highlighted."""
-    span = whole(best.text, _nearest(question, best), kind)
+    span = whole(best.text, _nearest(question, best, kind), kind)
     span = _counted(question, best.text, span) if kind == "number" else span
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
     resolved = dates_in_words(best.text, span, best.written, past) if kind == "date" and best.written else None
@@ -238,16 +276,25 @@ def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSen
     return SelectedSentence(answer, source, (0, len(answer)), resolved)
 
 
-def _nearest(question: Question, best: Candidate) -> Found:
-    """Take the span that stands nearest to the words of the question."""
+def _nearest(question: Question, best: Candidate, kind: Kind) -> Found:
+    """Take the span that stands nearest to the words of the question; of persons first whom their title names."""
     asked = set(question.content)
+    title = own_words(question) if _ASKS_TITLE.match(question.text) else frozenset[str]()
     places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
 
-    def apart(one: Found) -> tuple[bool, int, int]:
+    def apart(one: Found) -> tuple[int, bool, int, int]:
         near = sorted(abs(one.start - place) for place in places)[:3]
-        return _BOUND.search(best.text[: one.start]) is not None, sum(near), one.start
+        bound = _BOUND.search(best.text[: one.start]) is not None
+        return _titled(best.text, one, title) if kind == "person" else 0, bound, sum(near), one.start
 
     return min(best.spans, key=apart)
+
+
+def _titled(text: str, name: Found, title: frozenset[str]) -> int:
+    """Return 0 where a title stands behind a name, as in "Rob Cone, the manager", 1 where it stands before, else 2."""
+    sides = (_TITLE_BEHIND.match(text, name.end), _TITLE_BEFORE.search(text[: name.start]))
+    said = (match and 2 * len(title.intersection(words(match[1]))) > len(title) for match in sides)
+    return next((place for place, one in enumerate(said) if one), 2)
 
 
 def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: Found, kind: Kind) -> bool:
@@ -311,16 +358,23 @@ def _listed(parts: Sequence[Candidate], lead: int) -> str:
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
     """Find the address or number of whom the question names; that of anybody else is no answer."""
-    names = [set(words(name)) for name in question.names]
-    best, fit = None, 0.4
+    names, best, fit = [set(words(name)) for name in question.names], None, 0.4
     for index, read in enumerate(reads):
         for part in (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
+                if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
+                    continue
                 own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
                 value = max((len(name & near) + len(name & own)) / max(1, len(name)) for name in names)
                 if value > fit:
                     best, fit = _alone(part[one.start : one.end], index), value
     return best
+
+
+def _is_line_asked(question: str, line: str) -> bool:
+    """Return whether a number of this line answers: of a fax or mobile only one that says so, a call no fax number."""
+    asked = line_named(question)
+    return line == asked or (asked in ("", "home", "office") and line not in ("fax", "pager"))
 
 
 def _name(speaker: str) -> str:

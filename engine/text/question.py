@@ -20,7 +20,9 @@ _WORDING: tuple[tuple[AnswerType, str], ...] = (
     (
         "amount",
         r"how much|what (?:do|does|did|will|would) [^?]{1,80} cost"
-        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)",
+        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)"
+        r"|what(?:['’]s| is| was) the (?:most|least|maximum|minimum|limit|highest|lowest)\b[^?]{0,60}"
+        r"\b(?:spend|pay|cost|charge|price|budget|offer|bid)",
     ),
     ("number", r"how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)"),
     ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)s?|how long ago"),
@@ -201,7 +203,9 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
             runs.append([word])
             openers |= (
                 {len(runs) - 1}
-                if _starts_sentence(text[:start]) and word not in known and text[match.end() :][:2] not in ("'s", "’s")
+                if _starts_sentence(text[:start])
+                and (word not in known or word.lower() in FUNCTION_WORDS)  # "Will", "How" of "How-Downing"
+                and text[match.end() :][:2] not in ("'s", "’s")
                 else set()
             )
         end = match.end()

@@ -77,7 +77,10 @@ _CLOCK = (
 _CAPITAL = r"[^\W\d_a-zß-ÿ][\w'’&-]*"
 _NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
 _FULL_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|&\s{_CAPITAL}|(?:de|von|van|der|la)\s{_CAPITAL}))*"
-_ROOM = r"(?i:room|suite|floor|building|hall|gate)\s+[A-Z]?\d[\w-]*|\b[A-Z]{2,4}\s?\d{3,5}[a-z]?\b"
+_ROOM = (
+    r"(?i:room|suite|floor|building|hall|gate)\s+[A-Z]?\d[\w-]*|\b[A-Z]{2,4}\s?\d{3,5}[a-z]?\b"
+    r"|\b(?i:(?:the )?\d{1,3}(?:st|nd|rd|th)\s+floor\b)"
+)
 _STREET = rf"\d{{1,5}}\s(?:{_CAPITAL}\s){{1,4}}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Lane|Drive|Way|Plaza|Square)\b\.?"
 _BUILDING = (
     r"(?:hall|church|chapel|school|library|park|house|station|office|room|building|street|square|theatre|yard)\b"
@@ -267,6 +270,33 @@ def time_of(text: str, day: Found) -> Found | None:
         if not _CLAUSE.search(between) and all(_distance(one, day) <= _distance(one, other) for other in days):
             near.append(one)
     return min(near, key=lambda one: _distance(one, day), default=None)
+
+
+# Lines of a phone, by the words that name them beside its number.
+_LINES = {
+    "fax": re.compile(r"\b(?:tele)?fax\b|\bfacsimile\b|\btelecopier\b|\(f\)", re.IGNORECASE),
+    "mobile": re.compile(r"\bmobile\b|\bcell(?:ular|phone)?\b|\bhandy\b|\bnatel\b|\bportable\b|\(m\)", re.IGNORECASE),
+    "pager": re.compile(r"\bpager\b|\bbeeper\b", re.IGNORECASE),
+    "home": re.compile(r"\bhome\b|\(h\)", re.IGNORECASE),
+    "office": re.compile(r"\b(?:office|work|desk|direct)\b|\([ow]\)", re.IGNORECASE),
+}
+_LABEL = 24  # characters beside a number that may name its line
+
+
+def line_named(text: str) -> str:
+    """Return the line of a phone that a text names first, such as "fax"; "" where it names none."""
+    places = [(match.start(), line) for line, pattern in _LINES.items() if (match := pattern.search(text))]
+    return min(places, default=(0, ""))[1]
+
+
+def line_of(text: str, number: Found) -> str:
+    """Return which line a phone number is of, by the words before it, or else behind it, in its line of text."""
+    numbers = find(text, "phone")
+    start = max([one.end for one in numbers if one.end <= number.start], default=0)
+    end = min([one.start for one in numbers if one.start >= number.end], default=len(text))
+    before = text[max(start, number.start - _LABEL) : number.start].rpartition("\n")[2]
+    behind = text[number.end : min(end, number.end + _LABEL)].partition("\n")[0]
+    return line_named(before) or line_named(behind)
 
 
 _FULL_DAY = re.compile(r"uhr|\dh|\d h\b", re.IGNORECASE)  # counted to 24

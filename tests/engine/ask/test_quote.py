@@ -52,6 +52,61 @@ def test_when_is_answered_by_the_day_that_a_relative_date_means() -> None:
     assert (found.answer, found.resolved, found.highlight) == ("7 May 2023", "7 May 2023", (0, 10))
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        (
+            "Who's the project manager for the mill?",
+            "It is for Al Ray, the clerk; Rob Cone, the mill project manager, and Jo Lee.",
+            "Rob Cone",
+        ),
+        ("Who is our project manager?", "Don asked when our project manager, Rob Cone, will be back.", "Rob Cone"),
+        ("Who is the treasurer of the choir?", "Yours,\n\nRob Cone\nTreasurer, Ahrens choir\n+49 555 0100", "Rob Cone"),
+        (
+            "Who told us the Mill League is against bills?",
+            "He told me that the Mill League is against bills.",
+            "Martha Lopez: He told me that the Mill League is against bills.",
+        ),
+        (
+            "Where can I pick up the signed letter?",
+            "I have the signed letter for you to pick up. I am on the 4th floor.",
+            "I have the signed letter for you to pick up. I am on the 4th floor.",
+        ),
+        (
+            "Why was the new meter put off?",
+            "The new meter is late, since PG cannot come.\nThe meter is new.",
+            "The new meter is late, since PG cannot come.",
+        ),
+        (
+            "What worries Martha about the auction?",
+            "I have a concern about the auction. My concern is their head start.",
+            "My concern is their head start.",
+        ),
+        (
+            "How much power is in the sale?",
+            "The sale is of 4,000 MW of power. The sale excludes the 1,000 MW of power of towns.",
+            "4,000 MW",
+        ),
+    ],
+)
+def test_a_mail_is_answered_in_the_form_that_a_reader_would_give(question: str, text: str, answer: str) -> None:
+    assert answered(question, text, read=MAIL).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "number"),
+    [
+        ("What is Rob Cone's fax number?", "(925) 555-3550"),
+        ("What is Rob Cone's mobile number?", "925 555 7777"),
+        ("What is Rob Cone's phone number?", "(925) 555-3879"),
+        ("What is Rob Cone's pager number?", None),
+    ],
+)
+def test_a_number_is_of_the_line_that_is_asked_for(question: str, number: str | None) -> None:
+    signature = "Rob Cone\n(925) 555-3879\nFax (925) 555-3550\n925 555 7777 (mobile)"
+    assert answered(question, signature, read=MAIL).answer == number
+
+
 def test_the_sentence_behind_a_short_answer_is_quoted() -> None:
     found = answered("When did Ann go to the support group?", "Ann: Hi! I went to a support group yesterday.")
     assert found.quotes == ("I went to a support group yesterday.",)
