@@ -499,7 +499,7 @@ def quote(
     if kind == "money":
         found = [one for one in found if one.spans]
     if leading:
-        found = followed(question, [one for one in found if one.read < leading], told)
+        found = followed(question, reads[:leading], found, told)
     answers = bool(found) and (bool(leading) or supported >= settings.least)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:

@@ -36,6 +36,12 @@ _OWNS = re.compile(rf"(?P<asking>who)(?P<helper>) (?P<rest>(?:has|have|had) {_AR
 _END = rf"(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)"
 _PHRASE = re.compile(rf"\b{_ARTICLE} .+?{_END}", re.IGNORECASE)
 _WHOLE = re.compile(rf"(?<=\bof ){_ARTICLE} .+?{_END}", re.IGNORECASE)  # of "the subject of the mail", the mail
+_STATE = re.compile(r"\w(?:ed|en|ing)\b")  # what somebody or something is, such as "moved"
+_ATTRIBUTE = re.compile(  # "the password": of what was asked about, not another such thing
+    rf"{_ARTICLE} (?:\w+ )?(?:address|code|cost|date|day|deadline|fax|id|link|login|name|number|password|phone|place"
+    r"|price|size|subject|time|title|topic|url|user|username|value|version)",
+    re.IGNORECASE,
+)
 _SUBJECT = re.compile(rf"(?:(?:{_ASKING} )?{_HELPER}|why) (?P<it>he|she|they|it|his|her|their|its)\b", re.IGNORECASE)
 _LAST = re.compile(rf"(?:{_ASKING}|{_HELPER}) .*\b(?P<it>him|her|them|it|there)$", re.IGNORECASE)
 _EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGNORECASE)  # is it true that
@@ -69,7 +75,8 @@ class Turn:
         if found is None:
             return ""
         verb = re.search(rf"\b{_DO} $", line[: found.start()], re.IGNORECASE) or found[0].endswith("ed")
-        return found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+        phrase = found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+        return phrase.removesuffix(" been")
 
 
 def bare(text: str) -> str:
@@ -95,6 +102,10 @@ _POINTS = re.compile(
 _LED = re.compile(rf"{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+", re.IGNORECASE)  # "at what price"
 
 
+_SAYS = re.compile(
+    r"what (?:did|does|do|has|had) (?:[A-Z][\w'’-]*|[\w ]*(?:people|others|everyone))(?: [A-Z][\w'’-]*)?"
+    r" (?:say|said|think|thought|answer|reply|respond|suggest|propose|recommend)(?: (?:to|about|of) (?:it|that|this))?"
+)
 _WHO_SAID = re.compile(
     r"who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE
 )
@@ -108,9 +119,11 @@ def asks_who_said(text: str) -> bool:
 def is_vague(text: str) -> bool:
     """Return whether a question that is complete in form does not say what it is about: "who asked?", "at what price?".
 
-    One that names anything, or a number, says enough.
+    One that names anything, or a number, says enough, unless it is whose words are asked for.
     """
     line = core(text)
+    if _SAYS.fullmatch(line):
+        return True  # of what, it does not say
     if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
         return False
     points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line) or asks_who_said(line)
@@ -168,6 +181,8 @@ def _asked_another_way(asking: str, last: Turn) -> str:
     if parts is None:
         return f"{asking} is {last.topic}" if last.topic else ""
     helper, rest = parts["helper"], parts["rest"]
+    if asking.lower() == "why" and re.match("is|are|was|were", helper, re.IGNORECASE) and not _STATE.search(rest):
+        return ""  # "when is the concert?" says nothing of the concert that has a reason
     if asking.lower().endswith("else") or re.match(rf"{_ARTICLE} |[A-Z]|(?:i|you|he|she|it|we|they|there)\b", rest):
         return " ".join(f"{asking} {helper} {rest}".split())
     actor = last.topic if last.topic not in rest else next(iter(last.people), "someone")  # who will bring the cake
@@ -179,11 +194,16 @@ def _asked_of(what: str, last: Turn) -> str:
     question, name = bare(last.asked), r"[A-Z0-9]\S*(?: [A-Z0-9]\S*)*"
     if led := re.match(rf"{_PREPOSITION} ", what, re.IGNORECASE):
         old = re.search(rf"\b{led[0]}{name}", question) if what[led.end() :][0].isupper() else None
+        if not old and re.search(r"\d", what) and re.search(r"\d", question):
+            return ""  # "over 200?", where up to 100 was asked about
         return f"{question[: old.start()]}{what}{question[old.end() :]}" if old else f"{question} {what}"
     phrases = [found[0] for found in _PHRASE.finditer(question)]
-    phrase = phrases[-1] if len(phrases) > 1 else last.topic
-    names = understand(question, _ANY_DAY).names[:1] if what[:1].isupper() else ()
-    return next((question.replace(old, what, 1) for old in (*names, phrase) if old and old in question), "")
+    phrase = phrases[0 if _ATTRIBUTE.fullmatch(what) else -1] if len(phrases) > 1 else last.topic
+    start = parts.start("rest") if (parts := take_apart(question)) else 0  # "which DevNet" asks for a name
+    named = understand(question, _ANY_DAY).names if what[:1].isupper() else ()
+    old = next((one for one in named if question.find(one, start) >= 0), phrase)
+    at = question.find(old, start if old in named else 0) if old else -1
+    return f"{question[:at]}{what}{question[at + len(old) :]}" if at >= 0 else ""
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
