@@ -29,7 +29,8 @@ _REACH = 300  # characters behind the sentence that was quoted
 def followed(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], said: str) -> list[Candidate]:
     """Return the sentences of these passages that may answer a follow-up: those with its words, or what it asks for.
 
-    Of several the nearest behind the sentence quoted before does, as it does where a question has no words of its own.
+    Of several the nearest behind the sentence quoted before does, and where a question has no words of its own what
+    stands there; of "why?", the reason.
     """
     own = [one for one in found if one.read < len(reads)]
     asked = frozenset(content(question)) - FUNCTION_WORDS - ASKING_WORDS.union(*whose_words(question.text))
@@ -43,8 +44,13 @@ def followed(question: Question, reads: Sequence[Passage], found: Sequence[Candi
         return _nearest(fitting, *there) or (
             fitting if spans else [one for one in fitting if len(asked & one.words) > 1]
         )
-    concludes = core(question.text).lower().startswith("why") and _CONCLUDES.match(said)
-    return _before(among, *there) if concludes else _nearest(among, *there)
+    if not core(question.text).lower().startswith("why"):
+        return _nearest(among, *there)
+    return _before(among, *there) if _CONCLUDES.match(said) else _nearest(_reasons(among), *there)
+
+
+def _reasons(found: Sequence[Candidate]) -> list[Candidate]:
+    return [one for one in found if _BECAUSE.search(one.text)]
 
 
 def _before(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
@@ -59,15 +65,15 @@ def _nearest(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
     return sorted(near, key=lambda one: one.place)[:1]
 
 
-def who_said(question: Question, evidence: Evidence) -> tuple[int, str] | None:
+def who_said(question: Question, evidence: Evidence) -> tuple[int | None, str] | None:
     """Return which passage has the sentence quoted before, and who spoke or wrote it; None where nobody asks that."""
-    if not (evidence.said and asks_who_said(question.text)):
+    if not asks_who_said(question.text):
         return None
     for number, read in enumerate(evidence.passages[: evidence.leading]):
         place = read.text.find(evidence.said)
-        if place >= 0 and (who := _speaker(read, place)):
+        if evidence.said and place >= 0 and (who := _speaker(read, place)):
             return number, who
-    return None
+    return None, ""
 
 
 def _speaker(read: Passage, place: int) -> str:
