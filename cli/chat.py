@@ -20,7 +20,7 @@ from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ask.followup import Condensed, Turn, Write
-    from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, Source
+    from engine.types import Answer, AskOptions, AskResult, Source
 
 
 _STOPPED = 130
@@ -288,14 +288,15 @@ class Conversation:
 
     def _ask(self, typed: str, opened: Session) -> None:
         from engine.serve.client import answer
-        from engine.types import AskResult
+        from engine.types import AskResult, FollowedAnswer
 
         condensed, took = self._condense(typed, opened)
         asked, options = condensed.asked or typed, self._options
-        after = self._before() if condensed.asked is None else None
+        before = self._before() if condensed.asked is None else None
         if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
+            after = FollowedAnswer(before.path, before.message_id, before.quote) if before else None
             options = replace(options, read_bank=False, write_bank=False, after=after)
-        noted = 0 if self._as_json else self._show_condensed(condensed, after)
+        noted = 0 if self._as_json else self._show_condensed(condensed, before)
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
@@ -303,12 +304,10 @@ class Conversation:
         self._remember(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
         answered.keep()
 
-    def _before(self) -> "FollowedAnswer | None":
-        """Return the last answer that was given, whose documents a follow-up is about; None where there is none."""
-        from engine.types import FollowedAnswer
-
+    def _before(self) -> "Source | None":
+        """Return the source of the last answer that was given, which a follow-up is about; None where there is none."""
         last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
-        return FollowedAnswer(last.sources[0].path, last.sources[0].message_id, last.sources[0].quote) if last else None
+        return last.sources[0] if last else None
 
     def _remember(self, said: ChatTurn) -> None:
         self._said.append(said)
@@ -337,14 +336,16 @@ class Conversation:
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
-    def _show_condensed(self, condensed: "Condensed", after: "FollowedAnswer | None") -> int:
+    def _show_condensed(self, condensed: "Condensed", before: "Source | None") -> int:
         """Print the question as it is asked, where that is not as it was typed; returns the rows that it takes."""
         if not self._explain and condensed.asked is not None and condensed.by == "itself":
             return 0
         from cli.render import show_note
 
-        unclear = "asked as typed" + ("; the source above comes first" if after else ": unclear what it refers to")
-        return show_note(f"→ {condensed.asked or unclear}")
+        first = (
+            f", in “{one_line(before.title, 60) or 'no subject'}” first" if before else ": unclear what it refers to"
+        )
+        return show_note(f"→ {condensed.asked or f'asked as typed{first}'}")
 
     def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
         if self._as_json:

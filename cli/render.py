@@ -191,10 +191,11 @@ def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) 
 def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
     """Return what a source is in one row: its title, who wrote or said it, its day."""
     name = _name(source.author or source.sender) or source.speaker or ""
-    day = _day(source.written or source.date) if source.written or source.date else "no date"
+    written = source.written or source.date
+    day = _day(written) if written else "no date"
 
     def made(width: int) -> str:
-        parts = [one_line(source.title, width) or "no subject", one_line(name, max(9, width // 2)), day]
+        parts = [one_line(source.title, width) or "no subject", one_line(name, max(12, width // 2)), day]
         mark = typer.style(" ← answer", fg="green") if rests else ""
         return typer.style(f"[{number}] ", bold=True) + " · ".join(filter(None, parts)) + mark
 

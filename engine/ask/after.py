@@ -41,9 +41,8 @@ def followed(question: Question, reads: Sequence[Passage], found: Sequence[Candi
     if there is None or not said:
         return fitting
     if asked or spans:
-        return _nearest(fitting, *there) or (
-            fitting if spans else [one for one in fitting if len(asked & one.words) > 1]
-        )
+        far = fitting if spans else [one for one in fitting if len(asked & one.words) > 1]
+        return _nearest(fitting, *there) or far
     if not core(question.text).lower().startswith("why"):
         return _nearest(among, *there)
     return _before(among, *there) if _CONCLUDES.match(said) else _nearest(_reasons(among), *there)

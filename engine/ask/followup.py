@@ -215,9 +215,9 @@ def _asked_of(what: str, last: Turn) -> str:
     phrase = phrases[0 if _ATTRIBUTE.fullmatch(what) else -1] if len(phrases) > 1 else last.topic
     start = parts.start("rest") if (parts := take_apart(question)) else 0  # "which DevNet" asks for a name
     named = understand(question, _ANY_DAY).names if what[:1].isupper() else ()
-    old = next((one for one in named if question.find(one, start) >= 0), phrase)
-    at = question.find(old, start if old in named else 0) if old else -1
-    return f"{question[:at]}{what}{question[at + len(old) :]}" if at >= 0 else ""
+    replaced = next((one for one in named if question.find(one, start) >= 0), phrase)
+    at = question.find(replaced, start if replaced in named else 0) if replaced else -1
+    return f"{question[:at]}{what}{question[at + len(replaced) :]}" if at >= 0 else ""
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
