@@ -181,7 +181,7 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     from cli.render import show_source
 
     for number, places in numbered:
-        show_source(number, places)
+        show_source(number, places, rests=number == 1 and _last(said).reply.answered)
     print(flush=True)
 
 

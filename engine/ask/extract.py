@@ -498,8 +498,7 @@ def quote(
         return Quote(None, None, None, quotes, supported, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
-    if leading:
-        found = followed(question, reads[:leading], found, told)
+    found = followed(question, reads[:leading], found, told) if leading else found
     answers = bool(found) and (bool(leading) or supported >= settings.least)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
