@@ -342,10 +342,9 @@ class Conversation:
             return 0
         from cli.render import show_note
 
-        first = (
-            f", in “{one_line(before.title, 60) or 'no subject'}” first" if before else ": unclear what it refers to"
-        )
-        return show_note(f"→ {condensed.asked or f'asked as typed{first}'}")
+        title = one_line(before.title, 60) or "no subject" if before else ""
+        unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
+        return show_note(f"→ {condensed.asked or unclear}")
 
     def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
         if self._as_json:

@@ -1,5 +1,6 @@
 """What a turn of `pkb chat` shows: at most twelve rows of the terminal, and how to see the rest."""
 
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -46,7 +47,7 @@ def test_a_turn_takes_at_most_twelve_rows(pkb: Pkb, monkeypatch: pytest.MonkeyPa
             monkeypatch.setenv("COLUMNS", str(columns))
             screen = on_terminal(monkeypatch)
             conversation.hear(question, opened)
-            heights[question, columns] = height(screen.getvalue().rpartition("\r\x1b[2K")[2], columns)
+            heights[question, columns] = height(re.sub(r".*\r\x1b\[2K", "", screen.getvalue()), columns)
     assert {asked: rows for asked, rows in heights.items() if not 4 <= rows <= MOST} == {}
 
 
