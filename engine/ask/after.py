@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from engine.ask.candidates import Candidate, content
-from engine.ask.followup import asks_who_said
-from engine.text.question import ASKING_WORDS, Question
+from engine.ask.followup import asks_who_said, core
+from engine.text.question import ASKING_WORDS, Question, whose_words
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Evidence, Passage
 
@@ -30,29 +30,57 @@ def span_behind(found: Sequence[Candidate], best: Candidate) -> Candidate | None
     return next((one for one in behind if one.spans and not best.spans), None)
 
 
-def followed(question: Question, found: Sequence[Candidate], said: str) -> list[Candidate]:
-    """Return the sentences that may answer a follow-up: with a span of the kind asked for, or with its words.
+_CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|that is why)\b", re.IGNORECASE)
+_REACH = 300  # characters behind the sentence that was quoted
 
-    One without words of its own, such as "why not?", is answered by what follows the sentence quoted before.
+
+def followed(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], said: str) -> list[Candidate]:
+    """Return the sentences of these passages that may answer a follow-up: those with its words, or what it asks for.
+
+    Of several the nearest behind the sentence quoted before does, and where a question has no words of its own what
+    stands there; of "why?", the reason.
     """
-    if spans := [one for one in found if one.spans]:
-        return spans
-    asked = frozenset(content(question)) - FUNCTION_WORDS - ASKING_WORDS
-    if asked:
-        return [one for one in found if asked & one.words and one.text not in said]
-    before = next(((one.read, one.place) for one in found if one.text in said), None)
-    return [one for one in found if before and (one.read, one.place) == (before[0], before[1] + 1)]
+    own = [one for one in found if one.read < len(reads)]
+    asked = frozenset(content(question)) - FUNCTION_WORDS - ASKING_WORDS.union(*whose_words(question.text))
+    spans = [one for one in own if one.spans]
+    among = spans or [one for one in own if one.text not in said]
+    fitting = [one for one in among if asked & one.words] or spans
+    there = next(((index, at) for index, read in enumerate(reads) if (at := read.text.find(said)) >= 0), None)
+    if there is None or not said:
+        return fitting
+    if asked or spans:
+        far = fitting if spans else [one for one in fitting if len(asked & one.words) > 1]
+        return _nearest(fitting, *there) or far
+    if not core(question.text).lower().startswith("why"):
+        return _nearest(among, *there)
+    return _before(among, *there) if _CONCLUDES.match(said) else _nearest(_reasons(among), *there)
 
 
-def who_said(question: Question, evidence: Evidence) -> tuple[int, str] | None:
+def _reasons(found: Sequence[Candidate]) -> list[Candidate]:
+    return [one for one in found if _BECAUSE.search(one.text)]
+
+
+def _before(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
+    """Return the last sentence that stands before an offset of a passage."""
+    earlier = [one for one in found if one.read == read and one.span.start < at]
+    return sorted(earlier, key=lambda one: one.place)[-1:]
+
+
+def _nearest(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
+    """Return the first sentence that stands at an offset of a passage or near behind it."""
+    near = [one for one in found if one.read == read and 0 <= one.span.start - at <= _REACH]
+    return sorted(near, key=lambda one: one.place)[:1]
+
+
+def who_said(question: Question, evidence: Evidence) -> tuple[int | None, str] | None:
     """Return which passage has the sentence quoted before, and who spoke or wrote it; None where nobody asks that."""
-    if not (evidence.said and asks_who_said(question.text)):
+    if not asks_who_said(question.text):
         return None
     for number, read in enumerate(evidence.passages[: evidence.leading]):
         place = read.text.find(evidence.said)
-        if place >= 0 and (who := _speaker(read, place)):
+        if evidence.said and place >= 0 and (who := _speaker(read, place)):
             return number, who
-    return None
+    return None, ""
 
 
 def _speaker(read: Passage, place: int) -> str:

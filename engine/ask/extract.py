@@ -552,8 +552,7 @@ def quote(
         return Quote(None, None, None, quotes, supported, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
-    if leading:
-        found = followed(question, [one for one in found if one.read < leading], told)
+    found = followed(question, reads[:leading], found, told) if leading else found
     answers = bool(found) and (bool(leading) or supported >= settings.least)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
@@ -613,11 +612,12 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
 
 
 def _who_said(question: Question, evidence: Evidence) -> Quote | None:
-    """Return who spoke or wrote the sentence quoted before; None where nobody asks that."""
+    """Return who spoke or wrote the sentence quoted before, or that nobody knows; None where nobody asks that."""
     if (found := who_said(question, evidence)) is None:
         return None
-    quotes = tuple(evidence.said if each == found[0] else "" for each in range(len(evidence.passages)))
-    return Quote(name := _name(found[1]), (0, len(name)), found[0], quotes, 1.0)
+    read, who = found
+    quotes = tuple(evidence.said if each == read else "" for each in range(len(evidence.passages)))
+    return Quote(name := _name(who), (0, len(name)), read, quotes, 1.0) if who else Quote(None, None, None, quotes, 0.0)
 
 
 def _note(quoted: Quote) -> str:

@@ -22,7 +22,10 @@ _SHORT, _BRIEF, _BACK = 9, 5, 3  # words before a final pronoun; words of a frag
 _ANY_DAY = datetime(2000, 1, 1)  # names and what is asked for do not depend on it
 _DO = r"(?:do|does|did|can|could|will|would|shall|should|(?-i:may)|might|must)"
 _HELPER = rf"(?:(?:{_DO}|is|are|was|were|has|have|had)(?:n['’]t)?)"
-_PREPOSITION = r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|into|between)"
+_PREPOSITION = (
+    r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|under|above|below|into"
+    r"|between)"
+)
 _ARTICLE = r"(?:the|an?|my|our|your)"
 _WHAT = r"(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which|when|where|why)"
 _WORD = rf"(?:(?:{_PREPOSITION} )?{_WHAT}(?: else)?)"
@@ -36,6 +39,17 @@ _OWNS = re.compile(rf"(?P<asking>who)(?P<helper>) (?P<rest>(?:has|have|had) {_AR
 _END = rf"(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)"
 _PHRASE = re.compile(rf"\b{_ARTICLE} .+?{_END}", re.IGNORECASE)
 _WHOLE = re.compile(rf"(?<=\bof ){_ARTICLE} .+?{_END}", re.IGNORECASE)  # of "the subject of the mail", the mail
+_PRONOUN = r"(?:i|you|he|she|it|we|they|there)"
+_OBJECT = re.compile(  # what Ann did
+    rf"(?:what|which|who|whom|how much|how many)\b(?! time).* (?:{_DO}|has|have|had)", re.IGNORECASE
+)
+_ORDINAL = r"(first|second|third|fourth|fifth|last|next)"
+_STATE = re.compile(r"\w(?:ed|en|ing)\b")  # what somebody or something is, such as "moved"
+_ATTRIBUTE = re.compile(  # "the password": of what was asked about, not another such thing
+    rf"{_ARTICLE} (?:\w+ )?(?:address|code|cost|date|day|deadline|fax|id|link|login|name|number|password|phone|place"
+    r"|price|size|subject|time|title|topic|url|user|username|value|version)",
+    re.IGNORECASE,
+)
 _SUBJECT = re.compile(rf"(?:(?:{_ASKING} )?{_HELPER}|why) (?P<it>he|she|they|it|his|her|their|its)\b", re.IGNORECASE)
 _LAST = re.compile(rf"(?:{_ASKING}|{_HELPER}) .*\b(?P<it>him|her|them|it|there)$", re.IGNORECASE)
 _EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGNORECASE)  # is it true that
@@ -69,7 +83,8 @@ class Turn:
         if found is None:
             return ""
         verb = re.search(rf"\b{_DO} $", line[: found.start()], re.IGNORECASE) or found[0].endswith("ed")
-        return found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+        phrase = found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+        return phrase.removesuffix(" been")
 
 
 def bare(text: str) -> str:
@@ -95,6 +110,10 @@ _POINTS = re.compile(
 _LED = re.compile(rf"{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+", re.IGNORECASE)  # "at what price"
 
 
+_SAYS = re.compile(
+    r"what (?:did|does|do|has|had) (?:[A-Z][\w'’-]*|[\w ]*(?:people|others|everyone))(?: [A-Z][\w'’-]*)?"
+    r" (?:say|said|think|thought|answer|reply|respond|suggest|propose|recommend)(?: (?:to|about|of) (?:it|that|this))?"
+)
 _WHO_SAID = re.compile(
     r"who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE
 )
@@ -108,9 +127,11 @@ def asks_who_said(text: str) -> bool:
 def is_vague(text: str) -> bool:
     """Return whether a question that is complete in form does not say what it is about: "who asked?", "at what price?".
 
-    One that names anything, or a number, says enough.
+    One that names anything, or a number, says enough, unless it is whose words are asked for.
     """
     line = core(text)
+    if _SAYS.fullmatch(line):
+        return True  # of what, it does not say
     if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
         return False
     points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line) or asks_who_said(line)
@@ -142,7 +163,8 @@ def references(line: str) -> list[re.Match[str]]:
     """Return the pronouns that nothing in their own question explains, in order."""
     explained = len(line.split()) > _SHORT or re.search(rf"\b{_ARTICLE} | (?!I\b)[A-Z]", line)
     found = (_SUBJECT.match(line), None if explained else _LAST.fullmatch(line))
-    return [] if _EMPTY.search(line) else [one for one in found if one]
+    by_place = {one.start("it"): one for one in found if one}
+    return [] if _EMPTY.search(line) else list(by_place.values())
 
 
 def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
@@ -166,9 +188,14 @@ def _asked_another_way(asking: str, last: Turn) -> str:
     """Ask another question word of the last question."""
     parts = take_apart(last.asked)
     if parts is None:
-        return f"{asking} is {last.topic}" if last.topic else ""
+        return f"{asking} is {last.topic}" if last.topic and asking.lower() != "why" else ""
     helper, rest = parts["helper"], parts["rest"]
-    if asking.lower().endswith("else") or re.match(rf"{_ARTICLE} |[A-Z]|(?:i|you|he|she|it|we|they|there)\b", rest):
+    if asking.lower() == "why" and re.match("is|are|was|were", helper, re.IGNORECASE) and not _STATE.search(rest):
+        return ""  # "when is the concert?" says nothing of the concert that has a reason
+    is_else, has_subject = asking.lower().endswith("else"), re.match(rf"{_ARTICLE} |[A-Z]|{_PRONOUN}\b", rest)
+    if has_subject and not is_else and _OBJECT.fullmatch(f"{parts['asking']} {helper}"):
+        return ""  # "when does Ann want me to bring" lacks what
+    if is_else or has_subject:
         return " ".join(f"{asking} {helper} {rest}".split())
     actor = last.topic if last.topic not in rest else next(iter(last.people), "someone")  # who will bring the cake
     return f"{asking} {helper or 'is it that'} {actor} {rest}"
@@ -179,11 +206,18 @@ def _asked_of(what: str, last: Turn) -> str:
     question, name = bare(last.asked), r"[A-Z0-9]\S*(?: [A-Z0-9]\S*)*"
     if led := re.match(rf"{_PREPOSITION} ", what, re.IGNORECASE):
         old = re.search(rf"\b{led[0]}{name}", question) if what[led.end() :][0].isupper() else None
+        if not old and re.search(r"\d", what) and re.search(r"\d", question):
+            return ""  # "over 200?", where up to 100 was asked about
         return f"{question[: old.start()]}{what}{question[old.end() :]}" if old else f"{question} {what}"
+    if (other := re.fullmatch(rf"the {_ORDINAL}", what)) and (old := re.search(rf"\b{_ORDINAL}\b", question)):
+        return f"{question[: old.start()]}{other[1]}{question[old.end() :]}"  # "and the second?"
     phrases = [found[0] for found in _PHRASE.finditer(question)]
-    phrase = phrases[-1] if len(phrases) > 1 else last.topic
-    names = understand(question, _ANY_DAY).names[:1] if what[:1].isupper() else ()
-    return next((question.replace(old, what, 1) for old in (*names, phrase) if old and old in question), "")
+    phrase = phrases[0 if _ATTRIBUTE.fullmatch(what) else -1] if len(phrases) > 1 else last.topic
+    start = parts.start("rest") if (parts := take_apart(question)) else 0  # "which DevNet" asks for a name
+    named = understand(question, _ANY_DAY).names if what[:1].isupper() else ()
+    replaced = next((one for one in named if question.find(one, start) >= 0), phrase)
+    at = question.find(replaced, start if replaced in named else 0) if replaced else -1
+    return f"{question[:at]}{what}{question[at + len(replaced) :]}" if at >= 0 else ""
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
