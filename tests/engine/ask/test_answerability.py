@@ -1,7 +1,7 @@
 """Answerability: whether the sources support any answer."""
 
 from engine.ask.candidates import CandidateWeights, candidates, time_constraint
-from engine.ask.extract import SupportWeights, support
+from engine.ask.support import SupportWeights, support
 from engine.text.question import understand
 from engine.types import Passage
 from tests.engine.ask.passages import changed
