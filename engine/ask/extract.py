@@ -22,7 +22,7 @@ from engine.ask.candidates import (
     tells_own,
     time_constraint,
 )
-from engine.ask.support import SupportWeights, support
+from engine.ask.support import support
 from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
@@ -378,7 +378,6 @@ class QuoteSettings:
     """How the quote writer chooses; fitted on public sets, see docs/log.md."""
 
     weights: CandidateWeights = field(default_factory=CandidateWeights)
-    evidence: SupportWeights = field(default_factory=SupportWeights)
     forms: SentenceWeights = field(default_factory=SentenceWeights)
     least: float = 0.5  # support below which it declines
     forced: bool = False  # answers what needs a synthesis, too
@@ -391,7 +390,7 @@ class Quote:
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
     each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
     says what a relative date means; `span` are offsets in the quote of `source` of the part that answers. `synthesis`
-    is what a declined question asks for that no passage answers.
+    is what a declined question asks for that no passage answers, `reason` the strongest for answering or declining.
     """
 
     answer: str | None
@@ -402,6 +401,7 @@ class Quote:
     resolved: str | None = None
     span: tuple[int, int] | None = None
     synthesis: Synthesis | None = None
+    reason: str = ""
 
 
 def quote(
@@ -421,23 +421,26 @@ def quote(
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
-    supported = support(question, reads, found, when, settings.evidence)
+    supported = support(question, reads, found, when)
     found = of_whom(question, reads, found)
     quotes = _quotes(found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
-        return Quote(None, None, None, quotes, supported, synthesis=needs)
+        return Quote(None, None, None, quotes, supported.value, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
     if leading:
         found = followed(question, [one for one in found if one.read < leading], told)
-    answers = bool(found) and (bool(leading) or supported >= settings.least)
+    is_supported = supported.value >= settings.least
+    answers = bool(found) and (bool(leading) or is_supported)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
-        return Quote(None, None, None, quotes, supported)
+        reason = "no sentence gives what is asked for" if is_supported else supported.con
+        return Quote(None, None, None, quotes, supported.value, reason=reason)
     own = said.quote or quotes[said.source]
     quotes = (*quotes[: said.source], own, *quotes[said.source + 1 :])
     span = (said.span or (0, len(own))) if said.quote else None
-    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved, span)
+    where = (said.answer, said.highlight, said.source)
+    return Quote(*where, quotes, supported.value, said.resolved, span, reason=supported.pro if is_supported else "")
 
 
 def wanted(question: Question) -> Kind | None:
@@ -499,7 +502,8 @@ def _who_said(question: Question, evidence: Evidence) -> Quote | None:
 def _note(quoted: Quote) -> str:
     if quoted.synthesis:
         return f"declined: no passage answers a question of kind {quoted.synthesis}"
-    return f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+    verdict = "declined" if quoted.answer is None else "answered"
+    return f"support {quoted.support:.2f}: {verdict}{quoted.reason and f': {quoted.reason}'}"
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:

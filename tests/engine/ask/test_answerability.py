@@ -1,7 +1,7 @@
 """Answerability: whether the sources support any answer."""
 
 from engine.ask.candidates import CandidateWeights, candidates, time_constraint
-from engine.ask.support import SupportWeights, support
+from engine.ask.support import support
 from engine.text.question import understand
 from engine.types import Passage
 from tests.engine.ask.passages import changed
@@ -11,7 +11,7 @@ from tests.engine.ask.test_candidates import CHAT, NOW
 def supported(question: str, *reads: Passage) -> float:
     asked = understand(question, NOW)
     when = time_constraint(asked, None)
-    return support(asked, reads, candidates(asked, reads, None, when, CandidateWeights()), when, SupportWeights())
+    return support(asked, reads, candidates(asked, reads, None, when, CandidateWeights()), when).value
 
 
 def test_no_sources_support_nothing() -> None:
