@@ -27,7 +27,13 @@ from tests.bench.quoting import NOW, SETS, K, auc
 
 TABLES = (MATTER, SPEAKER)
 FIXED = ("elsewhen",)  # as in use
-COUNTS = {"answerable": 1.0, "made": 1.5, "other": 1.0, "swapped": 0.0, "removed": 0.1}
+COUNTS = {
+    "answerable": 1.0,
+    "made": 1.5,
+    "other": 1.0,
+    "swapped": 0.0,
+    "removed": 0.0,
+}  # what is removed may be said elsewhere, too
 FOLDS = 6
 
 
