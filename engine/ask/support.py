@@ -57,16 +57,18 @@ MATTER: Weights = {
 }
 # Two who talk with each other have the same words for what only one of them did: who says them tells more.
 SPEAKER: Weights = {"start": -1.0, "best": 0.8, "elsewhen": -4.0, "rival": -2.0, "others": -9.5}
-# For each sign its mean over the questions that those sets answer, and what more and less of it than that means.
-_REASONS = {
-    "source": (0.8, "one source has most of its words", "no source has most of its words"),
-    "together": (3.0, "one sentence has many of its words", "no sentence has many of its words"),
-    "names": (1.0, "one source has all names in it", "no source has all names in it"),
-    "absent": (0.0, "the best source lacks words of it", "the best source has its words"),
-    "best": (2.7, "one sentence fits it well", "no sentence fits it well"),
-    "elsewhen": (0.0, "the best sentence is about another day", "the best sentence is about no other day"),
-    "rival": (0.0, "it is said of somebody else", "it is said of nobody else"),
-    "others": (0.0, "nobody asked about says it", "those asked about say it"),
+# The means of the signs over the questions that those sets answer; 0 for the others.
+_USUAL = {"source": 0.8, "together": 3.0, "names": 1.0, "best": 2.7}
+# What much and little of each sign means, in the words of `pkb ask --explain`.
+_MEANINGS = {
+    "source": ("one source has most of its words", "no source has most of its words"),
+    "together": ("one sentence has many of its words", "no sentence has many of its words"),
+    "names": ("one source has all names in it", "no source has all names in it"),
+    "absent": ("the best source lacks words of it", "the best source has its words"),
+    "best": ("one sentence fits it well", "no sentence fits it well"),
+    "elsewhen": ("the best sentence is about another day", "the best sentence is about no other day"),
+    "rival": ("it is said of somebody else", "it is said of nobody else"),
+    "others": ("nobody asked about says it", "those asked about say it"),
 }
 
 
@@ -85,15 +87,15 @@ def support(question: Question, reads: Sequence[Passage], found: Sequence[Candid
         return Support()
     each = signs(question, reads, found, when)
     weights = MATTER if each.others is None else SPEAKER
-    added = {name: weights[name] * getattr(each, name) for name in _REASONS if name in weights}
+    added = {name: weights[name] * getattr(each, name) for name in _MEANINGS if name in weights}
     return Support(1 / (1 + exp(-weights["start"] - sum(added.values()))), *_reasons(added, weights))
 
 
 def _reasons(added: Mapping[str, float], weights: Weights) -> tuple[str, str]:
     """Return what speaks most for an answer, and most against one, beside what is usual."""
-    gained = {name: value - weights[name] * _REASONS[name][0] for name, value in added.items()}
+    gained = {name: value - weights[name] * _USUAL.get(name, 0.0) for name, value in added.items()}
     most, least = max(gained, key=gained.__getitem__), min(gained, key=gained.__getitem__)
-    return _REASONS[most][1 if weights[most] > 0 else 2], _REASONS[least][2 if weights[least] > 0 else 1]
+    return _MEANINGS[most][weights[most] < 0], _MEANINGS[least][weights[least] > 0]
 
 
 def signs(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], when: TimeConstraint) -> Signs:
