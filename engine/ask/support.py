@@ -61,11 +61,11 @@ SPEAKER: Weights = {"start": -1.0, "best": 0.8, "elsewhen": -4.0, "rival": -2.0,
 _USUAL = {"source": 0.8, "together": 3.0, "names": 1.0, "best": 2.7}
 # What much and little of each sign means, in the words of `pkb ask --explain`.
 _MEANINGS = {
-    "source": ("one source has most of its words", "no source has most of its words"),
-    "together": ("one sentence has many of its words", "no sentence has many of its words"),
-    "names": ("one source has all names in it", "no source has all names in it"),
-    "absent": ("the best source lacks words of it", "the best source has its words"),
-    "best": ("one sentence fits it well", "no sentence fits it well"),
+    "source": ("one source has most words of the question", "no source has most words of the question"),
+    "together": ("one sentence has many words of the question", "no sentence has many words of the question"),
+    "names": ("one source has all names of the question", "no source has all names of the question"),
+    "absent": ("the best source lacks words of the question", "the best source has all words of the question"),
+    "best": ("one sentence fits the question well", "no sentence fits the question well"),
     "elsewhen": ("the best sentence is about another day", "the best sentence is about no other day"),
     "rival": ("it is said of somebody else", "it is said of nobody else"),
     "others": ("nobody asked about says it", "those asked about say it"),

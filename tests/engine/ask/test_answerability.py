@@ -102,10 +102,10 @@ def test_the_score_of_the_best_sentence_counts_from_nothing_to_six() -> None:
 @pytest.mark.parametrize(
     ("question", "read", "con"),
     [
-        ("When does the ferry to Bergen leave?", CHAT, "no source has most of its words"),
+        ("When does the ferry to Bergen leave?", CHAT, "no source has most words of the question"),
         ("Where did Ann buy the trumpet?", changed(CHAT, text=f"Ann: Nice.\n{TRUMPET}"), "it is said of somebody else"),
         ("Where did Ann buy the trumpet?", changed(CHAT, text=TALK), "nobody asked about says it"),
-        ("Is the silver trumpet that I bought in Oslo in Kiel?", MAIL, "no source has all names in it"),
+        ("Is the silver trumpet that I bought in Oslo in Kiel?", MAIL, "no source has all names of the question"),
         (
             "What did Ben buy in Oslo on 3 May 2021?",
             changed(MAIL, text="On 4 May 2021 I bought a trumpet in Oslo.", date=datetime(2023, 5, 8, tzinfo=UTC)),
@@ -121,7 +121,7 @@ def test_what_speaks_most_against_an_answer_is_told(question: str, read: Passage
     ("question", "read", "pro"),
     [
         ("Where did Ben buy the trumpet?", changed(CHAT, text=f"Ann: Nice.\n{TRUMPET}"), "those asked about say it"),
-        ("Where was the silver trumpet bought?", MAIL, "one source has most of its words"),
+        ("Where was the silver trumpet bought?", MAIL, "one source has most words of the question"),
     ],
 )
 def test_what_speaks_most_for_an_answer_is_told(question: str, read: Passage, pro: str) -> None:
