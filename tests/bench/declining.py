@@ -138,7 +138,7 @@ def fit(pairs: Sequence[tuple[Case, Signs]], table: Weights) -> Weights:
     free = np.array([name not in FIXED for name in table])
     labels = np.array([case.group == "answerable" for case, _ in pairs])
     counts = np.array([COUNTS[case.group] for case, _ in pairs])
-    ridge = np.diag([0.0, *rows.var(axis=0)[1:]])[np.ix_(free, free)]
+    ridge = np.diag([0.0, *rows.var(axis=0)[1:] + 1e-6])[np.ix_(free, free)]
     for _ in range(50):
         likely = 1 / (1 + np.exp(-rows @ weights))
         slope = rows[:, free].T @ (counts * (labels - likely)) - ridge @ weights[free]
