@@ -20,14 +20,14 @@ from engine.text.time_sensitive import word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 
-_ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
-_YOU = frozenset(["you", "your", "yours", "yourself"])
+ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
+YOU = frozenset(["you", "your", "yours", "yourself"])
 
 
 def about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset[str]) -> bool | None:
     """Judge whether a sentence that `who` says, of these words, is about one of the names or about another person."""
     persons = frozenset(text.lower().replace("’", "'").replace("'", " ").split())
-    me, you = bool(persons & _ME), bool(persons & _YOU)
+    me, you = bool(persons & ME), bool(persons & YOU)
     if said & names or (who & names and not you) or (you and not who & names and not me):
         return True
     return False if me or you else None

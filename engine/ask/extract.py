@@ -8,28 +8,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import exp
 
 from engine.ask.after import followed, reason_of, span_behind, who_said
 from engine.ask.candidates import (
     NONE,
-    WISH,
     Candidate,
     CandidateWeights,
     TimeConstraint,
     candidates,
     content,
-    coverage,
     event_fit,
-    idf_of,
-    is_of_day,
-    named,
     own_words,
     share,
-    speaking,
     tells_own,
     time_constraint,
 )
+from engine.ask.support import support
 from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
@@ -386,70 +380,6 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-_EXACT = ("place", "person", "number", "amount")
-
-
-@dataclass(frozen=True, slots=True)
-class SupportWeights:
-    """What each sign of an answer adds to the log odds that there is one; fitted on public sets, see docs/log.md."""
-
-    start: float = -8.6
-    source: float = 8.0  # share of the question's words in the source that holds most
-    together: float = 1.0  # each of the question's words in the sentence that holds most, up to six
-    names: float = 3.2  # share of the question's names in the source that holds most, 1 where it names none
-    absent: float = -5.0  # share of the question's words that its source lacks, where a name or a number is asked for
-    rival: float = -8.0  # that more of it is said about another person than about whom it names, in full from 0.3 more
-    elsewhen: float = -4.0  # that the best sentence speaks of other days than the question
-
-
-def support(
-    question: Question,
-    reads: Sequence[Passage],
-    found: Sequence[Candidate],
-    when: TimeConstraint,
-    evidence: SupportWeights,
-) -> float:
-    """Estimate, from 0 to 1, how likely the sources hold an answer."""
-    if not found:
-        return 0.0
-    wanted, names = content(question), named(question)
-    held = [
-        _held(question, read, [one for one in found if one.read == index], when) for index, read in enumerate(reads)
-    ]
-    best = max(found, key=lambda one: one.score)
-    signs = (
-        (evidence.source, max(share(wanted, each) for each in held)),
-        (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
-        (evidence.names, max(share(tuple(names), each) for each in held) if names else 1.0),
-        (evidence.absent, 1 - share(wanted, held[best.read]) if question.asked in _EXACT else 0.0),
-        (evidence.rival, min(1.0, _rival_answer(question, found) / 0.3)),
-        (evidence.elsewhen, best.day is False and question.asked != "yes/no"),
-    )
-    return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
-
-
-def _held(question: Question, read: Passage, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
-    """Return the words of a source; those that name the days of the question only where it is or speaks of them."""
-    said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
-    if not when.words or any(is_of_day(question, hit.written) for hit in read.hits):
-        return said
-    spoken = when.words if any(one.day for one in found) else frozenset[str]()
-    return (said - when.words).union(spoken, *(one.words for one in found))
-
-
-def _rival_answer(question: Question, found: Sequence[Candidate]) -> float:
-    """Return how much more of the question is said about somebody else, where whom it names is one of the speakers."""
-    if WISH.search(question.text):
-        return 0.0  # "Could you bring" says what its speaker wants
-    persons = speaking(named(question), found)
-    wanted = [word for word in content(question) if word not in persons] if persons else []
-    idf = idf_of(wanted, [one.words for one in found])
-    own, other = (
-        max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)
-    )
-    return max(0.0, other - own)
-
-
 def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
     """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
 
@@ -502,7 +432,6 @@ class QuoteSettings:
     """How the quote writer chooses; fitted on public sets, see docs/log.md."""
 
     weights: CandidateWeights = field(default_factory=CandidateWeights)
-    evidence: SupportWeights = field(default_factory=SupportWeights)
     forms: SentenceWeights = field(default_factory=SentenceWeights)
     least: float = 0.5  # support below which it declines
     forced: bool = False  # answers what needs a synthesis, too
@@ -515,7 +444,7 @@ class Quote:
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
     each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
     says what a relative date means; `span` are offsets in the quote of `source` of the part that answers. `synthesis`
-    is what a declined question asks for that no passage answers.
+    is what a declined question asks for that no passage answers, `reason` the strongest for answering or declining.
     """
 
     answer: str | None
@@ -526,6 +455,7 @@ class Quote:
     resolved: str | None = None
     span: tuple[int, int] | None = None
     synthesis: Synthesis | None = None
+    reason: str = ""
 
 
 def quote(
@@ -545,22 +475,25 @@ def quote(
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
-    supported = support(question, reads, found, when, settings.evidence)
+    supported = support(question, reads, found, when)
     found = of_whom(question, reads, found)
     quotes = _quotes(found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
-        return Quote(None, None, None, quotes, supported, synthesis=needs)
+        return Quote(None, None, None, quotes, supported.value, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
     found = followed(question, reads[:leading], found, told) if leading else found
-    answers = bool(found) and (bool(leading) or supported >= settings.least)
+    is_supported = supported.value >= settings.least
+    answers = bool(found) and (bool(leading) or is_supported)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
-        return Quote(None, None, None, quotes, supported)
+        reason = "no sentence gives what is asked for" if is_supported else supported.con
+        return Quote(None, None, None, quotes, supported.value, reason=reason)
     own = said.quote or quotes[said.source]
     quotes = (*quotes[: said.source], own, *quotes[said.source + 1 :])
     span = (said.span or (0, len(own))) if said.quote else None
-    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved, span)
+    where = (said.answer, said.highlight, said.source)
+    return Quote(*where, quotes, supported.value, said.resolved, span, reason=supported.pro if is_supported else "")
 
 
 def wanted(question: Question) -> Kind | None:
@@ -623,7 +556,8 @@ def _who_said(question: Question, evidence: Evidence) -> Quote | None:
 def _note(quoted: Quote) -> str:
     if quoted.synthesis:
         return f"declined: no passage answers a question of kind {quoted.synthesis}"
-    return f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+    verdict = "declined" if quoted.answer is None else "answered"
+    return f"support {quoted.support:.2f}: {verdict}{quoted.reason and f': {quoted.reason}'}"
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:

@@ -213,7 +213,7 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
 
 
 def _starts_sentence(before: str) -> bool:
-    return not before.strip() or before.rstrip()[-1] in ".?!:"
+    return not before.strip() or before.rstrip()[-1] in ".?!:¿¡"
 
 
 def _may_name(word: str) -> bool:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.extract import Quote, QuoteSettings, quote, wanted
+from engine.ask.extract import Quote, QuoteSettings, quote, wanted, write
 from engine.text.question import understand
-from engine.types import Passage
+from engine.types import Evidence, Passage, Trace
 from tests.bench.indexed import load
 from tests.bench.quoting import ask, best_sentence, judged
 from tests.effort import examples
@@ -349,6 +349,34 @@ def test_a_question_that_nothing_supports_is_declined() -> None:
 def test_what_another_speaker_tells_of_himself_is_no_answer() -> None:
     text = "Ann: Nice.\nBen: I bought a silver trumpet in Oslo."
     assert answered("Did Ann buy a silver trumpet in Oslo?", text).answer is None
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "reason"),
+    [
+        ("When does the ferry to Bergen leave?", "Ann: I slept.", "no source has most words of the question"),
+        ("Where did Ann buy a harp?", "Ann: Nice.\nBen: I bought a harp in Oslo.", "it is said of somebody else"),
+        (
+            "How long is the trumpet concert?",
+            "Ben: The trumpet concert is loud.",
+            "no sentence gives what is asked for",
+        ),
+        ("Who bought a harp in Oslo?", "Ben: I bought a harp in Oslo.", "one source has most words of the question"),
+    ],
+)
+def test_the_strongest_reason_to_answer_or_decline_is_told(question: str, text: str, reason: str) -> None:
+    assert answered(question, text).reason == reason
+
+
+def test_the_trace_says_how_much_supports_an_answer_and_why() -> None:
+    trace = Trace()
+    write(
+        understand("When does the ferry leave?", NOW),
+        Evidence((changed(TALK, text="Ann: I slept."),), (), 1.0),
+        trace,
+        0.5,
+    )
+    assert trace.steps[-1].note == "support 0.00: declined: no source has most words of the question"
 
 
 def test_no_sources_are_declined() -> None:

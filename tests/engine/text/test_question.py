@@ -63,6 +63,7 @@ def test_the_first_question_word_decides_the_answer_type(text: str, asked: Answe
         ("What did PhD A say?", ("PhD A",)),
         ('What is "the blue plan" about?', ("the blue plan",)),
         ("Do I work on Monday in May?", ()),
+        ("¿Dónde trabaja Ana?", ("Ana",)),
     ],
 )
 def test_names_are_capitalised_words_inside_a_sentence_and_quoted_phrases(text: str, names: tuple[str, ...]) -> None:
