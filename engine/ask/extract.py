@@ -11,19 +11,17 @@ from itertools import chain
 
 from engine.ask.after import followed, reason_of, span_behind, who_said
 from engine.ask.candidates import (
-    NONE,
     Candidate,
     CandidateWeights,
-    TimeConstraint,
     candidates,
     content,
     event_fit,
     own_words,
     share,
     tells_own,
-    time_constraint,
 )
 from engine.ask.support import support
+from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel

@@ -8,20 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 
-from engine.ask.candidates import (
-    ME,
-    WISH,
-    YOU,
-    Candidate,
-    TimeConstraint,
-    content,
-    coverage,
-    idf_of,
-    is_of_day,
-    named,
-    share,
-    speaking,
-)
+from engine.ask.candidates import ME, WISH, YOU, Candidate, content, coverage, idf_of, named, share, speaking
+from engine.ask.time_constraints import TimeConstraint, is_of_day
 from engine.text.question import Question, whose_words
 from engine.text.words import words
 from engine.types import Passage

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 
-from engine.ask.candidates import Candidate, TimeConstraint, content, share
+from engine.ask.candidates import Candidate, content, share
+from engine.ask.time_constraints import TimeConstraint
 from engine.text.question import Question
 from engine.text.time_sensitive import occurrences, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words

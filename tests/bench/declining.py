@@ -15,9 +15,10 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ask.candidates import candidates, time_constraint
+from engine.ask.candidates import candidates
 from engine.ask.extract import QuoteSettings, wanted
 from engine.ask.support import MATTER, SPEAKER, Signs, Weights, signs
+from engine.ask.time_constraints import time_constraint
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
 from engine.types import Passage

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import CandidateWeights, candidates, time_constraint
+from engine.ask.candidates import CandidateWeights, candidates
 from engine.ask.support import Signs, Support, signs, support
+from engine.ask.time_constraints import time_constraint
 from engine.text.question import understand
 from engine.types import Passage
 from tests.engine.ask.passages import changed

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.candidates import NONE, CandidateWeights, candidates
+from engine.ask.candidates import CandidateWeights, candidates
 from engine.ask.extract import Quote, quote
+from engine.ask.time_constraints import NONE
 from engine.ingest.calendar import event_texts
 from engine.text.question import understand
 from engine.types import Passage
