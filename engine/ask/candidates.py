@@ -122,7 +122,7 @@ class CandidateWeights:
     """What each clue counts for in the choice of a sentence; fitted on public sets, see docs/log.md."""
 
     overlap: float = 2.0  # share, by idf, of the question's words in the sentence
-    source: float = 1.0  # score of its source beside the best source's
+    source: float = 2.0  # score of its source beside the best source's
     reply: float = 0.6  # share of the question's words in a question that it follows
     question: float = -1.0
     length: float = 0.5  # at 60 words and more

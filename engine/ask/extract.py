@@ -419,7 +419,11 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
     ),
     ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
     ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
-    ("link", r"url|web ?site|web page|web address|hyperlink"),
+    (
+        "link",
+        r"url|hyperlink|(?:what(?:['’]s| is| was| are)?|which|where is|find|give me|send me)"
+        r"(?: (?!(?:for|of|on|to|in|at)\b)[\w'’.]+){0,4} (?:links?|web ?sites?|web page|web address)",
+    ),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")

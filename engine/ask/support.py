@@ -44,9 +44,9 @@ MATTER: Weights = {
     "rival": -4.4,
 }
 # Two who talk with each other have the same words for what only one of them did: who says them tells more.
-SPEAKER: Weights = {"start": -1.0, "best": 0.8, "elsewhen": -4.0, "rival": -2.0, "others": -9.5}
+SPEAKER: Weights = {"start": -1.5, "best": 0.7, "elsewhen": -4.0, "rival": -2.0, "others": -9.5}
 # The means of the signs over the questions that those sets answer; 0 for the others.
-_USUAL = {"source": 0.8, "together": 3.0, "names": 1.0, "best": 2.7}
+_USUAL = {"source": 0.8, "together": 3.0, "names": 1.0, "best": 3.6}
 # What much and little of each sign means, in the words of `pkb ask --explain`.
 _MEANINGS = {
     "source": ("one source has most words of the question", "no source has most words of the question"),

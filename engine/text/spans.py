@@ -75,7 +75,10 @@ _CLOCK = (
     rf"|\bnoon\b|\bmidnight\b|(?<=\bat\s)(?:{_WORD}|\d{{1,2}})(?!\s*[\w%])|(?<=\baround\s)\d{{1,2}}(?!\s*[\w%,.:/-])|{_WORD}\s+o['’]clock"
 )
 _CAPITAL = r"[^\W\d_a-zß-ÿ][\w'’&-]*"
-_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
+_SAINT = r"(?:(?:Mt|St|Ste|Ft|Pt)\.\s)"
+_NAME = (
+    rf"{_SAINT}{{0,2}}{_CAPITAL}(?:\s(?:{_SAINT}?{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
+)
 _FULL_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|&\s{_CAPITAL}|(?:de|von|van|der|la)\s{_CAPITAL}))*"
 _ROOM = (
     r"(?i:room|suite|floor|building|hall|gate)\s+[A-Z]?\d[\w-]*|\b[A-Z]{2,4}\s?\d{3,5}[a-z]?\b"
@@ -114,6 +117,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     "email": re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
     "phone": re.compile(
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"
+        r"|\b(?:x|ext\.? ?)\d{3,6}\b"
     ),
     "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
 }
@@ -326,6 +330,8 @@ def _distance(one: Found, other: Found) -> int:
 
 
 def _is_phone_number(number: str) -> bool:
+    if number[0] in "xe":  # an extension
+        return True
     return sum(map(str.isdigit, number)) >= 7 and not re.match(r"(?:19|20)\d\d-\d\d-\d\d", number)
 
 
