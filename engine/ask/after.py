@@ -1,9 +1,9 @@
 """What stands near a sentence that answers: its reason, and what a follow-up asks of the same document."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from engine.ask.candidates import Candidate, content
+from engine.ask.candidates import Candidate, content, has_sign
 from engine.ask.followup import asks_who_said, core
 from engine.text.question import ASKING_WORDS, Question, whose_words
 from engine.text.words import FUNCTION_WORDS
@@ -20,6 +20,34 @@ def reason_of(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
     later = [one for one in found if one.read == best.read and 0 < one.place - best.place <= _REASON]
     given = (one for one in later if one.span.turn == best.span.turn and _BECAUSE.search(one.text))
     return min(given, key=lambda one: one.place, default=None)
+
+
+_TELLS, _TELLS_LITTLE = 7, 3  # words that are not the question's, up to which a sentence is shown with those beside it
+_SHORTEST = 4  # words of a sentence beside another: a greeting or the name below a mail has fewer
+
+
+def with_neighbours(question: Question, found: Sequence[Candidate], best: Candidate) -> list[Candidate]:
+    """Return a sentence with the next, and the one before, where it has little that the question does not say itself.
+
+    What repeats the question stands beside what answers it: "About the tickets: ...", or a question and its reply.
+    """
+    asks, new = best.text.endswith("?"), len(best.words - FUNCTION_WORDS - set(question.words))
+    tells = not asks and has_sign(question, best.text)
+    first = 0 if asks or tells or new > _TELLS_LITTLE else -1
+    goes_on = any(one.span.turn == best.span.turn for one in _beside(found, best) if one.place > best.place)
+    explains = goes_on and core(question.text).lower().startswith(("why", "how"))
+    last = int(asks or explains or (new <= _TELLS and not tells))
+    return [one for one in _beside(found, best) if first <= one.place - best.place <= last]
+
+
+def _beside(found: Sequence[Candidate], best: Candidate) -> Iterator[Candidate]:
+    """Yield a sentence and those right before and behind it; of a mail, only what its author says there himself."""
+    for one in found:
+        is_near = one.read == best.read and abs(one.place - best.place) <= 1 and not one.is_subject
+        is_own = one.span.speaker is not None or one.speaker == best.speaker
+        is_reply = one.span.speaker is not None and best.text.endswith("?")
+        if one is best or (is_near and is_own and (is_reply or len(one.text.split()) >= _SHORTEST)):
+            yield one
 
 
 def span_behind(found: Sequence[Candidate], best: Candidate) -> Candidate | None:

@@ -191,7 +191,7 @@ def candidates(
         found = [_counted(things, read, each) for read, each in zip(reads, found, strict=True)]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), WISH.search(question.text) is not None
-    signs = [said for asked, said in _SIGNS if asked.search(question.text)]
+    signs = _signs(question)
     for read, each in zip(reads, found, strict=True):
         start = weights.source * (read.score / best if best > 0 else 0.0)
         for place, one in enumerate(each):
@@ -205,6 +205,15 @@ def candidates(
             score = start + day + asks + of_kind * answers + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
     return _of_event(question, when, scored)
+
+
+def _signs(question: Question) -> list[re.Pattern[str]]:
+    return [said for asked, said in _SIGNS if asked.search(question.text)]
+
+
+def has_sign(question: Question, text: str) -> bool:
+    """Return whether a sentence gives a reason, a choice ... where the question asks for one."""
+    return any(said.search(text) for said in _signs(question))
 
 
 def _of_event(question: Question, when: TimeConstraint, found: Sequence[Candidate]) -> list[Candidate]:

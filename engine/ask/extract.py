@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from engine.ask.after import followed, reason_of, span_behind, who_said
+from engine.ask.after import followed, reason_of, span_behind, who_said, with_neighbours
 from engine.ask.candidates import (
     Candidate,
     CandidateWeights,
@@ -40,7 +40,6 @@ _BROAD = re.compile(
     r"(?:group|team|committee|members|meeting(?= about| say)))\b",
     re.IGNORECASE,
 )
-_HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
 _WHY = re.compile(r"\s*why\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
@@ -220,8 +219,7 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
         return _by_speaker(best, best.speaker)
     if _WHY.match(question.text) and (reason := reason_of(found, best)):
         return SelectedSentence(_spoken(best, reason), best.read)
-    goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
-    return SelectedSentence(_with_next(found, best) if goes_on else _spoken(best), best.read)
+    return SelectedSentence(_spoken(*with_neighbours(question, found, best)), best.read)
 
 
 def _is_told(question: Question, best: Candidate) -> bool:
@@ -303,13 +301,6 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     if kind == "money":  # another class of seats, or age, may have another price
         return len(best.spans) == 1 and not _OTHER_PRICE.match(best.text, span.end)
     return True
-
-
-def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
-    """Return a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
-    after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
-    kept = [one for one in after if best.text.endswith("?") or one.span.turn == best.span.turn]
-    return _spoken(best, *kept)
 
 
 def _spoken(*parts: Candidate) -> str:

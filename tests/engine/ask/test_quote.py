@@ -107,6 +107,28 @@ def test_a_number_is_of_the_line_that_is_asked_for(question: str, number: str | 
     assert answered(question, signature, read=MAIL).answer == number
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("What did they build at the pool?", "About what they build at the pool. Two slides and a bar.", None),
+        (
+            "What did they build at the pool?",
+            "Hi Ben,\nThey build at the pool.\nIt is a slide and a bar.\nMartha",
+            "They build at the pool. It is a slide and a bar.",
+        ),
+        (
+            "What did they build at the pool?",
+            "They build two slides, nine ladders, a bar, a shop, a sauna and a pump at the pool. Bring cake for us.",
+            "They build two slides, nine ladders, a bar, a shop, a sauna and a pump at the pool.",
+        ),
+    ],
+)
+def test_a_sentence_that_tells_little_is_shown_with_those_beside_it(
+    question: str, text: str, answer: str | None
+) -> None:
+    assert answered(question, text, read=MAIL).answer == (answer or text)
+
+
 def test_the_sentence_behind_a_short_answer_is_quoted() -> None:
     found = answered("When did Ann go to the support group?", "Ann: Hi! I went to a support group yesterday.")
     assert found.quotes == ("I went to a support group yesterday.",)
