@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _STOPPED = 130
+_ROWS = 12  # of a terminal, that a question's answer takes with the empty row below it
 _Hear = Callable[[str, Session], bool]
 
 
@@ -118,6 +119,7 @@ def _typed(*, as_json: bool) -> Iterator[str]:
         for line in sys.stdin.buffer:
             yield line.decode("utf-8", "replace")
         return
+    output.say("pkb: ask a question; /help lists commands")
     with suppress(ImportError):
         import readline  # makes what is typed editable; its history stays in memory
 
@@ -133,6 +135,7 @@ def _typed(*, as_json: bool) -> Iterator[str]:
 
 
 _HELP = {
+    "/answer": "show the last answer in full, with its sources",
     "/sources": "list the sources of the last answer",
     "/open N": "print the document of source N",
     "/wrong": "mark the last answer as wrong and drop it",
@@ -144,11 +147,28 @@ _HELP = {
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A question as it was typed, the same as it stands alone (None where it does not), and its reply."""
+    """A question as it was typed, the same as it stands alone (None where it does not), and what came of it."""
 
     typed: str
     asked: str | None
-    reply: "Answer"
+    result: "AskResult"
+
+    @property
+    def reply(self) -> "Answer":
+        """Return its answer."""
+        return self.result.reply
+
+
+def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
+    """Print the last answer in full, with a line for each source that does not bear it."""
+    last = _last(said)
+    if as_json:
+        output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
+        return
+    from cli.render import show_answer
+
+    show_answer(last.result, streamed=False, explain=False, more="")
+    print(flush=True)
 
 
 def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
@@ -161,7 +181,7 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     from cli.render import show_source
 
     for number, places in numbered:
-        show_source(number, places)
+        show_source(number, places, rests=number == 1 and _last(said).reply.answered)
     print(flush=True)
 
 
@@ -223,6 +243,7 @@ def drop_last_answer(said: Sequence[ChatTurn], opened: Session, *, as_json: bool
 
 
 COMMANDS: dict[str, Callable[[Sequence[ChatTurn], str, Session, bool], None]] = {
+    "/answer": show_last,
     "/sources": sources,
     "/open": open_source,
     "/history": history,
@@ -267,19 +288,26 @@ class Conversation:
 
     def _ask(self, typed: str, opened: Session) -> None:
         from engine.serve.client import answer
+        from engine.types import AskResult, FollowedAnswer
 
         condensed, took = self._condense(typed, opened)
-        options, asked = self._options, condensed.asked or typed
+        asked, options = condensed.asked or typed, self._options
+        before = self._before() if condensed.asked is None else None
         if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
-            options = replace(options, read_bank=False, write_bank=False)
-        if not self._as_json:
-            self._show_condensed(condensed)
+            after = FollowedAnswer(before.path, before.message_id, before.quote) if before else None
+            options = replace(options, read_bank=False, write_bank=False, after=after)
+        noted = 0 if self._as_json else self._show_condensed(condensed, before)
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
-        self._show(answered, typed, condensed, streamed=streamed.started)
-        self._remember(ChatTurn(typed, condensed.asked, answered.reply))
+        self._show(answered, typed, condensed, _ROWS - noted - 1, streamed=streamed.started)
+        self._remember(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
         answered.keep()
+
+    def _before(self) -> "Source | None":
+        """Return the source of the last answer that was given, which a follow-up is about; None where there is none."""
+        last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
+        return last.sources[0] if last else None
 
     def _remember(self, said: ChatTurn) -> None:
         self._said.append(said)
@@ -308,21 +336,24 @@ class Conversation:
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
-    def _show_condensed(self, condensed: "Condensed") -> None:
-        from rich.text import Text
+    def _show_condensed(self, condensed: "Condensed", before: "Source | None") -> int:
+        """Print the question as it is asked, where that is not as it was typed; returns the rows that it takes."""
+        if not self._explain and condensed.asked is not None and condensed.by == "itself":
+            return 0
+        from cli.render import show_note
 
-        if self._explain or condensed.asked is None or condensed.by != "itself":
-            about = one_line(condensed.asked, 400) if condensed.asked else "asked as typed: unclear what it refers to"
-            output.console(stderr=True).print(Text(f"→ {about}", style="dim"))
+        title = one_line(before.title, 60) or "no subject" if before else ""
+        unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
+        return show_note(f"→ {condensed.asked or unclear}")
 
-    def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", *, streamed: bool) -> None:
+    def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
         if self._as_json:
             row = answered.reply.to_json() | {"question": typed, "asked": condensed.asked}
             output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
             return
         from cli.render import show_answer
 
-        show_answer(answered, streamed=streamed, explain=self._explain, more="/sources")
+        show_answer(answered, streamed=streamed, explain=self._explain, more="/sources", most=most)
         print(flush=True)
 
 

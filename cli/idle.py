@@ -171,4 +171,5 @@ def _run(opened: Session, request: "IdleRequest", *, quiet: bool) -> "IdleReport
 
     _ = opened.ledger  # NoStore before a progress bar is drawn
     with bars(quiet=quiet) as tick:
+        tick("idle", 0, None)  # until the first job is done
         return run_idle(opened, request, tick)

@@ -90,6 +90,7 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
 def _embed_now(pkb: "Pkb", missing: int, *, quiet: bool) -> int:
     """Embed what has no vector yet; returns how many chunks are left without. NoModel without an embedding model."""
     with bars(quiet=quiet) as tick:
+        tick("embed", 0, None)
         for done, missing in pkb.embed():
             tick("embed", done, done + missing)
     return missing

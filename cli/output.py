@@ -13,6 +13,7 @@ from engine.types import SCHEMA as SCHEMA
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from engine.app import Pkb
     from engine.session import Session
@@ -70,7 +71,7 @@ def progress_line(opened: "Session", text: str = "Searching...") -> Iterator[Cal
     It is removed before a notice, and at the end.
     """
     shown = False
-    has_line = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    has_line = _can_redraw()
 
     def write(line: str, *, is_text: bool) -> None:
         nonlocal shown
@@ -148,27 +149,59 @@ def close_output(stream: TextIO) -> None:
 
 
 Tick = Callable[[str, int, int | None], None]
+_BAR = 16  # columns, so that figure and time fit on one line of 60
 
 
 @contextmanager
-def bars(*, quiet: bool) -> Iterator[Tick]:
-    """Return a function that moves the bar of a step; it does nothing where nobody watches."""
-    if quiet or not sys.stderr.isatty():
+def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
+    """Return a function that moves the bar of a step; it does nothing where nobody watches.
+
+    A bar pulses while its step has no total, or has done nothing yet. At the end those that counted something `stay`.
+    """
+    if quiet or not _can_redraw():
         yield lambda step, done, total: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<8}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress, tasks = Progress(*columns, console=console(stderr=True), transient=True), dict[str, TaskID]()
-
-    def tick(step: str, done: int, total: int | None) -> None:
-        progress.start()  # not before there is progress: an error before it stands alone
-        if step not in tasks:
-            tasks[step] = progress.add_task(step, total=total)
-        progress.update(tasks[step], completed=done, total=total)
-
+    shown = _progress(stay=stay)
     try:
-        yield tick
+        yield partial(_move, shown)
+        for task in shown.tasks:
+            shown.update(task.id, total=task.completed)
     finally:
-        if tasks:
-            progress.stop()
+        for task in shown.tasks:
+            shown.update(task.id, visible=task.completed > 0)
+        shown.live.transient = not stay or not any(task.visible for task in shown.tasks)
+        shown.stop()
+
+
+def _can_redraw() -> bool:
+    """Return whether messages go to a terminal that can erase a line."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def _progress(*, stay: bool) -> "Progress":
+    """Return bars with the figure, the speed and the time left of each step; of one that is done, the time it took."""
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Figure(ProgressColumn):
+        """What is done, of how much, and how fast."""
+
+        def render(self, task: Task) -> Text:
+            if task.finished or not task.completed:
+                return Text(f"{task.completed:,.0f}" if task.completed else "")
+            of = f"/{task.total:,.0f}" if task.total else ""
+            return Text(f"{task.completed:,.0f}{of}" + (f" {task.speed:,.0f}/s" if task.speed else ""))
+
+    left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
+    columns = (TextColumn("{task.description}"), BarColumn(_BAR), Figure(), left)
+    return Progress(*columns, console=console(stderr=True), transient=not stay)
+
+
+def _move(shown: "Progress", step: str, done: int, total: int | None) -> None:
+    """Move the bar of a step; the first call draws it: an error before that stands alone."""
+    known = next((task.id for task in shown.tasks if task.description == step), None)
+    moved = shown.add_task(step, total=None) if known is None else known
+    shown.update(moved, completed=done, total=total if done else None)
+    for task in shown.tasks:
+        shown.update(task.id, visible=task.id == moved or task.completed > 0)
+    shown.start()

@@ -112,6 +112,7 @@ def _require_fit(plan: DownloadPlan, missing: int, free: int, budget: MemoryBudg
 def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> InstalledModel:
     try:
         with bars(quiet=quiet) as tick:
+            tick("MB", 0, None)
             return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
     except KeyboardInterrupt:
         output.say(f"pkb: interrupted; the partial download is kept; try: {again}")

@@ -6,16 +6,19 @@ Styled without rich, whose import takes a quarter of an exact hit.
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
+from shlex import quote
 from shutil import get_terminal_size
 from typing import Any
 
 import typer
 
-from engine.text.terminal import count, line, one_line, plain, wrap
+from engine.text.terminal import count, line, one_line, plain, rows, wrap
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, Source
 
@@ -33,33 +36,54 @@ def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = F
     """Print styled text: on a terminal wrapped at its width, unless `whole`; styles never with NO_COLOR."""
     stream = sys.stderr if stderr else sys.stdout
     if stream.isatty() and not whole:
-        columns = min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
-        text = wrap(text, columns, indent)
+        text = wrap(text, _columns(), indent)
     plainly = not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
     print(_STYLES.sub("", text) if plainly else text, file=stream, flush=True)
 
 
-def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str = "pkb ask --all") -> None:
+def _columns() -> int:
+    """Return the columns that text is wrapped at, which are those of the terminal."""
+    return min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
+
+
+def show_answer(
+    answered: AskResult, *, streamed: bool, explain: bool, more: str = "pkb ask --all", most: int | None = None
+) -> None:
     """Print an answer, unless it was streamed, and the sources that hold it; how it was found goes to stderr.
 
-    `more` is what to type for a line on each of the other sources; where it is empty, they are listed.
+    `more` is what to type for a line on each of the other sources; where it is empty, they are listed. With `most`
+    all of it takes at most so many rows of the terminal, unless the answer of a language model is longer.
     """
+    if most is None:
+        _show_fully(answered, more, streamed=streamed)
+    else:
+        _show_briefly(answered, most, more, streamed=streamed)
+    if explain:
+        _print(_steps(answered), stderr=True, whole=True)
+
+
+def _show_fully(answered: AskResult, more: str, *, streamed: bool) -> None:
     reply = answered.reply
     if reply.correction:
         _print(_correction(reply.correction) + "\n")
     if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
-    bearing = _bearing(reply, read)
+    bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
     for number, places in bearing:
         show_source(number, places, rests=number == 1 and reply.answered)
     _show_others([one for one in read if one not in bearing], more)
-    _print(typer.style(_how(answered), dim=True), stderr=True)
-    if explain:
-        _print(_steps(answered), stderr=True, whole=True)
+    hint = "; for generated answers: pkb model pull"
+    _print(typer.style("\n" + _how(answered, hint), dim=True), stderr=True)
 
 
 _Numbered = tuple[int, Sequence[Source]]
+
+
+def _date(one: _Numbered) -> tuple[bool, str]:
+    """Order sources by day; those without one last."""
+    written = one[1][0].date
+    return written is None, written or ""
 
 
 def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
@@ -95,6 +119,110 @@ def _show_others(others: Sequence[_Numbered], more: str) -> None:
         _print(typer.style(one, dim=True), indent=_INDENT)
 
 
+_AROUND = 6  # rows beside an answer: its source with two rows of quote, how it was found, three for what is around
+_FEW = 2  # rows of a quote, a correction, how an answer was found
+
+
+def _show_briefly(answered: AskResult, most: int, more: str, *, streamed: bool) -> None:
+    """Print an answer in so many rows: its source with the sentence that answers, and a row for each other source."""
+    columns, reply = _columns(), answered.reply
+    short = _shortened(reply, columns, most - _AROUND)
+    above = [_in_rows(partial(_correction, reply.correction), columns)] if reply.correction else []
+    above.append(_answer(short))
+    read = list(enumerate(grouped(reply.sources), 1))
+    footer = partial(_brief_footer, answered, more, columns, cut=short != reply)
+    taken = sum(rows(one, columns) for one in [*above, footer(len(read))]) + reply.answered
+    blocks = _fitting(reply, read, columns, most - taken)
+    for one in [*(above[:-1] if streamed and reply.answered else above), *([""] if reply.answered else [])]:
+        _print(one)
+    for one in chain.from_iterable(blocks):
+        _print(one, indent=_INDENT)
+    _print(footer(len(read) - len(blocks)), stderr=True)
+
+
+def _brief_footer(answered: AskResult, more: str, columns: int, hidden: int, *, cut: bool) -> str:
+    """Return how an answer was found, and what shows the rest of it."""
+    rest = [*(["all of it: /answer"] if cut else []), *([f"{count(hidden, 'more source')}: {more}"] if hidden else [])]
+    how = _how(answered)
+    return typer.style(_in_rows(lambda width: " · ".join([one_line(how, width), *rest]), columns), dim=True)
+
+
+def _in_rows(make: Callable[[int], str], columns: int, most: int = _FEW) -> str:
+    """Return what is made for the greatest number of characters that takes at most so many rows."""
+    widths = range(most * columns, 1, -2)
+    return next((made for width in widths if rows(made := make(width), columns, _INDENT) <= most), make(1))
+
+
+def _shortened(reply: Answer, columns: int, most: int) -> Answer:
+    """Return an answer whose text takes at most so many rows, with what is highlighted; a language model's is whole."""
+    if reply.text is None or reply.writer == "model" or rows(plain(reply.text), columns) <= most:
+        return reply
+    bare = replace(reply, highlight=None)  # what is highlighted may itself be too long
+    cuts = (_cut(one, width) for one in (reply, bare) for width in range(most * columns, 1, -8))
+    return next((one for one in cuts if rows(one.text or "", columns) <= most), reply)
+
+
+def _cut(reply: Answer, width: int) -> Answer:
+    """Return an answer of about so many characters: what is highlighted and what is before it; of a list, each line."""
+    text = reply.text or ""
+    if reply.highlight is None:
+        lines = text.split("\n")
+        return replace(reply, text="\n".join(one_line(each, max(1, width // len(lines))) for each in lines))
+    before, said, after = _around(text, reply.highlight, width)
+    return replace(reply, text=before + said + after, highlight=(len(before), len(before) + len(said)))
+
+
+def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) -> list[list[str]]:
+    """Return a row for each source and what is quoted of those that matter, as far as so many rows last."""
+    bearing, made = _bearing(reply, read), dict[int, list[str]]()
+    for number, places in [*bearing, *(one for one in read if one not in bearing)]:
+        if made and left < 1:
+            break
+        rests = number == 1 and reply.answered
+        quoted = _FEW if rests else int(not reply.answered and (number, places) in bearing)
+        made[number] = [_heading(number, places[0], columns, rests=rests)]
+        if number == 1 or quoted:
+            made[number] += _details(places[0], columns, min(left - 1, quoted), (reply.text or "") if rests else "")
+        left -= sum(rows(one, columns, _INDENT) for one in made[number])
+    by_date = [number for number, _ in sorted(read, key=_date)] if reply.synthesis else sorted(made)
+    return [made[number] for number in by_date if number in made]
+
+
+def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
+    """Return what a source is in one row: its title, who wrote or said it, its day."""
+    name = _name(source.author or source.sender) or source.speaker or ""
+    written = source.written or source.date
+    day = _day(written) if written else "no date"
+
+    def made(width: int) -> str:
+        parts = [one_line(source.title, width) or "no subject", one_line(name, max(12, width // 2)), day]
+        mark = typer.style(" ← answer", fg="green") if rests else ""
+        return typer.style(f"[{number}] ", bold=True) + " · ".join(filter(None, parts)) + mark
+
+    return _in_rows(made, columns, 1)
+
+
+def _details(source: Source, columns: int, left: int, answer: str) -> list[str]:
+    """Return the warnings of a source and its quote, unless the answer says the same, in at most so many rows."""
+    made = list[str]()
+    if (notes := warnings(source.to_json())) and left > 0:
+        noted = _in_rows(lambda width: f"{_INDENT}! {one_line('; '.join(notes), width)}", columns, 1)
+        made.append(typer.style(noted, fg="yellow"))
+    room = left - len(made)
+    said = one_line(source.quote, _WHOLE)
+    if said and room > 0 and said not in one_line(answer, _WHOLE):
+        quoted = _in_rows(lambda width: _INDENT + _quoted(source, width), columns, room)
+        made += [quoted] if rows(quoted, columns, _INDENT) <= room else []
+    return made
+
+
+def show_note(text: str) -> int:
+    """Print a note above an answer on stderr, in a few rows; returns how many it takes."""
+    note = _in_rows(partial(one_line, text), _columns())
+    _print(typer.style(note, dim=True), stderr=True)
+    return rows(note, _columns())
+
+
 def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests: bool = False) -> None:
     """Print what a source is, where it stands, and what is quoted of it, or its whole text; marked if it answers."""
     source = places[0]
@@ -111,7 +239,47 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
         _print(plain(whole))
 
 
+# What quotes cannot give, by what a question asks for.
+_NOT_QUOTED: dict[str, str] = {
+    "summary": "A summary cannot be quoted",
+    "list": "A complete list cannot be quoted",
+    "count": "A count cannot be quoted",
+    "comparison": "A comparison cannot be quoted",
+    "decisions": "Decisions and tasks cannot be quoted from one passage",
+    "opinions": "What several people think cannot be quoted from one passage",
+}
+_LISTED: dict[str, str] = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
+_PERSON_BEFORE = re.compile(r"\b(from|by|did|does|do|has|have|to)\s+\Z", re.IGNORECASE)
+_RECEIVES = re.compile(r"\s+(?:get|got|receive)", re.IGNORECASE)
+
+
+def _declined(reply: Answer, asked: str) -> str:
+    """Return what pkb can do instead of answering a question that no passage answers, with a command to paste."""
+    instead = "use a language model: pkb model pull"
+    if verb := _LISTED.get(asked):
+        instead = f"{verb} documents: {_list_command(reply.question)}{' --count' if verb == 'count' else ''}"
+    below = "see the passages below, by date, or " if reply.sources else "instead "
+    return f"{_NOT_QUOTED[asked]}; {below}{instead}"
+
+
+def _list_command(question: str) -> str:
+    """Return the command that lists the mail that a question asks for, as far as its names and days tell."""
+    from engine.text.question import understand  # an answer needs no patterns
+
+    asked, options = understand(question, datetime.now(UTC)), dict[str, str]()
+    for name in asked.names:
+        start = question.find(name)
+        if before := _PERSON_BEFORE.search(question[:start]):
+            receives = _RECEIVES.match(question[start + len(name) :])
+            options["--to" if receives or before[1].lower() == "to" else "--from"] = name
+    for days in asked.dates[:1]:
+        options |= {} if days.yearly else {"--since": f"{days.first}", "--until": f"{days.last}"}
+    return " ".join(["pkb list", *(f"{flag} {quote(value)}" for flag, value in options.items())])
+
+
 def _answer(reply: Answer) -> str:
+    if reply.synthesis:
+        return typer.style(plain(_declined(reply, reply.synthesis)), fg="yellow")
     if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")
@@ -125,12 +293,12 @@ def _answer(reply: Answer) -> str:
 _BEFORE = 160  # characters of an earlier answer
 
 
-def _correction(made: Correction) -> str:
-    """Return what the earlier answer was, and the message that changed it."""
-    was = f"“{one_line(made.before, _BEFORE)}”" if made.before else "no answer"
+def _correction(made: Correction, width: int = _BEFORE) -> str:
+    """Return what the earlier answer was, in at most so many characters, and the message that changed it."""
+    was = f"“{one_line(made.before, width)}”" if made.before else "no answer"
     if made.kind == "wrong":
         return typer.style("Corrected:", fg="yellow", bold=True) + f" {was}, said before, answers a similar question."
-    because = f" by {_title([made.cause])}" if made.cause else ""
+    because = f" by {one_line(_title([made.cause]), max(40, width))}" if made.cause else ""
     return typer.style("Changed", fg="yellow", bold=True) + f"{because}; before: {was}"
 
 
@@ -145,16 +313,21 @@ def grouped(sources: Sequence[Source]) -> list[list[Source]]:
     return groups
 
 
-def _quoted(source: Source) -> str:
-    """Return the quote of a source on one line, with the answer in it marked and never cut off."""
-    start, end = source.span or (0, 0)
-    begin, stop = (len(one_line(source.quote[:place] + "|", _WHOLE)) - 1 for place in (start, end))
-    flat, cut = one_line(source.quote, _WHOLE), max(0, stop - _QUOTE)
-    parts = ("…" if cut else "") + flat[cut:begin], flat[begin:stop], flat[stop : cut + _QUOTE]
-    if len(flat) > cut + _QUOTE:
-        parts = (*parts[:2], parts[2].rstrip() + "…")
+def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str]:
+    """Return about so many characters of a text on one line: before a span, the span, which is whole, and after it."""
+    begin, stop = (len(one_line(text[:place] + "|", _WHOLE)) - 1 for place in span)
+    flat, cut = one_line(text, _WHOLE), max(0, stop - width)
+    after = flat[stop : cut + width]
+    if len(flat) > cut + width:
+        after = after.rstrip() + "…"
+    return ("…" if cut else "") + flat[cut:begin], flat[begin:stop], after
+
+
+def _quoted(source: Source, width: int = _QUOTE) -> str:
+    """Return about so many characters of a source's quote on one line, with the answer marked and never cut off."""
+    parts = _around(source.quote, source.span or (0, 0), width)
     if not (parts[0] or parts[2]):  # all of it answers: it stands above already
-        return typer.style(f"“{flat}”", italic=True)
+        return typer.style(f"“{parts[1]}”", italic=True)
     before, said, after = (typer.style(part, italic=True) if part else "" for part in parts)
     return f"“{before}{typer.style(said, bold=True, fg='green') if said else ''}{after}”"
 
@@ -209,20 +382,21 @@ def from_home(path: str) -> str:
     return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
-def _how(answered: AskResult) -> str:
+def _how(answered: AskResult, hint: str = "") -> str:
+    """Return how an answer was found; `hint` follows where it was quoted."""
     reply = answered.reply
     parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
     if reply.matched_question is not None:
         parts.append(f"same answer as “{one_line(reply.matched_question, 100)}”, similarity {reply.similarity:.0%}")
     if reply.age_s is not None:
         parts.append(f"answered {_age(reply.age_s)} ago" + (", may be stale" if reply.stale else ""))
-    if reply.writer == "quote":
-        parts.append("quoted; for generated answers: pkb model pull")
+    if reply.writer == "quote" and not reply.synthesis:
+        parts.append(f"quoted{hint}")
     elif reply.model:
         parts.append(one_line(Path(reply.model).name, 60))
     if answered.covered is not None and answered.covered < 1:
         parts.append(f"{answered.covered:.0%} of chunks have embeddings; keyword search covers all")
-    return "\n" + plain(" · ".join([*parts, *answered.trace.notices]))
+    return plain(" · ".join([*parts, *answered.trace.notices]))
 
 
 def _age(seconds: float) -> str:

@@ -7,7 +7,6 @@ import typer
 
 from cli import output
 from cli.output import open_pkb
-from cli.render import from_home
 from engine.text.terminal import count, line, plain, size
 
 if TYPE_CHECKING:
@@ -107,6 +106,8 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
     """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
+    from cli.render import from_home
+
     for number, one in enumerate(folders[:_FOLDERS]):
         path = from_home(line(one["path"]))
         parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]

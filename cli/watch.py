@@ -68,7 +68,7 @@ class WatchPrinter:
 
     def progress(self) -> AbstractContextManager[Tick]:
         """Return a context that shows bars on a terminal."""
-        return bars(quiet=self.as_json)
+        return bars(quiet=self.as_json, stay=False)
 
     def _tell(
         self,

@@ -64,10 +64,12 @@ class Retriever:
         self.before_retrieval()
         with ExitStack() as held:
             with trace.step("open"):
-                from engine.retrieval.evidence import find
+                from engine.retrieval.evidence import find, find_after
 
                 parts = (self.reader(), self.catalog(), vector)
                 held.enter_context(self.locks().reader())
+            if options.after:
+                return find_after(*parts, question, options, trace)
             return find(*parts, question, options.scope, options.k, trace)
 
 

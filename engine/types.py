@@ -108,6 +108,7 @@ class Answer:
     stale: bool = False
     tokens: dict[str, int] | None = None
     lead: int = 0  # the rank, from 0, of the first source
+    synthesis: str | None = None  # what it asks for that no passage answers, where it was declined for that
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
 
     @property
@@ -127,6 +128,7 @@ class Answer:
             "question": self.question,
             "answer": self.text,
             "answered": self.answered,
+            "synthesis": self.synthesis,
             "correction": self.correction.to_json() if self.correction else None,
             "highlight": list(self.highlight) if self.highlight else None,
             "tier": self.tier,
@@ -156,6 +158,7 @@ class Answer:
             tokens=values["tokens"],
             correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
+            synthesis=values.get("synthesis"),
             **{name: values[name] for name in same},
         )
 
@@ -350,13 +353,16 @@ class Passage:
 class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
-    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first.
+    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
+    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`.
     """
 
     passages: tuple[Passage, ...]
     chunks: tuple[str, ...]
     covered: float
     nearest: tuple[float, ...] = ()
+    leading: int = 0
+    said: str = ""
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""
@@ -405,14 +411,27 @@ OnText = Callable[[str], None]  # is given more of an answer while it is written
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedAnswer:
+    """The answer that a follow-up comes after: the file and message it rests on, and the sentence quoted there."""
+
+    path: str
+    message_id: str | None
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskOptions:
-    """How to ask: within what, from how many sources, and whether the bank may answer and may learn."""
+    """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
+
+    With `after` the document of that answer comes first in the evidence.
+    """
 
     scope: Scope = field(default_factory=Scope)
     k: int = 5
     read_bank: bool = True
     write_bank: bool = True
     stale_ok: bool = False
+    after: FollowedAnswer | None = None
 
 
 def _nothing() -> None:

@@ -6,27 +6,28 @@ Compares words, speakers and kinds of spans: knows no model and no corpus beyond
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import datetime
 from functools import cache
+from itertools import pairwise
 from math import log
 
-from engine.text.dates import WEEKDAYS, Days
-from engine.text.question import NEXT, Question, whose_words
+from engine.ask.time_constraints import COMING, Occurrence, TimeConstraint, is_of_day
+from engine.text.question import Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span
-from engine.text.spans import MONTH, WEEKDAY, WHICH, EventSpan, Found, Kind, clock_time, events, find, time_of
+from engine.text.spans import EventSpan, Found, Kind, events, find, time_of
 from engine.text.time_sensitive import word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 
-_ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
-_YOU = frozenset(["you", "your", "yours", "yourself"])
+ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
+YOU = frozenset(["you", "your", "yours", "yourself"])
 
 
 def about(text: str, said: frozenset[str], who: frozenset[str], names: frozenset[str]) -> bool | None:
     """Judge whether a sentence that `who` says, of these words, is about one of the names or about another person."""
     persons = frozenset(text.lower().replace("’", "'").replace("'", " ").split())
-    me, you = bool(persons & _ME), bool(persons & _YOU)
+    me, you = bool(persons & ME), bool(persons & YOU)
     if said & names or (who & names and not you) or (you and not who & names and not me):
         return True
     return False if me or you else None
@@ -38,183 +39,8 @@ def named(question: Question) -> frozenset[str]:
     return frozenset(word for name in question.names for word in words(name)) - prices
 
 
-_SOME_DAY = rf"(?:\d|{MONTH}|{WEEKDAY}|{WHICH}\b|today|tonight|tomorrow|yesterday)"
-_NEXT = re.compile(r"\b(?:next|upcoming|coming)\b", re.IGNORECASE)  # in a text
-_COMING = ("date", "time", "place")  # what is asked for of an occasion that is the next
-# From Monday to Friday, Monday-Friday: days of every week.
-_WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}", re.IGNORECASE)
-# What is asked about lies on one side of the day that the question names.
-_BOUNDED = re.compile(
-    rf"\b(?:after|before|since|until|till)\s+(?:\w+\s+){{0,4}}?{_SOME_DAY}|\b(?:from|by)\s+{_SOME_DAY}", re.IGNORECASE
-)
-_CALLED_OFF = re.compile(
-    r"\b(?:cancel(?:l?ed|ling|s)?|called off|postponed|abgesagt|annul(?:é|ée|lé))\b", re.IGNORECASE
-)
-_MOVED = re.compile(
-    r"\b(?:mov|chang|shift|reschedul|postpon|put|brought|goe)\w*\b.{0,60}?\b(?:to|until)\s", re.IGNORECASE
-)
-_ENDS = re.compile(r"\b(?:until|till|to|by|through|before)\s+\Z", re.IGNORECASE)  # a day to which something goes on
-_WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
-_CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
-_DIGIT = re.compile(r"\d")
-
-
-@dataclass(frozen=True, slots=True)
-class TimeConstraint:
-    """The days that a question is about, the words by which it names them, and what else it is about.
-
-    `claimed` are words of a date that is to be confirmed: another date tells as much about it.
-    """
-
-    days: tuple[Days, ...]
-    words: frozenset[str]
-    about: frozenset[str]
-    claimed: frozenset[str] = frozenset()
-    coming: bool = False  # the next of something
-    clock: datetime | None = None  # local; what begins before is no longer the next
-
-    def spoken(self, text: str, written: datetime | None) -> bool | None:
-        """Return whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
-        if not self.words or written is None:
-            return None
-        met = [self._met(text, one, written) for one in find(text, "date")]
-        if any(met):
-            return True
-        return None if False not in met or _WEEKLY.search(text) else False
-
-    def _met(self, text: str, span: Found, written: datetime) -> bool | None:
-        """Return the same of one date in a text, whose time of day may have passed."""
-        return self.meets(text[span.start : span.end], written) and not self._has_begun(text, span, written)
-
-    def _has_begun(self, text: str, span: Found, written: datetime) -> bool:
-        begins = _begins(text, span, written)
-        return bool(self.clock and begins and begins.time() != time.min and begins < self.clock)
-
-    def soonest(self, text: str, written: datetime | None) -> "Occurrence | None":
-        """Return the first of the occurrences in a text that are to come; None where it names none, or calls it off."""
-        if not self.coming or written is None or _CALLED_OFF.search(text):
-            return None
-        spans = [
-            one for one in find(text, "date") if self._met(text, one, written) and not _ENDS.search(text[: one.start])
-        ]
-        moved = _MOVED.search(text)
-        spans = [one for one in spans if moved is None or one.start >= moved.end()] or spans
-        found = [Occurrence(begins, one) for one in spans if (begins := _begins(text, one, written))]
-        return min(found, key=lambda one: one.begins, default=None)
-
-    def meets(self, span: str, written: datetime) -> bool | None:
-        """Return whether a date in a text of that time may be of these days; None where it is wider or not clear."""
-        if days := _WEEKLY_DAY.findall(span):
-            return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
-        pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
-        if any(_within(*pair) for pair in pairs):
-            return True
-        return False if pairs and not any(_meet(*pair) for pair in pairs) else None
-
-    def _recurs(self, weekdays: Sequence[int]) -> bool | None:
-        """Return whether one of these days, of every week, is among the days; None where they are more than a week.
-
-        What is so every week is no news of a day that is asked about as such.
-        """
-        if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
-            return None
-        return bool(self.about) and any(
-            (day - asked.first.weekday()) % 7 <= (asked.last - asked.first).days
-            for asked in self.days
-            for day in weekdays
-        )
-
-    def told(self, text: str, spoken: bool | None) -> frozenset[str]:
-        """Return words of a text, these days named in it as the question does, or not named if it spoke of others."""
-        said = frozenset(words(text))
-        if self.claimed:
-            said = said | self.claimed if find(text, "date") else said - self.claimed
-        if spoken is False or (self.coming and not self._is_next(text)):
-            return said - self.words
-        return said | self.words if spoken and not self.coming else said
-
-    def _is_next(self, text: str) -> bool:
-        """Whether a text speaks of the next of what was asked: neither of the next week nor of another matter."""
-        rest = _undated(text)
-        behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
-        return any(self.about.intersection(words(" ".join(each))) for each in behind)
-
-
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """When something takes place, in local time (midnight where only the day is known), and where a text says so."""
-
-    begins: datetime
-    span: Found
-
-
-def _begins(text: str, span: Found, written: datetime) -> datetime | None:
-    """Return when what a text dates begins; a day without a time begins at midnight."""
-    days = resolve(text[span.start : span.end], written)
-    if days is None:
-        return None
-    said = time_of(text, span)
-    return datetime.combine(days.first, (clock_time(text[said.start : said.end]) if said else None) or time.min)
-
-
-NONE = TimeConstraint((), frozenset(), frozenset())
-
-
-def time_constraint(question: Question, kind: Kind | None, since: date | None = None) -> TimeConstraint:
-    """Return the days that a question names; for the next of something, all from the day on that asks, or `since`."""
-    if question.dates:
-        return NONE if _BOUNDED.search(question.text) else _named(question)
-    coming = NEXT.search(question.text) if (kind or question.asked) in _COMING else None
-    if coming is None:
-        return NONE
-    named = frozenset(words(coming.group().split()[-1]))
-    days, clock = Days(since or question.day, date.max), None
-    if question.clock and since is None:
-        clock = question.clock.replace(tzinfo=None)
-    return TimeConstraint((days,), named, frozenset(question.content) - named, coming=True, clock=clock)
-
-
-def _named(question: Question) -> TimeConstraint:
-    """Return the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
-    stretches = [question.text[one.start : one.end] for one in find(question.text, "date") if _is_time(question, one)]
-    claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
-    named, claimed = (
-        frozenset(word for one, each in zip(stretches, claims, strict=True) if each is claim for word in words(one))
-        - FUNCTION_WORDS
-        for claim in (False, True)
-    )
-    return TimeConstraint(question.dates, named, frozenset(question.content) - named - claimed, claimed)
-
-
-def _is_time(question: Question, span: Found) -> bool:
-    """Tell a date from a part of a name: of a quoted title, or the number behind "Kite 2077"."""
-    text = question.text[span.start : span.end]
-    named = text.isdecimal() and _CAPITAL.search(question.text[max(0, span.start - 40) : span.start])
-    return not named and not any(text in one for one in question.quoted)
-
-
-def _undated(text: str) -> str:
-    """Leave out dates: the next week is not the next of anything else."""
-    found = find(text, "date")
-    starts, ends = [0, *(one.end for one in found)], [*(one.start for one in found), len(text)]
-    return " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
-
-
-def _meant(span: str, written: datetime) -> Iterator[Days]:
-    """Yield what a date may mean: a bare weekday may be the last or the next."""
-    for past in (False, True):
-        if days := resolve(span, written, past):
-            yield days
-
-
-def _within(asked: Days, said: Days) -> bool:
-    return asked.holds(said.first) and asked.holds(said.last)
-
-
-def _meet(asked: Days, said: Days) -> bool:
-    """Return whether two intervals share a day."""
-    alike = replace(said, yearly=asked.yearly)
-    return asked.holds(said.first) or asked.holds(said.last) or alike.holds(asked.first)
+# What comes next is not part of what is told.
+_EXCLUDED = re.compile(r"\b(?:exclud\w+|except(?: for)?|other than|not including|besides)(?: \w+)?\s+\Z", re.IGNORECASE)
 
 
 def share(wanted: Sequence[str], held: frozenset[str]) -> float:
@@ -237,16 +63,57 @@ def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
 _TASK = (
     "summarize summarise summary describe discuss discussing discussion explain mention say said tell talk think "
     "thought opinion attitude view conclude conclusion decide decision reason according regarding group team meeting "
-    "email mail message subject sent wrote person people phone telephone number address want now currently"
+    "email mail message subject sent wrote person people phone telephone number address want now currently moment"
 )
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
+_SIGNED = 0.6  # of a title, that the line below a name must say
+# A sentence that says as little as a question.
+_ANNOUNCES = re.compile(
+    r"\b(?:have|has|had) (?:an?|some|one|another|the following) (?:\w+ )?"
+    r"(?:concern|question|problem|issue|worry|suggestion|idea|comment|request)s? (?:about|on|regarding|with|for)\b",
+    re.IGNORECASE,
+)
+# A line between a message and one that it quotes.
+_SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(r"(?:#{1,6} )?[A-Z][^\s\d|]{0,40}(?:\s[^\s\d|]{1,40}){0,7}(?<![.,;:!?…])")
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
 WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
+# Signs in a question, and in sentences that answer it.
+_SIGNS = tuple(
+    (re.compile(asked, re.IGNORECASE), re.compile(said, re.IGNORECASE))
+    for asked, said in (
+        (
+            r"\bwhy\b|\breasons?\b",
+            r"\b(?:because|since|so that|reasons?|due to|otherwise|in order to|that['’]s why"
+            r"|the (?:problem|point) is|based on|as a result of|in (?:light|view) of|owing to|which is why)\b",
+        ),
+        (
+            r"\b(?:decide|settle|choose|chose|chosen|pick|opt)(?:e?d)?\b",
+            r"\b(?:(?:go|going|went) with|decid\w+|settl\w+|choos\w+|chose|chosen|pick\w*|opt(?:ed)? for|let['’]s)\b",
+        ),
+        (
+            r"\bwho(?:['’]ll| will| is (?:going|planning) to| can)\b",
+            r"\bI(?:['’]ll| will| can|['’]m going to| am going to|['’]m gonna)\b|\blet me\b",
+        ),
+        (
+            r"\b(?:worr(?:y|ies|ied)|concern\w*|problem|trouble|fear)",
+            r"\b(?:my|our|his|her|their|the|biggest|main) (?:concern|worry|problem|trouble|fear) (?:is|was|with)\b",
+        ),
+        (r"n['’]t\b|\b(?:cannot|not|never)\b", r"n['’]t\b|\b(?:cannot|not|never|no|without)\b"),
+    )
+)
+_WHO_DID = re.compile(r"\W*who\s+(?:(?:will|would|has|had)\s+)?(?:\w+ly\s+)?(?!is\b|was\b)(\w+)", re.IGNORECASE)
+_I_DID = re.compile(r"\bI(?:['’](?:ve|ll|d))?(?:\s+(?:have|had|will|would|did|\w+ly))*\s+(\w+)")
+_FAREWELL = re.compile(
+    r"\b(?:(?:see|talk to|speak to|catch) (?:you|ya|everyone|everybody)|have a (?:great|good|nice|lovely)|(?:good)?bye"
+    r"|until next time)\b",
+    re.IGNORECASE,
+)
 _FIELDS = frozenset(["what", "event", "subject", "title", "invitation"])  # of an invitation: they name what follows
 _PLACES = frozenset(["where", "location", "place", "venue", "ort", "lieu"])
+_MEETING = frozenset(words("meeting"))
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
@@ -255,7 +122,7 @@ class CandidateWeights:
     """What each clue counts for in the choice of a sentence; fitted on public sets, see docs/log.md."""
 
     overlap: float = 2.0  # share, by idf, of the question's words in the sentence
-    source: float = 1.0  # score of its source beside the best source's
+    source: float = 2.0  # score of its source beside the best source's
     reply: float = 0.6  # share of the question's words in a question that it follows
     question: float = -1.0
     length: float = 0.5  # at 60 words and more
@@ -266,6 +133,7 @@ class CandidateWeights:
     aside: float = -2.0  # in brackets, not spoken; quoted from another mail; a line of its header
     near: float = 0.6  # share of the question's words in the sentence before
     price: float = 0.3  # says that it is a price, where one is asked for
+    sign: float = 0.6  # has a sign of what is asked for: a reason, a choice, who undertakes it, that it is not so
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +161,8 @@ def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
     parts = ("asks", "light", "price") if question.priced else ()
     empty = TASK_WORDS.union(*map(_price_words, parts))
+    if question.asked in COMING:  # a meeting has a day and a place; what was said at one is another matter
+        empty = empty - _MEETING
     return tuple(word for word in question.content if word not in empty) or question.content
 
 
@@ -310,11 +180,18 @@ def candidates(
         found = [
             [replace(one, words=one.words | _title(question, each, i)) for i, one in enumerate(each)] for each in found
         ]
+    if kind == "person":
+        found = [_signed(question, each) for each in found]
     if kind == "money":
         things = frozenset(content(question)) - persons
         found = [_priced(things, read, each) for read, each in zip(reads, found, strict=True)]
+    if kind in ("date", "time"):
+        found = [_topical(question, read, each) for read, each in zip(reads, found, strict=True)]
+    if things := frozenset(question.counted):
+        found = [_counted(things, read, each) for read, each in zip(reads, found, strict=True)]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     scored, wishes = list[Candidate](), WISH.search(question.text) is not None
+    signs = _signs(question)
     for read, each in zip(reads, found, strict=True):
         start = weights.source * (read.score / best if best > 0 else 0.0)
         for place, one in enumerate(each):
@@ -322,10 +199,21 @@ def candidates(
             fit = (coverage(idf, one.words) + coverage(idf, one.words | before.words if before else one.words)) / 2
             asks = weights.request * (wishes and _REQUEST.search(one.text) is not None and one.about is not False)
             day = weights.day * (is_of_day(question, one.written) or one.day is True)
+            asks += weights.sign * sum(said.search(one.text) is not None for said in signs)
             asks += weights.price * (kind == "money" and not _price_words("price").isdisjoint(one.words))
-            score = start + day + asks + of_kind * bool(one.spans) + _clues(one, before, idf, weights)
+            answers = bool(one.spans) or (kind == "person" and tells_own(question, one.text))
+            score = start + day + asks + of_kind * answers + _clues(one, before, idf, weights)
             scored.append(replace(one, fit=fit, score=score))
     return _of_event(question, when, scored)
+
+
+def _signs(question: Question) -> list[re.Pattern[str]]:
+    return [said for asked, said in _SIGNS if asked.search(question.text)]
+
+
+def has_sign(question: Question, text: str) -> bool:
+    """Return whether a sentence gives a reason, a choice ... where the question asks for one."""
+    return any(said.search(text) for said in _signs(question))
 
 
 def _of_event(question: Question, when: TimeConstraint, found: Sequence[Candidate]) -> list[Candidate]:
@@ -351,6 +239,42 @@ def _priced(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -
     return kept
 
 
+def _counted(things: frozenset[str], read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep only the numbers in sentences that name the things counted, or follow one that does."""
+    above = frozenset(words(read.header))
+    before = [above, *(one.words for one in found)]
+    pairs = zip(found, before, strict=False)
+    return [one if things & (one.words | near | above) else replace(one, spans=()) for one, near in pairs]
+
+
+def _is_timestamp(one: Candidate) -> bool:
+    """Return whether a line is no more than when its message was sent, which is no event that it tells of."""
+    spans = [*find(one.text, "date"), *find(one.text, "time")]
+    rest = "".join(one.text[i] for i in range(len(one.text)) if not any(s.start <= i < s.end for s in spans))
+    days = [resolve(one.text[s.start : s.end], one.written) for s in spans[:1] if one.written]
+    is_own = any(each is not None and one.written and each.first == one.written.date() for each in days)
+    return is_own and all(word.lower() in ("sent", "on", "at") for word in re.findall(r"[^\W\d_]+", rest))
+
+
+def tells_own(question: Question, text: str) -> bool:
+    """Return whether somebody tells as their own what a question asks who did: "I sincerely apologize for ..."."""
+    asked = _WHO_DID.match(question.text)
+    return asked is not None and any(words(asked[1]) == words(done[1]) for done in _I_DID.finditer(text))
+
+
+def _topical(question: Question, read: Passage, found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep no day or time of a farewell or of when a mail was sent; in a meeting none of another matter than before."""
+    topic = frozenset(content(question))
+
+    def is_other(place: int) -> bool:
+        near = frozenset[str]().union(*(one.words for one in found[max(0, place - 2) : place + 1]))
+        if _FAREWELL.search(found[place].text) or _is_timestamp(found[place]):
+            return True
+        return read.is_meeting and topic.isdisjoint(near)
+
+    return [replace(one, spans=()) if one.spans and is_other(place) else one for place, one in enumerate(found)]
+
+
 def _goes_on(one: Candidate) -> bool:
     """Return whether a sentence gives an amount and names no other thing: "It costs 12 euros", not "12 for lunch"."""
     if not one.spans:
@@ -373,7 +297,9 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
     for place, span in enumerate(read.sentences()):
         text, written = whole[span.start : span.end], read.written_at(span.start)
-        parts = find(text, kind) if kind else []
+        if _SEPARATOR.fullmatch(text):
+            continue
+        parts = [one for one in find(text, kind) if not _EXCLUDED.search(text[: one.start])] if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
             parts = [Found(0, len(text))]
         spans = tuple(
@@ -462,10 +388,20 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
     return above.words if 2 * len(above.words & set(question.words)) > len(above.words) else frozenset()
 
 
+def _signed(question: Question, each: Sequence[Candidate]) -> list[Candidate]:
+    """Let the title below a name, as in a signature, speak for that name alone, where it is the title asked for."""
+    signed = list(each)
+    for place, (one, below) in enumerate(pairwise(each)):
+        is_name = len(one.spans) == 1 and one.spans[0] == Found(0, len(one.text))
+        if is_name and share(content(question), below.words) > _SIGNED:
+            signed[place : place + 2] = replace(one, words=one.words | below.words), replace(below, spans=())
+    return signed
+
+
 def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
-    if not said or set(said) <= set(question.words):
+    if not said or set(said) <= set(question.words) or (kind == "person" and not _may_be_whom(said, question)):
         return False
     if kind != "date" or written is None:
         return True
@@ -477,49 +413,33 @@ def _may_answer(span: str, question: Question, written: datetime | None, kind: K
     return days is None or days.last >= written.date()
 
 
-def is_of_day(question: Question, written: datetime | None) -> bool:
-    """Return whether a text written then is of a day that the question names."""
-    return written is not None and any(days.holds(written.date()) for days in question.dates)
+def _may_be_whom(said: Sequence[str], question: Question) -> bool:
+    """Leave out a title that is asked about, and what is called after a name in the question: "APX Agreement"."""
+    names = (words(name) for name in question.names)
+    return own_words(question).isdisjoint(said) and not any(said[: len(name)] == name for name in names)
+
+
+def own_words(question: Question) -> frozenset[str]:
+    """Return the words of a question that are no part of a name: of whom it asks for, "project manager"."""
+    return frozenset(question.content) - named(question)
 
 
 def _clues(one: Candidate, before: Candidate | None, idf: Mapping[str, float], weights: CandidateWeights) -> float:
     clues = (
         (weights.overlap, coverage(idf, one.words)),
         (weights.reply, coverage(idf, before.words) if before and before.text.endswith("?") else 0.0),
-        (weights.question, one.text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(one.text)),
+        (weights.question, _asks(one.text) or _ANNOUNCES.search(one.text) is not None),
         (weights.length, min(len(one.text.split()), 60) / 60),
-        (weights.aside, _ASIDE.match(one.text) is not None),
+        (weights.aside, _ASIDE.match(one.text) is not None and not _quoted_whole(one, idf)),
         (weights.near, coverage(idf, before.words) if before and not before.text.endswith("?") else 0.0),
     )
     return sum(weight * clue for weight, clue in clues)
 
 
-def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
-    """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
-
-    In a mail of somebody else the sentences that name them are kept. None is left if none is of what is asked about.
-    """
-    asked = whose_words(question.text)
-    spoken = {name for read in reads if read.is_meeting for name in read.recipients if _is_one_of(name, asked)}
-    if not spoken:
-        return list(found)
-    own = [
-        one for one in found if (one.span.speaker in spoken if reads[one.read].is_meeting else _tells_of(one, asked))
-    ]
-    topic = frozenset(content(question)).difference(*asked)
-    return own if not topic or any(_is_about(topic, one, found) for one in own) else []
+def _asks(text: str) -> bool:
+    return text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(text)
 
 
-def _is_about(topic: frozenset[str], one: Candidate, found: Sequence[Candidate]) -> bool:
-    """Return whether a sentence, the question before it or the sentence before it in its turn has one of the words."""
-    before = [other for other in found if (other.read, other.place) == (one.read, one.place - 1)]
-    goes_on = [other for other in before if other.text.endswith("?") or other.span.turn == one.span.turn]
-    return any(topic & other.words for other in (one, *goes_on))
-
-
-def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
-    return any(name <= frozenset(words(person)) for name in asked)
-
-
-def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
-    return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)
+def _quoted_whole(one: Candidate, idf: Mapping[str, float]) -> bool:
+    """Return whether a quoted line gives the day, person ... asked for and says all that is asked of it."""
+    return one.text.startswith(">") and bool(one.spans) and set(idf) <= one.words

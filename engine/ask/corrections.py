@@ -58,16 +58,21 @@ def same_answer(one: str | None, other: str | None, span: str = "", other_span: 
         return not one and not other
     if normalise(one) == normalise(other):
         return True
-    if span and other_span:
-        return normalise(span) == normalise(other_span)
-    if span and _contains(words(other), words(span)):
-        return True
+    if _is_negated(one) == _is_negated(other):  # "at the front desk" is no more so in "not at the front desk"
+        if span and other_span:
+            return normalise(span) == normalise(other_span)
+        if span and _contains(words(other), words(span)):
+            return True
     shorter, longer = sorted((_content(one), _content(other)), key=len)
     return _nearly_contains(longer, shorter) and not any(map(_changes_meaning, _extra_words(longer, shorter)))
 
 
 def _content(text: str) -> list[str]:
     return [word for word in words(text) if word not in FUNCTION_WORDS or _NEGATION.fullmatch(word)]
+
+
+def _is_negated(text: str) -> bool:
+    return any(map(_NEGATION.fullmatch, words(text)))
 
 
 def _nearly_contains(longer: list[str], shorter: list[str]) -> bool:

@@ -5,106 +5,85 @@ Adds nothing of its own but what a relative date means, and who said it. Knows s
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import chain
-from math import exp
 
+from engine.ask.after import followed, reason_of, span_behind, who_said, with_neighbours
 from engine.ask.candidates import (
-    NONE,
-    WISH,
     Candidate,
     CandidateWeights,
-    TimeConstraint,
     candidates,
     content,
-    coverage,
     event_fit,
-    idf_of,
-    is_of_day,
-    named,
-    of_whom,
+    own_words,
     share,
-    speaking,
-    time_constraint,
+    tells_own,
 )
-from engine.ask.updates import newest_update
+from engine.ask.support import support
+from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
+from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.question import Question
-from engine.text.relative_dates import in_words
-from engine.text.spans import NO_TIME, Found, Kind, find, time_of
+from engine.text.question import Question, whose_words
+from engine.text.relative_dates import dates_in_words
+from engine.text.spans import NO_TIME, Found, Kind, find, line_named, line_of, time_of, whole
+from engine.text.synthesis import Synthesis, synthesis
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
-
-_SAID = 0.3  # of the question, that a newer sentence must say
-_SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
-# Signs that a sentence says what holds from now on.
-_CHANGED = re.compile(
-    r"\b(?:now|instead(?! of)|no longer|any ?more|(?:starting|from) (?:now|today|on|\d|(?:the )?[A-Z]\w+day)|cheaper"
-    r"|new (?:date|time|place|price|room)|(?:move|goe|change|come|put)s? (?:\w+ ){0,6}?(?:to|back|by|down)|moved to"
-    r"|(?:is|are) (?:off|cancelled|postponed))\b",
-    re.IGNORECASE,
-)
-# Signs that it says what no longer does, or never did.
-_SUPERSEDED = re.compile(
-    r"\b(?:used to|told you|had (?:planned|said)|would (?:be|cost|have|like)|(?:was|were) (?:going )?to"
-    r"|in \w+ we (?:moved|said)|propose)\b",
-    re.IGNORECASE,
-)
-
-
-def choose(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], near: float, sign: float
-) -> Candidate:
-    """Return the best sentence; where the question asks how things are, the newest of those less than `near` below it.
-
-    `sign` is what a sign of change adds to a score, of a question about a day too where it does not ask for what was.
-    What has no date, or rivals without one, is left as it is.
-    """
-    if not question.current:
-        return max(found, key=_order(sign if question.dates and not question.past else 0.0))
-    best = max(found, key=_order(sign))
-    least = best.score + sign * _sign(best) - near
-    rivals = [one for one in found if one.score + sign * _sign(one) >= least and _rival_sentence(one, best, reads)]
-    dates = [one.written for one in rivals]
-    known = [date for date in dates if date is not None]
-    if len(known) < len(dates):
-        return best
-    return max((one for one in rivals if one.written == max(known)), key=_order(sign))
-
-
-def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -> bool:
-    """Return whether a sentence says something of the same matter."""
-    close = one.fit >= _SAME * best.fit and reads[one.read].score >= _SOURCE * reads[best.read].score
-    return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
-
-
-def _order(sign: float) -> Callable[[Candidate], tuple[float, int, int]]:
-    return lambda one: (one.score + sign * _sign(one), -one.read, -one.place)
-
-
-def _sign(one: Candidate) -> int:
-    return (_CHANGED.search(one.text) is not None) - (_SUPERSEDED.search(one.text) is not None)
-
 
 _BROAD = re.compile(
     r"\b(?:summari[sz]e|describe|discuss\w*|explain|opinions?|th(?:ink|ought)s?|views?|attitudes?|conclu\w+|deci\w+"
     r"|advantages?|disadvantages?|reasons?|suggest\w*|recommend\w*|introduc\w+|talk\w*|propos\w+|agree\w*|disagree\w*"
-    r"|respon\w+|concerns?|what (?:did|do|does|were|was|is|are) (?:the )?(?:group|team|committee|members|meeting))\b",
+    r"|respon\w+|concerns?|what (?:did|do|does|were|was|is|are) (?:the )?"
+    r"(?:group|team|committee|members|meeting(?= about| say)))\b",
     re.IGNORECASE,
 )
-_HOW = re.compile(r"\s*(?:why|how)\b", re.IGNORECASE)
+_WHY = re.compile(r"\s*why\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
-_HOW_MANY = re.compile(r"how many\s+(\w+)", re.IGNORECASE)
 # After these a day is where something begins or ends, not when it is.
 _BOUND = re.compile(r"\b(?:from|since|until|till|by|before|after|starting|instead of)\s+$", re.IGNORECASE)
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
+_OTHER_PRICE = re.compile(r"[^.!?]{0,40}\b\d[\d.,]*\s+for\b", re.IGNORECASE)
+# Signs that a sentence without a day says when.
+_OCCASION = re.compile(
+    r"\b(?:after|before|as soon as|once|when|until|till|during|every|each|daily|weekly|monthly|soon|later|right away"
+    r"|immediately|not yet|postponed|cancel(?:l?ed)?|spring|summer|autumn|fall|winter|weekend|week|month|quarter|year"
+    r"|morning|afternoon|evening)\b",
+    re.IGNORECASE,
+)
+_ANYONE = re.compile(
+    r"\W*(?:did|does|do|has|have|had|is|are|was|were) (?:any|some) ?(?:one|body)(?: else)? (?:\w+ly )?(\w+)",
+    re.IGNORECASE,
+)
+_VAGUE = re.compile(
+    r"\b(?:none|no one|nobody|nothing|a (?:few|couple|lot)|several|dozens|hundreds|thousands|half|both|free|until"
+    r"|since)\b",
+    re.IGNORECASE,
+)
+# Who asks so wants whoever said or wrote the sentence, unless that tells what somebody else said.
+_ASKS_TELLER = re.compile(
+    r"\W*who (?P<verb>(?:told|informed|warned|reminded|notified|let|wrote|promised|asked)(?= (?:to )?(?:me|us)\b)"
+    r"|said|says|mentioned|announced|reported|suggested|proposed|claimed|complained|thinks|thought|believes|recommended"
+    r"|objected|offered|promised|reckons)\b",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"\b(?!(?:I|We|He|She|They|You|It)\b)[A-Z][\w'’-]+ (?:has |had )?"
+    r"(?:said|says|told|informs|informed|mentioned|wrote)\b"
+    r"|\b(?:according to|(?:call|mail|message|heard|word) from)\b"
+)
+_BEHIND = ("place", "date", "time", "money", "amount", "duration", "number")
+_NOUN = re.compile(r"\s([\w'’-]+)")
+_ASKS_TITLE = re.compile(
+    r"\W*who(?:['’]s|\s+(?:is|was|are|were))\s+(?:the|our|my|your|his|her|their|[\w ]+['’]s)\b", re.I
+)
+_TITLE_BEFORE = re.compile(r"([^,;.!?]{2,60}),\s+\Z")
+_TITLE_BEHIND = re.compile(r"\s*(?:,|\bis\b|\bwas\b)\s+(?:the|our|my|an?)?\s*([^,;.!?]{2,60})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +99,7 @@ class SentenceWeights:
 class SelectedSentence:
     """An answer from the source at index `source`; `highlight` are offsets in it.
 
-    `quote` is the sentence that it was taken from; None where that is the source's header. `span` are offsets in it of
-    the date, name or number that answers.
+    `quote` is its sentence, None for the source's header; `span` the date, name or number in that which answers.
     """
 
     answer: str
@@ -147,16 +125,17 @@ def format_answer(
         return _no_time(unread)
     best = choose(_as_it_is(question), reads, right, forms.near, forms.sign)
     if when.coming:
-        best = _soonest(reads, right, best, when)
+        best = soonest(reads, right, best, when)
     elif update := newest_update(question, reads, right, best):
         found, best = update
+    if (act := _ANYONE.match(question.text)) and not best.words.issuperset(words(act[1])):
+        return None  # that it is not said does not mean that nobody does
     if kind in ("email", "phone") and question.names:
         return _contact(question, reads, kind)
     if (sent := _SENT.match(question.text)) and (sender := _sender(reads[0], sent.group())):
         return _alone(sender, 0)
-    return replace(
-        _from_sentence(question, reads, found, best, kind, forms), quote=None if best.is_subject else best.text
-    )
+    said = _from_sentence(question, reads, found, best, kind, forms)
+    return replace(said, quote=None if best.is_subject else best.text) if said else None
 
 
 def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
@@ -183,26 +162,6 @@ def _about(question: Question, when: TimeConstraint) -> tuple[str, ...]:
     return tuple(word for word in content(question) if word not in when.words)
 
 
-def _soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
-    """Return, of the sentences that say as much of what is asked as the best, the one whose occurrence is the soonest.
-
-    What a newer sentence has changed is no occurrence any more; where nothing is to come, the best is left.
-    """
-    about = tuple(when.about)
-    least = share(about, best.words)
-    coming = [one for one in found if one.begins and share(about, one.words) >= least]
-    changed = [one for one in coming if _sign(one) > 0]
-    left = [one for one in coming if not any(_is_outdated(one, other, reads, when) for other in changed)]
-    return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
-
-
-def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], when: TimeConstraint) -> bool:
-    """Return whether a newer sentence changes another: of the same title, or of a matter that the question tells."""
-    old, new = reads[one.read], reads[change.read]
-    same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
-    return same and old.date is not None and new.date is not None and old.date < new.date
-
-
 def _sender(read: Passage, asked: str) -> str:
     """Return who sent a passage, or wrote it where another message is quoted; empty where that is not known."""
     return read.sender if "forward" in asked.lower() else read.author_at(0)
@@ -215,13 +174,31 @@ def _from_sentence(
     best: Candidate,
     kind: Kind | None,
     forms: SentenceWeights,
-) -> SelectedSentence:
-    """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence."""
-    if kind and best.spans:
+) -> SelectedSentence | None:
+    """Return the answer that the best sentence gives: a span of it, several sentences, or the sentence, if any."""
+    if kind == "person" and best.speaker and _is_told(question, best):
+        return _by_speaker(best, best.speaker)
+    if kind and best.spans and not (kind == "person" and best.speaker and tells_own(question, best.text)):
         return _span(question, found, best, kind)
+    if kind in _BEHIND and (behind := span_behind(found, best)):
+        return SelectedSentence(_spoken(best, behind), best.read)
+    if kind in ("date", "time") and not _tells_when(question, best):
+        return None
+    if kind in ("duration", "number", "amount") and not _VAGUE.search(best.text):
+        return None  # what has no such span says nothing of it
     if kind is None and _BROAD.search(question.text):
         return SelectedSentence(_several(reads, found, best, forms.most), best.read)
     return _sentence(question, found, best, kind)
+
+
+def _tells_when(question: Question, best: Candidate) -> bool:
+    """Return whether a sentence without a day says when: of an event, at what time, after what, or of its own day."""
+    return bool(best.event or _own_day(question, best) or _OCCASION.search(best.text) or find(best.text, "time"))
+
+
+def _own_day(question: Question, best: Candidate) -> bool:
+    """Return whether somebody tells what they did, most likely on the day on which they tell it."""
+    return bool(best.written and _PAST.search(question.text) and _FIRST.search(best.text))
 
 
 def _as_it_is(question: Question) -> Question:
@@ -230,46 +207,84 @@ def _as_it_is(question: Question) -> Question:
 
 
 def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind | None) -> SelectedSentence:
-    """Return sentence, after the day it was written where a date was asked for, or who said it where a person was."""
-    if kind == "date" and best.written and best.event is None:
-        sign = ", " if _turn_name(best) else ": "
-        return SelectedSentence(f"{spell_date(best.written)}{sign}{_spoken(best)}", best.read)
+    """Return sentence, with when it was written where a date was asked for, or who said it where a person was.
+
+    The day of a mail is not that of what it tells, and is not said in a way that it could be taken for it.
+    """
+    if kind == "date" and best.written and _own_day(question, best):
+        day, name = spell_date(best.written), _turn_name(best)
+        said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
+        return SelectedSentence(said, best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text):
-        name = _name(best.speaker)
-        return SelectedSentence(f"{name}: {_flat(best.text)}", best.read, (0, len(name)))
-    goes_on = best.text.endswith("?") or (kind is None and _HOW.match(question.text) is not None)
-    return SelectedSentence(_with_next(found, best) if goes_on else _spoken(best), best.read)
+        return _by_speaker(best, best.speaker)
+    if _WHY.match(question.text) and (reason := reason_of(found, best)):
+        return SelectedSentence(_spoken(best, reason), best.read)
+    return SelectedSentence(_spoken(*with_neighbours(question, found, best)), best.read)
+
+
+def _is_told(question: Question, best: Candidate) -> bool:
+    """Return whether who said or wrote a sentence answers: "who told us ...", and it tells not what another said."""
+    if not (asked := _ASKS_TELLER.match(question.text)) or _REPORTS.search(best.text):
+        return False
+    own = re.search(rf"\b(?:I|we|he|she|they)\s+(?:\w+\s+)?{asked['verb']}\b", best.text, re.IGNORECASE)
+    return own is not None or best.words.isdisjoint(words(asked["verb"]))
+
+
+def _by_speaker(best: Candidate, speaker: str) -> SelectedSentence:
+    """Return a sentence behind the name of whoever says it, which is what was asked for."""
+    name = _name(speaker)
+    said = f"{name}: {_flat(best.text)}" if name else _flat(best.text)
+    return SelectedSentence(said, best.read, (0, len(name)) if name else None)
 
 
 def _span(question: Question, found: Sequence[Candidate], best: Candidate, kind: Kind) -> SelectedSentence:
     """Return a span alone where it can stand so, else its sentence with the span highlighted."""
-    span = _nearest(question, best)
+    span = whole(best.text, _nearest(question, best, kind), kind)
+    span = _counted(question, best.text, span) if kind == "number" else span
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
-    resolved = in_words(text, best.written, past) if kind == "date" and best.written else None
+    resolved = dates_in_words(best.text, span, best.written, past) if kind == "date" and best.written else None
     if not _stands_alone(question, found, best, span, kind):
         said = _spoken(best)
         start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
         return SelectedSentence(said, best.read, (start, start + len(text)), span=(span.start, span.end))
     clock = time_of(best.text, span) if kind == "date" and not past else None
+    clock = whole(best.text, clock, "time") if clock else None
     said = (resolved or text) + (f", {_flat(best.text[clock.start : clock.end])}" if clock else "")
     end = max(span.end, clock.end) if clock else span.end
     return replace(_alone(said, best.read, resolved), span=(min(span.start, clock.start if clock else end), end))
+
+
+def _counted(question: Question, text: str, span: Found) -> Found:
+    """Return a number with the things counted, where they stand right behind it: "231 signatures"."""
+    end = span.end
+    while (noun := _NOUN.match(text, end)) and not set(words(noun[1])).isdisjoint(question.counted):
+        end = noun.end()
+    return Found(span.start, end)
 
 
 def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSentence:
     return SelectedSentence(answer, source, (0, len(answer)), resolved)
 
 
-def _nearest(question: Question, best: Candidate) -> Found:
-    """Take the span that stands nearest to the words of the question."""
+def _nearest(question: Question, best: Candidate, kind: Kind) -> Found:
+    """Take the span that stands nearest to the words of the question; of persons first whom their title names."""
     asked = set(question.content)
+    title = own_words(question) if _ASKS_TITLE.match(question.text) else frozenset[str]()
     places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
 
-    def apart(one: Found) -> tuple[bool, int, int]:
+    def apart(one: Found) -> tuple[int, bool, int, int]:
         near = sorted(abs(one.start - place) for place in places)[:3]
-        return _BOUND.search(best.text[: one.start]) is not None, sum(near), one.start
+        bound = _BOUND.search(best.text[: one.start]) is not None
+        return _titled(best.text, one, title) if kind == "person" else 0, bound, sum(near), one.start
 
     return min(best.spans, key=apart)
+
+
+def _titled(text: str, name: Found, title: frozenset[str]) -> int:
+    """Return 0 where a title stands behind a name, as in "Rob Cone, the manager", 1 where it stands before, else 2."""
+    sides = (_TITLE_BEHIND.match(text, name.end), _TITLE_BEFORE.search(text[: name.start]))
+    said = (match and 2 * len(title.intersection(words(match[1]))) > len(title) for match in sides)
+    return next((place for place, one in enumerate(said) if one), 2)
 
 
 def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidate, span: Found, kind: Kind) -> bool:
@@ -282,16 +297,10 @@ def _stands_alone(question: Question, found: Sequence[Candidate], best: Candidat
     if kind == "person":
         return " " in text or span.start > 0 or any(set(words(text)) & set(words(one.speaker or "")) for one in found)
     if kind == "number":
-        counted = _HOW_MANY.search(question.text)
-        return bool(counted and set(words(counted[1])) & set(words(best.text[span.end : span.end + 30])))
+        return not set(question.counted).isdisjoint(words(best.text[span.start : span.end + 30]))
+    if kind == "money":  # another class of seats, or age, may have another price
+        return len(best.spans) == 1 and not _OTHER_PRICE.match(best.text, span.end)
     return True
-
-
-def _with_next(found: Sequence[Candidate], best: Candidate) -> str:
-    """Return a sentence and the next: a reply to a question, else what the same speaker goes on to say."""
-    after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
-    kept = [one for one in after if best.text.endswith("?") or one.span.turn == best.span.turn]
-    return _spoken(best, *kept)
 
 
 def _spoken(*parts: Candidate) -> str:
@@ -332,16 +341,23 @@ def _listed(parts: Sequence[Candidate], lead: int) -> str:
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
     """Find the address or number of whom the question names; that of anybody else is no answer."""
-    names = [set(words(name)) for name in question.names]
-    best, fit = None, 0.4
+    names, best, fit = [set(words(name)) for name in question.names], None, 0.4
     for index, read in enumerate(reads):
         for part in (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
+                if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
+                    continue
                 own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
                 value = max((len(name & near) + len(name & own)) / max(1, len(name)) for name in names)
                 if value > fit:
                     best, fit = _alone(part[one.start : one.end], index), value
     return best
+
+
+def _is_line_asked(question: str, line: str) -> bool:
+    """Return whether a number of this line answers: of a fax or mobile only one that says so, a call no fax number."""
+    asked = line_named(question)
+    return line == asked or (asked in ("", "home", "office") and line not in ("fax", "pager"))
 
 
 def _name(speaker: str) -> str:
@@ -353,68 +369,35 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-_EXACT = ("place", "person", "number", "amount")
+def of_whom(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[Candidate]:
+    """Return the sentences of those whose words a question asks for, where they speak in a source; else all.
 
-
-@dataclass(frozen=True, slots=True)
-class SupportWeights:
-    """What each sign of an answer adds to the log odds that there is one; fitted on public sets, see docs/log.md."""
-
-    start: float = -8.6
-    source: float = 8.0  # share of the question's words in the source that holds most
-    together: float = 1.0  # each of the question's words in the sentence that holds most, up to six
-    names: float = 3.2  # share of the question's names in the source that holds most, 1 where it names none
-    absent: float = -5.0  # share of the question's words that its source lacks, where a name or a number is asked for
-    rival: float = -8.0  # that more of it is said about another person than about whom it names, in full from 0.3 more
-    elsewhen: float = -4.0  # that the best sentence speaks of other days than the question
-
-
-def support(
-    question: Question,
-    reads: Sequence[Passage],
-    found: Sequence[Candidate],
-    when: TimeConstraint,
-    evidence: SupportWeights,
-) -> float:
-    """Estimate, from 0 to 1, how likely the sources hold an answer."""
-    if not found:
-        return 0.0
-    wanted, names = content(question), named(question)
-    held = [
-        _held(question, read, [one for one in found if one.read == index], when) for index, read in enumerate(reads)
+    In a mail of somebody else the sentences that name them are kept. None is left if none is of what is asked about.
+    """
+    asked = whose_words(question.text)
+    spoken = {name for read in reads if read.is_meeting for name in read.recipients if _is_one_of(name, asked)}
+    if not spoken:
+        return list(found)
+    own = [
+        one for one in found if (one.span.speaker in spoken if reads[one.read].is_meeting else _tells_of(one, asked))
     ]
-    best = max(found, key=lambda one: one.score)
-    signs = (
-        (evidence.source, max(share(wanted, each) for each in held)),
-        (evidence.together, min(6, max(sum(word in one.words for word in wanted) for one in found))),
-        (evidence.names, max(share(tuple(names), each) for each in held) if names else 1.0),
-        (evidence.absent, 1 - share(wanted, held[best.read]) if question.asked in _EXACT else 0.0),
-        (evidence.rival, min(1.0, _rival_answer(question, found) / 0.3)),
-        (evidence.elsewhen, best.day is False and question.asked != "yes/no"),
-    )
-    return 1 / (1 + exp(-evidence.start - sum(weight * sign for weight, sign in signs)))
+    topic = frozenset(content(question)).difference(*asked)
+    return own if not topic or any(_is_about(topic, one, found) for one in own) else []
 
 
-def _held(question: Question, read: Passage, found: Sequence[Candidate], when: TimeConstraint) -> frozenset[str]:
-    """Return the words of a source; those that name the days of the question only where it is or speaks of them."""
-    said = frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
-    if not when.words or any(is_of_day(question, hit.written) for hit in read.hits):
-        return said
-    spoken = when.words if any(one.day for one in found) else frozenset[str]()
-    return (said - when.words).union(spoken, *(one.words for one in found))
+def _is_about(topic: frozenset[str], one: Candidate, found: Sequence[Candidate]) -> bool:
+    """Return whether a sentence, the question before it or the sentence before it in its turn has one of the words."""
+    before = [other for other in found if (other.read, other.place) == (one.read, one.place - 1)]
+    goes_on = [other for other in before if other.text.endswith("?") or other.span.turn == one.span.turn]
+    return any(topic & other.words for other in (one, *goes_on))
 
 
-def _rival_answer(question: Question, found: Sequence[Candidate]) -> float:
-    """Return how much more of the question is said about somebody else, where whom it names is one of the speakers."""
-    if WISH.search(question.text):
-        return 0.0  # "Could you bring" says what its speaker wants
-    persons = speaking(named(question), found)
-    wanted = [word for word in content(question) if word not in persons] if persons else []
-    idf = idf_of(wanted, [one.words for one in found])
-    own, other = (
-        max((coverage(idf, one.words) for one in found if one.about is about), default=0.0) for about in (True, False)
-    )
-    return max(0.0, other - own)
+def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
+    return any(name <= frozenset(words(person)) for name in asked)
+
+
+def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
+    return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)
 
 
 _WORDING: tuple[tuple[Kind, str], ...] = (
@@ -422,20 +405,19 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
     (
         "phone",
         r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
-        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)",
+        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)"
+        r"|(?:his|her|their) (?:\w+ )?(?:phone|telephone|fax|cell|mobile)",
     ),
     ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
     ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
-    ("link", r"url|web ?site|web page|web address|hyperlink"),
+    (
+        "link",
+        r"url|hyperlink|(?:what(?:['’]s| is| was| are)?|which|where is|find|give me|send me)"
+        r"(?: (?!(?:for|of|on|to|in|at)\b)[\w'’.]+){0,4} (?:links?|web ?sites?|web page|web address)",
+    ),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
-# Mail is not counted in mail.
-_MAILS = re.compile(
-    r"\bhow many (?:\w+ ){0,2}(?:(?:e-?)?mails?|messages?)\b.{0,100}\b(?:send|sends|sent|wr[io]te|written"
-    r"|forward(?:ed)?|get|got|receive[ds]?|exchanged?|have|there|from|mention)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,9 +425,9 @@ class QuoteSettings:
     """How the quote writer chooses; fitted on public sets, see docs/log.md."""
 
     weights: CandidateWeights = field(default_factory=CandidateWeights)
-    evidence: SupportWeights = field(default_factory=SupportWeights)
     forms: SentenceWeights = field(default_factory=SentenceWeights)
     least: float = 0.5  # support below which it declines
+    forced: bool = False  # answers what needs a synthesis, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,7 +436,8 @@ class Quote:
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
     each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
-    says what a relative date means; `span` are offsets in the quote of `source` of the part that answers.
+    says what a relative date means; `span` are offsets in the quote of `source` of the part that answers. `synthesis`
+    is what a declined question asks for that no passage answers, `reason` the strongest for answering or declining.
     """
 
     answer: str | None
@@ -464,29 +447,46 @@ class Quote:
     support: float
     resolved: str | None = None
     span: tuple[int, int] | None = None
+    synthesis: Synthesis | None = None
+    reason: str = ""
 
 
-def quote(question: Question, reads: Sequence[Passage], settings: QuoteSettings | None = None) -> Quote:
-    """Answer a question from what was read for it, or decline."""
+def quote(
+    question: Question,
+    reads: Sequence[Passage],
+    settings: QuoteSettings | None = None,
+    leading: int = 0,
+    told: str = "",
+) -> Quote:
+    """Answer a question from what was read for it, or decline.
+
+    A follow-up is answered from the first `leading` passages alone; `told` was quoted from one of them before.
+    """
     settings, kind = settings or QuoteSettings(), wanted(question)
     when = time_constraint(question, kind)
     found = candidates(question, reads, kind, when, settings.weights)
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
-    supported = support(question, reads, found, when, settings.evidence)
+    supported = support(question, reads, found, when)
     found = of_whom(question, reads, found)
     quotes = _quotes(found, len(reads))
+    if not settings.forced and (needs := synthesis(question.text)):
+        return Quote(None, None, None, quotes, supported.value, synthesis=needs)
     if kind == "money":
         found = [one for one in found if one.spans]
-    answers = bool(found) and supported >= settings.least and not _MAILS.search(question.text)
+    found = followed(question, reads[:leading], found, told) if leading else found
+    is_supported = supported.value >= settings.least
+    answers = bool(found) and (bool(leading) or is_supported)
     said = format_answer(question, reads, found, kind, settings.forms, when) if answers else None
     if said is None:
-        return Quote(None, None, None, quotes, supported)
+        reason = "no sentence gives what is asked for" if is_supported else supported.con
+        return Quote(None, None, None, quotes, supported.value, reason=reason)
     own = said.quote or quotes[said.source]
     quotes = (*quotes[: said.source], own, *quotes[said.source + 1 :])
     span = (said.span or (0, len(own))) if said.quote else None
-    return Quote(said.answer, said.highlight, said.source, quotes, supported, said.resolved, span)
+    where = (said.answer, said.highlight, said.source)
+    return Quote(*where, quotes, supported.value, said.resolved, span, reason=supported.pro if is_supported else "")
 
 
 def wanted(question: Question) -> Kind | None:
@@ -516,8 +516,9 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
-        quoted = quote(question, evidence.passages, QuoteSettings(least=least))
-        step.note = f"support {quoted.support:.2f}: {'declined' if quoted.answer is None else 'answered'}"
+        settings, leading = QuoteSettings(least=least), evidence.leading
+        quoted = _who_said(question, evidence) or quote(question, evidence.passages, settings, leading, evidence.said)
+        step.note = _note(quoted)
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
     ms = trace.ms()
@@ -531,8 +532,25 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         ms=ms | {"first_token": ms["total"]},
         highlight=quoted.highlight,
         lead=lead,
+        synthesis=quoted.synthesis,
     )
     return GeneratedAnswer(reply)
+
+
+def _who_said(question: Question, evidence: Evidence) -> Quote | None:
+    """Return who spoke or wrote the sentence quoted before, or that nobody knows; None where nobody asks that."""
+    if (found := who_said(question, evidence)) is None:
+        return None
+    read, who = found
+    quotes = tuple(evidence.said if each == read else "" for each in range(len(evidence.passages)))
+    return Quote(name := _name(who), (0, len(name)), read, quotes, 1.0) if who else Quote(None, None, None, quotes, 0.0)
+
+
+def _note(quoted: Quote) -> str:
+    if quoted.synthesis:
+        return f"declined: no passage answers a question of kind {quoted.synthesis}"
+    verdict = "declined" if quoted.answer is None else "answered"
+    return f"support {quoted.support:.2f}: {verdict}{quoted.reason and f': {quoted.reason}'}"
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
@@ -544,7 +562,7 @@ def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
 
 def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
     """Return texts that an answer may repeat, as token ids, the likeliest last."""
-    said = quote(question, evidence.passages, QuoteSettings(least=-math.inf))
+    said = quote(question, evidence.passages, QuoteSettings(least=-math.inf, forced=True))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line
     answers = [model.tokens(lead + one) for one in _answers(said, segments)]
     return [list(chain(*segments.ids[1:])), *answers]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from engine.text.question import understand
+from engine.text.question import ASKING_WORDS, understand
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer
 from prompts import prompt
@@ -22,7 +22,10 @@ _SHORT, _BRIEF, _BACK = 9, 5, 3  # words before a final pronoun; words of a frag
 _ANY_DAY = datetime(2000, 1, 1)  # names and what is asked for do not depend on it
 _DO = r"(?:do|does|did|can|could|will|would|shall|should|(?-i:may)|might|must)"
 _HELPER = rf"(?:(?:{_DO}|is|are|was|were|has|have|had)(?:n['’]t)?)"
-_PREPOSITION = r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|into|between)"
+_PREPOSITION = (
+    r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|under|above|below|into"
+    r"|between)"
+)
 _ARTICLE = r"(?:the|an?|my|our|your)"
 _WHAT = r"(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which|when|where|why)"
 _WORD = rf"(?:(?:{_PREPOSITION} )?{_WHAT}(?: else)?)"
@@ -33,7 +36,20 @@ _ABOUT = re.compile(r"(?:what|how) about (?P<what>.+)", re.IGNORECASE)
 _ONE = re.compile(r"\b(?:the|which|another|that|this) ones?$", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:(?P<asking>{_ASKING}) )?(?P<helper>{_HELPER}) (?P<rest>.+)", re.IGNORECASE)
 _OWNS = re.compile(rf"(?P<asking>who)(?P<helper>) (?P<rest>(?:has|have|had) {_ARTICLE} .+)", re.IGNORECASE)
-_PHRASE = re.compile(rf"\b{_ARTICLE} .+?(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)", re.I)
+_END = rf"(?= (?:{_PREPOSITION}|and|or|that|which|who|now|{_ARTICLE})\b|[,;:]|$)"
+_PHRASE = re.compile(rf"\b{_ARTICLE} .+?{_END}", re.IGNORECASE)
+_WHOLE = re.compile(rf"(?<=\bof ){_ARTICLE} .+?{_END}", re.IGNORECASE)  # of "the subject of the mail", the mail
+_PRONOUN = r"(?:i|you|he|she|it|we|they|there)"
+_OBJECT = re.compile(  # what Ann did
+    rf"(?:what|which|who|whom|how much|how many)\b(?! time).* (?:{_DO}|has|have|had)", re.IGNORECASE
+)
+_ORDINAL = r"(first|second|third|fourth|fifth|last|next)"
+_STATE = re.compile(r"\w(?:ed|en|ing)\b")  # what somebody or something is, such as "moved"
+_ATTRIBUTE = re.compile(  # "the password": of what was asked about, not another such thing
+    rf"{_ARTICLE} (?:\w+ )?(?:address|code|cost|date|day|deadline|fax|id|link|login|name|number|password|phone|place"
+    r"|price|size|subject|time|title|topic|url|user|username|value|version)",
+    re.IGNORECASE,
+)
 _SUBJECT = re.compile(rf"(?:(?:{_ASKING} )?{_HELPER}|why) (?P<it>he|she|they|it|his|her|their|its)\b", re.IGNORECASE)
 _LAST = re.compile(rf"(?:{_ASKING}|{_HELPER}) .*\b(?P<it>him|her|them|it|there)$", re.IGNORECASE)
 _EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGNORECASE)  # is it true that
@@ -60,14 +76,15 @@ class Turn:
     def topic(self) -> str:
         """Return the phrase that names the topic of the question; empty if there is none."""
         line, parts = bare(self.asked), take_apart(self.asked)
-        found = _PHRASE.search(line)
+        found = _WHOLE.search(line) or _PHRASE.search(line)
         noun = re.fullmatch(r"(?:how many|which) ([\w ]+)", (parts and parts["asking"]) or "", re.IGNORECASE)
         if parts and noun and not (found and found.start() == parts.start("rest")):  # which band will play at the fair
             return noun[1] if noun[1].endswith("s") else f"the {noun[1]}"
         if found is None:
             return ""
         verb = re.search(rf"\b{_DO} $", line[: found.start()], re.IGNORECASE) or found[0].endswith("ed")
-        return found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+        phrase = found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
+        return phrase.removesuffix(" been")
 
 
 def bare(text: str) -> str:
@@ -84,6 +101,41 @@ def core(text: str) -> str:
 def take_apart(text: str) -> re.Match[str] | None:
     """Return a question as its question word, its helping verb and the rest; None where it is no question in form."""
     return _OWNS.fullmatch(bare(text)) or _PARTS.fullmatch(bare(text))
+
+
+_OWNED = re.compile(r"\b(?:his|her|their|its)\b", re.IGNORECASE)
+_POINTS = re.compile(
+    rf"(?:{_ASKING}|{_HELPER}|{_PREPOSITION}) .*\b(?:that|this|these|those|so)$|.*\b(?:there|then)$|.*\belse\b.*", re.I
+)
+_LED = re.compile(rf"{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+", re.IGNORECASE)  # "at what price"
+
+
+_SAYS = re.compile(
+    r"what (?:did|does|do|has|had) (?:[A-Z][\w'’-]*|[\w ]*(?:people|others|everyone))(?: [A-Z][\w'’-]*)?"
+    r" (?:say|said|think|thought|answer|reply|respond|suggest|propose|recommend)(?: (?:to|about|of) (?:it|that|this))?"
+)
+_WHO_SAID = re.compile(
+    r"who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE
+)
+
+
+def asks_who_said(text: str) -> bool:
+    """Return whether a question asks who said or sent what was just quoted."""
+    return _WHO_SAID.fullmatch(core(text)) is not None
+
+
+def is_vague(text: str) -> bool:
+    """Return whether a question that is complete in form does not say what it is about: "who asked?", "at what price?".
+
+    One that names anything, or a number, says enough, unless it is whose words are asked for.
+    """
+    line = core(text)
+    if _SAYS.fullmatch(line):
+        return True  # of what, it does not say
+    if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
+        return False
+    points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line) or asks_who_said(line)
+    return bool(points) or not set(words(line)) - _SILENT - ASKING_WORDS
 
 
 def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "reference", "unclear"] | None:
@@ -111,7 +163,8 @@ def references(line: str) -> list[re.Match[str]]:
     """Return the pronouns that nothing in their own question explains, in order."""
     explained = len(line.split()) > _SHORT or re.search(rf"\b{_ARTICLE} | (?!I\b)[A-Z]", line)
     found = (_SUBJECT.match(line), None if explained else _LAST.fullmatch(line))
-    return [] if _EMPTY.search(line) else [one for one in found if one]
+    by_place = {one.start("it"): one for one in found if one}
+    return [] if _EMPTY.search(line) else list(by_place.values())
 
 
 def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
@@ -123,6 +176,8 @@ def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
         made = _asked_another_way(made, turns[-1])
     elif missing == "subject":
         about = _ABOUT.fullmatch(made)
+        if _OWNED.match(made):
+            return None  # "and her number?" asks of the same person, "and the fair?" of another event
         made = _asked_of(about["what"] if about else made, turns[-1])
     elif missing == "reference":
         made = _resolved(made, turns)
@@ -133,9 +188,14 @@ def _asked_another_way(asking: str, last: Turn) -> str:
     """Ask another question word of the last question."""
     parts = take_apart(last.asked)
     if parts is None:
-        return f"{asking} is {last.topic}" if last.topic else ""
+        return f"{asking} is {last.topic}" if last.topic and asking.lower() != "why" else ""
     helper, rest = parts["helper"], parts["rest"]
-    if asking.lower().endswith("else") or re.match(rf"{_ARTICLE} |[A-Z]|(?:i|you|he|she|it|we|they|there)\b", rest):
+    if asking.lower() == "why" and re.match("is|are|was|were", helper, re.IGNORECASE) and not _STATE.search(rest):
+        return ""  # "when is the concert?" says nothing of the concert that has a reason
+    is_else, has_subject = asking.lower().endswith("else"), re.match(rf"{_ARTICLE} |[A-Z]|{_PRONOUN}\b", rest)
+    if has_subject and not is_else and _OBJECT.fullmatch(f"{parts['asking']} {helper}"):
+        return ""  # "when does Ann want me to bring" lacks what
+    if is_else or has_subject:
         return " ".join(f"{asking} {helper} {rest}".split())
     actor = last.topic if last.topic not in rest else next(iter(last.people), "someone")  # who will bring the cake
     return f"{asking} {helper or 'is it that'} {actor} {rest}"
@@ -146,11 +206,18 @@ def _asked_of(what: str, last: Turn) -> str:
     question, name = bare(last.asked), r"[A-Z0-9]\S*(?: [A-Z0-9]\S*)*"
     if led := re.match(rf"{_PREPOSITION} ", what, re.IGNORECASE):
         old = re.search(rf"\b{led[0]}{name}", question) if what[led.end() :][0].isupper() else None
+        if not old and re.search(r"\d", what) and re.search(r"\d", question):
+            return ""  # "over 200?", where up to 100 was asked about
         return f"{question[: old.start()]}{what}{question[old.end() :]}" if old else f"{question} {what}"
+    if (other := re.fullmatch(rf"the {_ORDINAL}", what)) and (old := re.search(rf"\b{_ORDINAL}\b", question)):
+        return f"{question[: old.start()]}{other[1]}{question[old.end() :]}"  # "and the second?"
     phrases = [found[0] for found in _PHRASE.finditer(question)]
-    phrase = phrases[-1] if len(phrases) > 1 else last.topic
-    names = understand(question, _ANY_DAY).names[:1] if what[:1].isupper() else ()
-    return next((question.replace(old, what, 1) for old in (*names, phrase) if old and old in question), "")
+    phrase = phrases[0 if _ATTRIBUTE.fullmatch(what) else -1] if len(phrases) > 1 else last.topic
+    start = parts.start("rest") if (parts := take_apart(question)) else 0  # "which DevNet" asks for a name
+    named = understand(question, _ANY_DAY).names if what[:1].isupper() else ()
+    replaced = next((one for one in named if question.find(one, start) >= 0), phrase)
+    at = question.find(replaced, start if replaced in named else 0) if replaced else -1
+    return f"{question[:at]}{what}{question[at + len(replaced) :]}" if at >= 0 else ""
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
@@ -174,6 +241,8 @@ def _meant(pronoun: str, turn: Turn) -> str:
     if pronoun == "there":
         told = turn.focus if understand(turn.asked, _ANY_DAY).asked == "place" else ""
         return told or ((found := re.search(r"\b(?:in|at|near) ([A-Z]\S*)", turn.asked)) and found[1]) or turn.topic
+    if pronoun in ("it", "its") and re.match(r"how many\b", turn.asked, re.IGNORECASE):  # not what is counted
+        return found[0] if (found := _PHRASE.search(bare(turn.asked))) else turn.topic
     many = " and ".join(turn.people) if pronoun in ("they", "them", "their") else ""
     return turn.topic or many
 
@@ -204,14 +273,15 @@ def turn_of(reply: Answer) -> Turn:
 
 def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Condensed:
     """Complete a question from the turns before it, latest last; `write` completes it by a model."""
-    if lacks(text, first=not turns) is None:
+    missing = lacks(text, first=not turns)
+    if missing is None and not (turns and is_vague(text)):
         line = core(text)
         if line in ("", bare(text)):
             return Condensed(text.strip())
         return Condensed(f"{line[:1].upper()}{line[1:]}?", "rules")
     if write and turns and (completed := trusted(write(text, turns), text, turns)):
         return Condensed(completed, "model")
-    return Condensed(by_rules(text, turns), "rules")
+    return Condensed(by_rules(text, turns) if missing else None, "rules")
 
 
 def trusted(written: str, text: str, turns: Sequence[Turn]) -> str | None:

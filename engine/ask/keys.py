@@ -14,7 +14,7 @@ from prompts import version
 from store.errors import UsageError
 from store.types import Scope
 
-_QUOTE = "quote-6"  # raised when the same evidence would be quoted in another way
+_QUOTE = "quote-8"  # raised when the same evidence would be quoted in another way
 _MODEL = "model-2"  # raised when the same evidence would be put to a model in another order or form
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things

@@ -294,7 +294,7 @@ def why_not_entailed(
         return "other evidence"
     if off.issuperset(("answer", "loose")):
         return None  # quoting takes longer than all else here
-    settings = QuoteSettings(least=least)
+    settings = QuoteSettings(least=least, forced=answer is None)
     quoted = quote(asked, reads, settings)
     expected = quote(kept, reads, settings).answer if answer is None else answer
     if "answer" not in off and (quoted.answer is None or quoted.answer != expected):

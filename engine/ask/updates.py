@@ -1,21 +1,92 @@
-"""Which newer mail changes what an older one says, and which of its sentences says how it is now.
+"""Which sentence says how things are now: the newest of those that say the same, and what newer mail has changed.
 
-Words of change are in prompts/changes.txt. Meetings are left out: what is said in one is no notice of a change.
+Words of change in mail are in prompts/changes.txt; what is said in a meeting is no notice of a change.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 
 from engine.ask.candidates import Candidate, content, share
+from engine.ask.time_constraints import TimeConstraint
 from engine.text.question import Question
-from engine.text.spans import Found
 from engine.text.time_sensitive import occurrences, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 
 # Of the question's words, that a message must have to change what another says; and one with the same subject.
 _SAYS_NEW, _SAME_TITLE = 0.6, 0.5
+_SAID = 0.3  # of the question, that a newer sentence must say
+_SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
+# Signs that a sentence says what holds from now on.
+_CHANGED = re.compile(
+    r"\b(?:now|instead(?! of)|no longer|any ?more|(?:starting|from) (?:now|today|on|\d|(?:the )?[A-Z]\w+day)|cheaper"
+    r"|new (?:date|time|place|price|room)|(?:move|goe|change|come|put)s? (?:\w+ ){0,6}?(?:to|back|by|down)|moved to"
+    r"|(?:is|are) (?:off|cancelled|postponed))\b",
+    re.IGNORECASE,
+)
+# Signs that it says what no longer does, or never did.
+_SUPERSEDED = re.compile(
+    r"\b(?:used to|told you|had (?:planned|said)|would (?:be|cost|have|like)|(?:was|were) (?:going )?to"
+    r"|in \w+ we (?:moved|said)|propose)\b",
+    re.IGNORECASE,
+)
+
+
+def choose(
+    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], near: float, sign: float
+) -> Candidate:
+    """Return the best sentence; where the question asks how things are, the newest of those less than `near` below it.
+
+    `sign` is what a sign of change adds to a score, of a question about a day too where it does not ask for what was.
+    What has no date, or rivals without one, is left as it is.
+    """
+    if not question.current:
+        return max(found, key=_order(sign if question.dates and not question.past else 0.0))
+    best = max(found, key=_order(sign))
+    least = best.score + sign * _sign(best) - near
+    rivals = [one for one in found if one.score + sign * _sign(one) >= least and _rival_sentence(one, best, reads)]
+    dates = [one.written for one in rivals]
+    known = [date for date in dates if date is not None]
+    if len(known) < len(dates):
+        return best
+    return max((one for one in rivals if one.written == max(known)), key=_order(sign))
+
+
+def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -> bool:
+    """Return whether a sentence says something of the same matter."""
+    close = one.fit >= _SAME * best.fit and reads[one.read].score >= _SOURCE * reads[best.read].score
+    return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
+
+
+def _order(sign: float) -> Callable[[Candidate], tuple[float, int, int]]:
+    return lambda one: (one.score + sign * _sign(one), -one.read, -one.place)
+
+
+def _sign(one: Candidate) -> int:
+    return (_CHANGED.search(one.text) is not None) - (_SUPERSEDED.search(one.text) is not None)
+
+
+def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
+    """Return, of the sentences that say as much of what is asked as the best, the one whose occurrence is the soonest.
+
+    What a newer sentence has changed is no occurrence any more; where nothing is to come, the best is left.
+    """
+    about = tuple(when.about)
+    least = share(about, best.words)
+    coming = [one for one in found if one.begins and share(about, one.words) >= least]
+    changed = [one for one in coming if _sign(one) > 0]
+    left = [one for one in coming if not any(_is_outdated(one, other, reads, when) for other in changed)]
+    return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
+
+
+def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], when: TimeConstraint) -> bool:
+    """Return whether a newer sentence changes another: of the same title, or of a matter that the question tells."""
+    old, new = reads[one.read], reads[change.read]
+    same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
+    return same and old.date is not None and new.date is not None and old.date < new.date
 
 
 def newest_update(
@@ -34,8 +105,8 @@ def newest_update(
     former = max(older, key=lambda one: one.score, default=None)
     if former is None:
         return None
-    behind = _announced(found, best, former.words.union(content(question)))
-    return None if behind is best else (found, behind)
+    behind = _announced(found, _with_new_spans(best, former), former.words.union(content(question)))
+    return None if behind.place == best.place else (found, behind)
 
 
 def _update(
@@ -76,13 +147,15 @@ def _changed_sentence(question: Question, update: Sequence[Candidate], former: C
     def order(one: Candidate) -> tuple[bool, float, int]:
         return bool(one.spans) >= bool(former.spans), one.score + says_change(one.text), -one.place
 
-    new = [replace(one, spans=tuple(span for span in one.spans if _is_new(one, span, former))) for one in update]
+    new = [_with_new_spans(one, former) for one in update]
     return _announced(new, max(new, key=order), former.words.union(content(question)))
 
 
-def _is_new(one: Candidate, span: Found, former: Candidate) -> bool:
-    said, before = (" ".join(text.split()) for text in (one.text[span.start : span.end], former.text))
-    return said not in before
+def _with_new_spans(one: Candidate, former: Candidate) -> Candidate:
+    """Leave out the days, places ... that the former sentence gave: a change takes them back."""
+    before = " ".join(former.text.split())
+    new = (span for span in one.spans if " ".join(one.text[span.start : span.end].split()) not in before)
+    return replace(one, spans=tuple(new))
 
 
 def _announced(found: Sequence[Candidate], best: Candidate, known: frozenset[str]) -> Candidate:

@@ -32,7 +32,7 @@ from store.documents import Knowledge
 from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
-_PROGRESS_EVERY = 200  # files
+_PROGRESS_EVERY = 20  # files
 
 
 @dataclass(slots=True)
@@ -354,12 +354,14 @@ class Ingest:
         self._settled = settled
         self._catalogue = Catalog(ledger)
         self._versions = Versions()
+        self._files = 0  # to read, in the roots so far
         self.summary = Summary()
 
     def run(self, root: SourceRoot) -> Iterator[Progress]:
         """Run all steps for one root."""
         self._knowledge.recover()
         documents_store.decode_anew(self._ledger, str(PARSER_VERSION))
+        yield Progress("scan", 0)
         found = self._scan(root)
         self._versions = Versions(self._places_in(found.gone), found.moved())
         yield from self._parse(found.new | found.changed)
@@ -421,11 +423,14 @@ class Ingest:
 
         for root, own in self._by_root(files).items():
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
+            before, self._files = self._files, self._files + len(own)
+            yield Progress("read", before, self._files)
             for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed):
                 if isinstance(step, int):
-                    yield Progress("read", step, len(own))
+                    yield Progress("read", before + step, self._files)
                 else:
                     yield from self._commit(step)
+            yield Progress("read", self._files, self._files)
 
     def _by_root(self, files: Mapping[bytes, FileState]) -> dict[SourceRoot, dict[bytes, FileState]]:
         """Return the files grouped by their nearest enclosing root, which sets their collection and kind."""
@@ -443,7 +448,7 @@ class Ingest:
         for commit in commit_batch(self._ledger, self._knowledge, batch, self._versions):
             done += commit.added
             self.summary.removed += commit.removed
-            yield Progress("keep", done, len(batch.documents))
+            yield Progress("keep", self.summary.kept + done)
         self.summary.kept += done
         self.summary.problems += [problem for file in batch.files if file.complete for problem in file.problems]
         self._knowledge.update_collections()

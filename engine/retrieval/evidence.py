@@ -1,16 +1,16 @@
 """The evidence of a question: the passages retrieved for it, with the files that they stand in."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
 from engine.retrieval.senders import Known, known_of
 from engine.text.question import Question
-from engine.types import SCHEMA, Evidence, Listing, ListOptions, Passage, Source, Trace
+from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace
 from store.catalog import Catalog
-from store.hits import Hit, Vectors
+from store.hits import Hit, Totals, Vectors
 from store.search import Reader
 from store.types import Place, Scope
 
@@ -58,6 +58,70 @@ def find(
     if vector is None:
         return Evidence(passages, chunks, 0.0)
     return Evidence(passages, chunks, found.covered, _nearest(found.ranked, vector))
+
+
+def find_after(
+    bank: Reader,
+    catalogue: Catalog,
+    vector: Vectors | None,
+    question: Question,
+    options: AskOptions,
+    trace: Trace,
+) -> Evidence:
+    """Retrieve for a follow-up: first from the document of the answer before, what was quoted there and what fits best.
+
+    Those passages have the best score, so that what is asked is looked for there before anywhere else.
+    """
+    before = options.after
+    found = find(bank, catalogue, vector, question, options.scope, options.k, trace)
+    places = catalogue.places_in(before.path) if before else []
+    own = [one.document for one in places if before and before.message_id in (None, one.message_id)]
+    if before is None or not own:
+        return found
+    with trace.step("retrieve") as step:
+        leading = _leading(bank, catalogue, question, own, before.quote)
+        step.note = f"{len(leading)} sources of the answer before"
+    held = {chunk.id for one in leading for chunk in one.chunks}
+    others = [one for one in found.passages if not held & {chunk.id for chunk in one.chunks}]
+    passages = (*leading, *others[: options.k - len(leading)])
+    chunks = tuple(chunk.id for one in passages for chunk in one.chunks)
+    return replace(found, passages=passages, chunks=chunks, leading=len(leading), said=before.quote)
+
+
+_LEADING = 2  # passages of the document before
+
+
+def _leading(
+    bank: Reader, catalogue: Catalog, question: Question, documents: Sequence[str], quote: str
+) -> tuple[Passage, ...]:
+    """Return the passage that was quoted, then those of its document that fit the question best."""
+    hits = bank.chunks_of(documents, Scope())
+    ranked = retrieve(_Chosen(bank, hits), None, question, Scope(), len(hits), RetrievalLimits()).ranked
+    there = [hit for hit in ranked if quote and quote in hit.chunk.text][:1]
+    ordered = [replace(hit, score=1.0) for hit in [*there, *(hit for hit in ranked if hit not in there)]]
+    joined = join(ordered, _LEADING, RetrievalLimits().joined)
+    known = known_of(catalogue.ledger, documents)
+    return tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Some chunks of a bank, all of which any words find; the bank's frequencies."""
+
+    bank: Reader
+    hits: Sequence[Hit]
+
+    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
+        return list(self.hits)
+
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
+        return []
+
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        return self.bank.frequencies(words)
+
+    def totals(self) -> Totals:
+        return self.bank.totals()
 
 
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:

@@ -54,9 +54,9 @@ class _Stream:
 def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | None" = None) -> "AskResult":
     """Answer one question; a generated answer is streamed to `say`."""
     said = _Stream(say)
-    if _server_may_answer(opened) and not _is_exact_hit(opened, text, options):
-        opened.on_wait()
-        found = _ask_server(opened, text, options, said)
+    if not _is_exact_hit(opened, text, options):
+        opened.on_wait()  # before slow imports
+        found = _ask_server(opened, text, options, said) if _server_may_answer(opened) else None
         if found is not None:
             return found
     made = opened.asker.ask(text, options, opened.now, None if said.text else say)
@@ -108,13 +108,13 @@ def _results_of(
     opened: Session, kind: str, of: type[T], *, text: str = "", options: "AskOptions | None" = None, **values: Any
 ) -> T | None:
     """Have the resident process look something up; None where this process must."""
+    opened.on_wait()  # before slow imports
     if not _server_may_answer(opened):
         return None
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import Broken, request, unpack
     from engine.types import AskOptions
 
-    opened.on_wait()
     if (link := _reach_or_start(opened)) is None:
         return None
     try:

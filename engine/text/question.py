@@ -20,7 +20,9 @@ _WORDING: tuple[tuple[AnswerType, str], ...] = (
     (
         "amount",
         r"how much|what (?:do|does|did|will|would) [^?]{1,80} cost"
-        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)",
+        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)"
+        r"|what(?:['’]s| is| was) the (?:most|least|maximum|minimum|limit|highest|lowest)\b[^?]{0,60}"
+        r"\b(?:spend|pay|cost|charge|price|budget|offer|bid)",
     ),
     ("number", r"how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)"),
     ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)s?|how long ago"),
@@ -42,7 +44,11 @@ ASKING_WORDS = frozenset(_ASKING.split())
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
 _BEGINS = frozenset(["start", "begin"])  # as everything does whose next time is asked for
-_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
+_TAKES_PLACE, _OCCURS = (
+    re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE),
+    frozenset(words("take place")),
+)
+QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 # Polite openings in front of the question itself.
 POLITE = re.compile(
@@ -59,6 +65,11 @@ _PAST = re.compile(
 )
 # The next of something, not "next to" and not "who is coming".
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
+_HOW_MANY = re.compile(
+    r"\bhow many (?P<things>(?:[\w'’-]+ ){1,4}?(?=(?:do|does|did|is|are|was|were|will|would|can|could|has|have|had)\b)"
+    r"|[\w'’-]+)",
+    re.IGNORECASE,
+)
 _SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
 _NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
@@ -101,9 +112,16 @@ class Question:
         return self.asked == "amount" and _asks_price(self.text) is not None
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """Return the words of the things whose number is asked for, as stemmed by words(); empty where none are."""
+        match = _HOW_MANY.search(self.text)
+        return tuple(words(match["things"])) if match else ()
+
+    @property
     def content(self) -> tuple[str, ...]:
         """Return the content words, or all words if there are only function words."""
         asking = _ASKED.get(self.asked, frozenset[str]()) | (_BEGINS if NEXT.search(self.text) else frozenset())
+        asking |= _OCCURS if self.asked in ("date", "time", "place") and _TAKES_PLACE.search(self.text) else frozenset()
         return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking) or self.words
 
     @property
@@ -167,7 +185,7 @@ def _asks_price(text: str) -> int | None:
 
 
 def _quoted(text: str) -> list[str]:
-    return [(match[1] or match[2]).strip() for match in _QUOTED.finditer(text)]
+    return [(match[1] or match[2]).strip() for match in QUOTED.finditer(text)]
 
 
 def _names(text: str, known: frozenset[str]) -> list[str]:
@@ -185,7 +203,9 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
             runs.append([word])
             openers |= (
                 {len(runs) - 1}
-                if _starts_sentence(text[:start]) and word not in known and text[match.end() :][:2] not in ("'s", "’s")
+                if _starts_sentence(text[:start])
+                and (word not in known or word.lower() in FUNCTION_WORDS)  # "Will", "How" of "How-Downing"
+                and text[match.end() :][:2] not in ("'s", "’s")
                 else set()
             )
         end = match.end()
@@ -193,7 +213,7 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
 
 
 def _starts_sentence(before: str) -> bool:
-    return not before.strip() or before.rstrip()[-1] in ".?!:"
+    return not before.strip() or before.rstrip()[-1] in ".?!:¿¡"
 
 
 def _may_name(word: str) -> bool:

@@ -22,6 +22,7 @@ from engine.text.spans import (
     WHICH,
     Found,
     clock_time,
+    find,
     time_of,
 )
 
@@ -218,6 +219,24 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
     return f"{article}{unit.lower()} {side} {dates.spell_date(today)}"
 
 
+def dates_in_words(text: str, span: Found, written: datetime, past: bool = False) -> str | None:
+    """Return the absolute form of a date, or of a range or list of dates, in a text; None for what stays as it is.
+
+    So do "Monday to Friday", which may be of every week, and "June 3-7", whose end is no date by itself.
+    """
+    found = [one for one in find(text, "date") if span.start <= one.start and one.end <= span.end]
+    said = [" ".join(text[one.start : one.end].split()) for one in found]
+    if found == [span] or not found:
+        return in_words(" ".join(text[span.start : span.end].split()), written, past)
+    if found[-1].end != span.end or all(map(_BARE_WEEKDAY.fullmatch, said)):
+        return None
+    starts = [span.start, *(one.end for one in found)]
+    between = [text[start : one.start] for start, one in zip(starts, found, strict=False)]
+    meant = (in_words(one, written, past) or one for one in said)
+    return " ".join("".join(f"{gap}{day}" for gap, day in zip(between, meant, strict=True)).split())
+
+
+_BARE_WEEKDAY = re.compile(WEEKDAY, re.IGNORECASE)
 _DAY = re.compile(
     rf"(?<!\w)(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s)?(?i:{MONTH})(?:,?\s\d{{4}})?"
     rf"|(?=[JFMASOND])(?i:{MONTH})\s\d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,?\s\d{{4}})?)"

@@ -53,12 +53,14 @@ ORDINALS = (
 _ORDINAL = rf"(?:{'|'.join(ORDINALS)}|thirtieth|(?:twenty|thirty)[\s-](?:{'|'.join(ORDINALS[:9])}))"
 # The weekday before a date: "next Tuesday, 13 February", "Thu 16 May", "Saturday the 22nd".
 LEAD = rf"(?:(?:{WHICH}\s+)?(?:{WEEKDAY}|{_FOREIGN_DAY}),?\s+(?:(?:the|den|der|le)\s+)?)"
+_DAY_NO, _MONTH_NO = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _DATE = (
     rf"{LEAD}?(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{MONTH}(?:,?\s+\d{{4}})?"
     rf"|{_ORDINAL}\s+of\s+{MONTH}|{MONTH}\s+(?:the\s+)?(?:\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])|{_ORDINAL})(?:,?\s+\d{{4}})?)"
     rf"|{LEAD}(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b"
     rf"|{MONTH},?\s+(?:of\s+)?\d{{4}}"
-    r"|\d{1,2}([/.])\d{1,2}(?:\1(?:\d{4}|\d\d))?(?![\w%])"
+    rf"|(?:{_DAY_NO}/\d{{1,2}}|\d{{1,2}}/{_DAY_NO})(?:/(?:\d{{4}}|\d\d))?(?![\w%])"
+    rf"|{_DAY_NO}\.{_MONTH_NO}\.(?:\d{{4}}|\d\d)?(?![\w%])|(?<=\b(?:am|on|by)\s){_DAY_NO}\.{_MONTH_NO}(?![\w%])"
     rf"|{WEEKDAY}(?:,\s+{WEEKDAY})*,?\s+(?:and|or)\s+{WEEKDAY}"
     rf"|the\s+day\s+(?:before\s+yesterday|after\s+tomorrow)|(?:{NEAR_DAY})\b(?:\s+(?:{PART}|{FOREIGN_PART}))?"
     rf"|{COUNT}\s+{UNIT}\s+(?:ago|back|later|from\s+now)|(?:in|within)\s+{COUNT}\s+{UNIT}"
@@ -67,21 +69,28 @@ _DATE = (
     rf"|(?<=\bin\s)(?:(?:early|late|mid)[\s-]+)?{MONTH}|(?<=\bsince\s){MONTH}|(?<=\buntil\s){MONTH}|(?<=\bby\s){MONTH}"
     rf"|{_FOREIGN_NEXT}|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}\b(?:\s+{FOREIGN_PART})?|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
 )
+_HOUR = rf"(?:\d{{1,2}}(?:[:.]\d\d)?|{_WORD})"
 _CLOCK = (
     r"\d{1,2}(?:[:.]\d\d){0,2}\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"
-    rf"|\bnoon\b|\bmidnight\b|(?<=\bat\s)(?:{_WORD}|\d{{1,2}})(?!\s*[\w%])|{_WORD}\s+o['’]clock"
+    rf"|\bnoon\b|\bmidnight\b|(?<=\bat\s)(?:{_WORD}|\d{{1,2}})(?!\s*[\w%])|(?<=\baround\s)\d{{1,2}}(?!\s*[\w%,.:/-])|{_WORD}\s+o['’]clock"
 )
 _CAPITAL = r"[^\W\d_a-zß-ÿ][\w'’&-]*"
-_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
+_SAINT = r"(?:(?:Mt|St|Ste|Ft|Pt)\.\s)"
+_NAME = (
+    rf"{_SAINT}{{0,2}}{_CAPITAL}(?:\s(?:{_SAINT}?{_CAPITAL}|[A-Z]\.|(?:de|von|van|der|la|of|the|and|&)\s{_CAPITAL}))*"
+)
 _FULL_NAME = rf"{_CAPITAL}(?:\s(?:{_CAPITAL}|[A-Z]\.|&\s{_CAPITAL}|(?:de|von|van|der|la)\s{_CAPITAL}))*"
-_ROOM = r"(?i:room|suite|floor|building|hall|gate)\s+[A-Z]?\d[\w-]*|\b[A-Z]{2,4}\s?\d{3,5}[a-z]?\b"
+_ROOM = (
+    r"(?i:room|suite|floor|building|hall|gate)\s+[A-Z]?\d[\w-]*|\b[A-Z]{2,4}\s?\d{3,5}[a-z]?\b"
+    r"|\b(?i:(?:the )?\d{1,3}(?:st|nd|rd|th)\s+floor\b)"
+)
 _STREET = rf"\d{{1,5}}\s(?:{_CAPITAL}\s){{1,4}}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Lane|Drive|Way|Plaza|Square)\b\.?"
 _BUILDING = (
     r"(?:hall|church|chapel|school|library|park|house|station|office|room|building|street|square|theatre|yard)\b"
 )
 _CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{NEAR_DAY}|{_ORDINAL}\b)"
 _SOMEWHERE = "|".join(
-    rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s{_BUILDING})?"
+    rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s(?:conference\s|meeting\s)?{_BUILDING})?"
     for word in ("in", "at", "to", "from", "near", "visit", "visited", "into")
 )
 _THERE = (
@@ -108,9 +117,11 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     "email": re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
     "phone": re.compile(
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"
+        r"|\b(?:x|ext\.? ?)\d{3,6}\b"
     ),
     "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
 }
+_NOBODY = re.compile(r"(?-i:[A-Z]{2,}s)|original message|(?:\W|\b\w\b)*", re.IGNORECASE)  # APIs, P & S
 _NOT_NAMES_TEXT = (
     "i the a an and but so or if it this that these those he she we they you my our your his her their yes no not ok "
     "okay thanks thank hi hey hello dear regards best what when where who why how which there here please re fw fwd "
@@ -154,6 +165,7 @@ def find(text: str, kind: Kind) -> list[Found]:
     spans = [_trimmed(text, *match.span()) for match in _FINDERS[kind].finditer(text[:LONGEST])]
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
+        spans = [span for span in spans if not _NOBODY.fullmatch(text, *span)]
     if kind == "phone":
         spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
@@ -184,6 +196,76 @@ def events(text: str) -> list[EventSpan]:
     return found
 
 
+_NUMBER = rf"(?:\d[\d,]{{0,15}}(?:\.\d+)?|{_WORDS})"
+_TO = r"(?:\s*[-–—]\s*|\s+(?:to|through|thru|until|till)\s+)"
+_AND = r"(?:,?\s+(?:and|or|&)\s+)"
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?(?![\w:%/])"
+_AFTER_DAY = r"(?=\s*(?:[.,;!?)]|$|(?:and|or|at|in|from|to)\b))"
+_ZONE = (
+    r"\s*\(?(?-i:[A-Z]{1,3}[SD]?T|UTC|GMT)\b\)?"
+    r"|\s+(?:eastern|central|mountain|pacific)\b(?:\s+(?:standard|daylight))?(?:\s+time\b)?"
+)
+_SCALE = r"\s?(?:k|m|bn|hundred|thousand|million|billion|dozen)\b"
+_MEASURE = (
+    r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)"
+    rf"|\s?{_UNITS}|\s(?:years?\s+old|years?|feet|foot|meters?|metres?|degrees?|pages|seats|points)\b"
+)
+_RATE = r"\s?/\s?[a-z]+\b|\s+(?:each|apiece|per\s+[a-z]+)\b"
+_LIST_OF_NAMES = re.compile(rf"\b{_FULL_NAME}(?:,\s+{_FULL_NAME}){{0,8}},?\s+(?:and|or|&)\s+{_FULL_NAME}")
+_BEFORE_NUMBER = rf"(?:\bbetween\s+)?(?<![\w.,$€£]){_NUMBER}(?:{_TO}|\s+(?:and|or)\s+)"
+_AROUND: dict[Kind, tuple[str, str]] = {
+    "date": (
+        rf"(?:\b(?:from|between)\s+)?(?<![\w:/]){_DAY}(?:{_TO}|{_AND})",
+        rf"(?:{_TO}|,\s+|{_AND}){_DAY}{_AFTER_DAY}",
+    ),
+    "time": (
+        rf"(?:\b(?:from|between)\s+)?(?<![\w:]){_HOUR}(?:{_TO}|{_AND})",
+        rf"(?:{_TO}|{_AND})(?:{_CLOCK})|{_ZONE}",
+    ),
+    "duration": (_BEFORE_NUMBER + "|" + rf"{_NUMBER}\s+and\s+", r"\s+and\s+a\s+half\b"),
+    "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
+    "amount": (_BEFORE_NUMBER, _RATE),
+    "money": (_BEFORE_NUMBER, _RATE),
+}  # what belongs to a span before it and behind it
+_PARTS = {
+    kind: (re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE))
+    for kind, (before, behind) in _AROUND.items()
+}
+_BETWEEN_DATES = re.compile(rf"{_TO}|{_AND}|,\s+", re.IGNORECASE)
+_FROM = re.compile(r"\b(?:from|between)\s+\Z", re.IGNORECASE)
+_REACH = 40  # characters before a span that may belong to it
+
+
+def whole(text: str, span: Found, kind: Kind) -> Found:
+    """Return a span with all that belongs to it: the other end of a range, a whole list, its unit or time zone."""
+    if kind in ("person", "place"):
+        lists = (_name(text, *match.span()) for match in _LIST_OF_NAMES.finditer(text[:LONGEST]))
+        return next((Found(*one) for one in lists if one[0] <= span.start and span.end <= one[1]), span)
+    if kind not in _PARTS:
+        return span
+    if kind == "date":
+        span = _dates_around(text, span)
+    before, behind = _PARTS[kind]
+    if match := before.search(text[max(0, span.start - _REACH) : span.start]):
+        span = Found(span.start - len(match.group()), span.end)
+    while match := behind.match(text, span.end):
+        span = Found(span.start, match.end())
+    return span
+
+
+def _dates_around(text: str, span: Found) -> Found:
+    """Return the range or list of dates that a date is part of."""
+    start, end, dates = span.start, span.end, find(text, "date")
+    for one in dates:
+        if end <= one.start and _BETWEEN_DATES.fullmatch(text, end, one.start):
+            end = one.end
+    for one in reversed(dates):
+        if one.end <= start and _BETWEEN_DATES.fullmatch(text, one.end, start):
+            start = one.start
+    opening = _FROM.search(text[:start]) if (start, end) != (span.start, span.end) else None
+    return Found(opening.start() if opening else start, end)
+
+
 def time_of(text: str, day: Found) -> Found | None:
     """Return the time that belongs to a day: the nearest in the same clause that no other day is nearer to."""
     days, near = find(text, "date"), list[Found]()
@@ -192,6 +274,33 @@ def time_of(text: str, day: Found) -> Found | None:
         if not _CLAUSE.search(between) and all(_distance(one, day) <= _distance(one, other) for other in days):
             near.append(one)
     return min(near, key=lambda one: _distance(one, day), default=None)
+
+
+# Lines of a phone, by the words that name them beside its number.
+_LINES = {
+    "fax": re.compile(r"\b(?:tele)?fax\b|\bfacsimile\b|\btelecopier\b|\(f\)", re.IGNORECASE),
+    "mobile": re.compile(r"\bmobile\b|\bcell(?:ular|phone)?\b|\bhandy\b|\bnatel\b|\bportable\b|\(m\)", re.IGNORECASE),
+    "pager": re.compile(r"\bpager\b|\bbeeper\b", re.IGNORECASE),
+    "home": re.compile(r"\bhome\b|\(h\)", re.IGNORECASE),
+    "office": re.compile(r"\b(?:office|work|desk|direct)\b|\([ow]\)", re.IGNORECASE),
+}
+_LABEL = 24  # characters beside a number that may name its line
+
+
+def line_named(text: str) -> str:
+    """Return the line of a phone that a text names first, such as "fax"; "" where it names none."""
+    places = [(match.start(), line) for line, pattern in _LINES.items() if (match := pattern.search(text))]
+    return min(places, default=(0, ""))[1]
+
+
+def line_of(text: str, number: Found) -> str:
+    """Return which line a phone number is of, by the words before it, or else behind it, in its line of text."""
+    numbers = find(text, "phone")
+    start = max([one.end for one in numbers if one.end <= number.start], default=0)
+    end = min([one.start for one in numbers if one.start >= number.end], default=len(text))
+    before = text[max(start, number.start - _LABEL) : number.start].rpartition("\n")[2]
+    behind = text[number.end : min(end, number.end + _LABEL)].partition("\n")[0]
+    return line_named(before) or line_named(behind)
 
 
 _FULL_DAY = re.compile(r"uhr|\dh|\d h\b", re.IGNORECASE)  # counted to 24
@@ -221,6 +330,8 @@ def _distance(one: Found, other: Found) -> int:
 
 
 def _is_phone_number(number: str) -> bool:
+    if number[0] in "xe":  # an extension
+        return True
     return sum(map(str.isdigit, number)) >= 7 and not re.match(r"(?:19|20)\d\d-\d\d-\d\d", number)
 
 

@@ -48,7 +48,8 @@ def _cells(character: str) -> int:
 
 
 _STYLE = r"\x1b\[[\d;]*m"
-_PIECES = re.compile(rf"{_STYLE}|\n|[^\S\n]+|[\u2e80-\uffdc]|(?:(?!{_STYLE})[^\s\u2e80-\uffdc])+")
+_WIDE = "\u2e80-\uffdc"
+_PIECES = re.compile(rf"\n|[^\S\n]+|[{_WIDE}]|(?:{_STYLE}|[^\s{_WIDE}])+")
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
@@ -58,20 +59,25 @@ def wrap(text: str, width: int, indent: str = "") -> str:
     """
     out, used, blank = list[str](), 0, ""
     for piece in _PIECES.findall(text):
-        if piece.startswith("\x1b"):
-            out.append(piece)
-        elif piece == "\n":
+        taken = cells(re.sub(_STYLE, "", piece))
+        if piece == "\n":
             out.append(piece)
             used, blank = 0, ""
         elif piece.isspace():
             blank = piece
         else:
-            if used and used + len(blank) + cells(piece) > width:
+            if used and used + len(blank) + taken > width:
                 out.append(f"\n{indent}")
                 used, blank = len(indent), ""
             out.append(blank + piece)
-            used, blank = used + len(blank) + cells(piece), ""
+            used, blank = used + len(blank) + taken, ""
     return "".join(out)
+
+
+def rows(text: str, width: int, indent: str = "") -> int:
+    """Return how many rows of a terminal a text takes once it is wrapped; styles take no columns."""
+    lines = re.sub(_STYLE, "", wrap(text, width, indent)).split("\n")
+    return sum(max(1, -(-cells(one) // width)) for one in lines)
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

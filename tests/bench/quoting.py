@@ -21,6 +21,7 @@ from engine.ask.extract import Quote, QuoteSettings, quote, wanted
 from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
 from engine.text.question import Question, understand
 from engine.text.sentences import sentences
+from engine.text.synthesis import synthesis
 from engine.text.words import words
 from engine.types import Passage
 from store.types import Scope
@@ -29,7 +30,7 @@ from tests.bench.metrics import exact, f1, rouge_l
 
 SETS = ("locomo", "qmsum", "clinton-foia", "enron-annotated")
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-OPEN = QuoteSettings(least=0.0)  # declines nothing, so that every threshold can be judged
+OPEN = QuoteSettings(least=0.0, forced=True)  # declines nothing, so that every threshold can be judged
 K = 5
 
 
@@ -47,12 +48,13 @@ class Case:
 
 
 def main() -> None:
-    """Print scores by set, then what is declined."""
+    """Print scores by set, then what is declined, and which questions need a synthesis."""
     folder, chosen = Path(sys.argv[1]), sys.argv[2:] or SETS
     users = [user for name in chosen for user in load(folder, name)]
     cases = [case for user in users for case in asked(user, users)]
     scores(cases)
     declines(cases)
+    syntheses(cases)
     spent = sorted(1e3 * case.seconds for case in cases)
     print(f"\nms of processor time: median {spent[len(spent) // 2]:.1f}, p95 {spent[len(spent) * 95 // 100]:.1f}")
 
@@ -106,6 +108,17 @@ def declines(cases: Sequence[Case]) -> None:
         rest = support["answerable" if " " not in name else f"{name.split()[0]} answerable"]
         shares = "".join(f"{fmean(value < level for value in values):7.3f}" for level in levels)
         print(f"{name:32}{len(values):5}{shares}{auc(rest, values):9.3f}")
+
+
+def syntheses(cases: Sequence[Case]) -> None:
+    """Print the shares of questions that are taken to need a synthesis, so that quotes decline them."""
+    needs: dict[str, list[bool]] = defaultdict(list)
+    for case in cases:
+        if case.group != "other":
+            needs[f"{case.user.corpus} {case.group}"].append(synthesis(case.question.text) is not None)
+    print(f"\n{'need a synthesis':32}{'n':>5}  share")
+    for name, values in sorted(needs.items()):
+        print(f"{name:32}{len(values):5}{fmean(values):7.3f}")
 
 
 def auc(high: Sequence[float], low: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from tests.demo import DATA, QUESTIONS, environment
 KEY = "Who has the spare key to the workshop?"
 NONSENSE = "Which quorv blimmers the zant?"
 KEYS = [
-    "schema", "question", "answer", "answered",
+    "schema", "question", "answer", "answered", "synthesis",
     "correction", "highlight", "tier", "writer", "model", "matched_question",
     "similarity", "age_s", "stale", "lead", "answer_source", "sources", "tokens", "ms",
 ]  # fmt: skip

@@ -161,7 +161,7 @@ def test_the_history_is_that_of_the_conversation(pkb: Pkb) -> None:
 
 
 def test_help_names_every_command(pkb: Pkb) -> None:
-    commands = ["/sources", "/open N", "/wrong", "/history", "/help", "/quit"]
+    commands = ["/answer", "/sources", "/open N", "/wrong", "/history", "/help", "/quit"]
     assert list(chat(pkb, "/help").row["commands"]) == commands
     assert all(name in chat(pkb, "/help", words=()).out for name in commands)
 

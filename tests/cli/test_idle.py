@@ -441,7 +441,8 @@ def test_killed_at_any_moment_the_next_run_goes_on(runner: Pkb) -> None:
 def mail(folder: Path, number: int, text: str) -> None:
     """Write a mail."""
     folder.mkdir(exist_ok=True)
-    head = f"From: Ann <ann@example.org>\nTo: Me <me@example.org>\nSubject: Sewing circle {number}\nMessage-ID: <{number}@sewing>\n"
+    head = f"From: Ann <ann@example.org>\nTo: Me <me@example.org>\nMessage-ID: <{number}@sewing>\n"
+    head += f"Subject: Sewing circle {number}\n"
     (folder / f"{number}.eml").write_text(f"{head}Date: Mon, {number} Jun 2024 10:00:00 +0000\n\n{text}\n")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, pack, under, unpack
 from engine.settings import Settings, keys
-from engine.types import STAGES, Answer, AskOptions, AskResult, Source, Step, Trace
+from engine.types import STAGES, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, Trace
 from store.types import Scope
 
 TEXT = some.text() | some.just("\udcff of a file name")
@@ -27,7 +27,8 @@ MOMENTS = some.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1)).map(
     lambda at: at.replace(tzinfo=timezone(timedelta(hours=2)))
 )
 SCOPES = some.builds(Scope, *[some.none() | TEXT] * 2, *[some.none() | some.dates()] * 2, some.none() | TEXT)
-MANNERS = some.builds(AskOptions, scope=SCOPES)
+FOLLOWED = some.builds(FollowedAnswer, path=TEXT, message_id=some.none() | TEXT, quote=TEXT)
+MANNERS = some.builds(AskOptions, scope=SCOPES, after=some.none() | FOLLOWED)
 REQUESTS = some.builds(Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, TEXT), some.booleans(), some.booleans())
 REPLIES = some.builds(
     Answer,

@@ -3,19 +3,21 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import progress_line, session
-from cli.render import show_source
-from engine.types import Source
+from cli.output import bars, console, progress_line, session
+from cli.render import show_answer, show_source
+from engine.text.synthesis import Synthesis
+from engine.types import Answer, AskResult, Source, Trace
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
 from tests.effort import slow_only
@@ -146,6 +148,14 @@ def test_styles_are_for_terminals_and_end_with_no_color(pkb: Pkb) -> None:
     assert "\x1b" not in printed
     assert "\x1b[" in terminal(pkb.folder, "ask", KEY)
     assert "\x1b" not in terminal(pkb.folder, "ask", KEY, NO_COLOR="1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("ask", KEY), ("search", "gazebo"), ("list",)])
+def test_a_cold_command_shows_that_it_works_before_it_imports_lancedb(pkb: Pkb, words: tuple[str, ...]) -> None:
+    (pkb.folder / "config.toml").write_text('[serve]\ndaemon = "off"\n')
+    shown = terminal(pkb.folder, *words, PYTHONPROFILEIMPORTTIME="1")
+    assert 0 < shown.index("ing...") < shown.index(" lancedb")
 
 
 @pytest.mark.slow
@@ -287,3 +297,69 @@ def test_a_notice_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -
             opened.on_notice("no space left")
         opened.on_wait()
     assert screen.getvalue() == "Searching...\r\x1b[2Kpkb: no space left\n"
+
+
+def declined(question: str, asked: Synthesis) -> list[str]:
+    sources = [
+        Source(f"/m/{number}.eml", None, f"Mail {number}", day, (1, 2), 1.0, "…", date_claimed=day)
+        for number, day in enumerate(["2024-05-02T10:00:00", None, "2024-05-01T10:00:00"], 1)
+    ]
+    reply = Answer(question, None, "full", "quote", None, tuple(sources), {"total": 1.0}, synthesis=asked)
+    with redirect_stdout(io.StringIO()) as out:
+        show_answer(AskResult(reply, Trace()), streamed=False, explain=False)
+    return out.getvalue().splitlines()
+
+
+def test_a_question_that_no_passage_answers_says_what_pkb_can_do_and_shows_passages_by_date() -> None:
+    line, *rest = declined("Summarize the talk", "summary")
+    assert line.endswith("cannot be quoted; see the passages below, by date, or use a language model: pkb model pull")
+    assert [one[:10].strip() for one in rest if "Mail" in one] == ["[3] Mail 3", "[1] Mail 1", "[2] Mail 2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "command"),
+    [
+        ("How many mails did Ann Lee send to Ben?", "count", "pkb list --from 'Ann Lee' --to Ben --count"),
+        (
+            "How many mails did Ben get on 3 May 2001?",
+            "count",
+            "pkb list --to Ben --since 2001-05-03 --until 2001-05-03 --count",
+        ),
+        ("Who writes most?", "comparison", "pkb list --count"),
+        ("List all mails from Ben", "list", "pkb list --from Ben"),
+    ],
+)
+def test_what_cannot_be_counted_by_quotes_can_be_listed(question: str, asked: Synthesis, command: str) -> None:
+    assert declined(question, asked)[0].endswith(f" documents: {command}")
+
+
+@pytest.mark.parametrize(
+    ("stay", "fails", "left"),
+    [(True, False, ["read 100", "keep 4,312"]), (True, True, ["read 40/100", "keep 4,312"]), (False, False, [])],
+)
+def test_bars_fit_a_narrow_terminal_and_those_that_counted_remain(
+    monkeypatch: pytest.MonkeyPatch, stay: bool, fails: bool, left: list[str]
+) -> None:
+    screen = on_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    console.cache_clear()
+    with suppress(KeyboardInterrupt), bars(quiet=False, stay=stay) as tick:
+        for step, done, total in [("scan", 0, None), ("read", 40, 100), ("keep", 4312, None), ("index", 0, None)]:
+            tick(step, done, total)
+        if fails:
+            raise KeyboardInterrupt
+        tick("read", 100, 100)
+    console.cache_clear()
+    frames = [re.sub(r"\x1b\[[0-9?;]*[a-zA-Z]", "", frame) for frame in screen.getvalue().split("\x1b[2K")]
+    assert all(len(line.strip("\r")) <= 60 for frame in frames for line in frame.split("\n"))
+    remain = [line for line in frames[-1].replace("\r", "").split("\n") if line.strip()]
+    assert [" ".join(line.replace("━", " ").split()[:2]) for line in remain] == left
+
+
+def test_bars_that_counted_nothing_and_those_of_a_pipe_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redirect_stderr(io.StringIO()) as piped, bars(quiet=False) as tick:
+        tick("read", 1, 1)
+    screen = on_terminal(monkeypatch)
+    with bars(quiet=False) as tick:
+        tick("scan", 0, None)
+    assert (piped.getvalue(), "━" in screen.getvalue().rpartition("\x1b[2K")[2]) == ("", False)

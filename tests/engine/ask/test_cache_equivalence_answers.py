@@ -119,7 +119,7 @@ class Archive:
 
 def _shown(reply: Answer) -> dict[str, object]:
     """Return all of a reply that does not say how it was come by."""
-    made = replace(reply, tier="full", ms={}, age_s=None, tokens=None)
+    made = replace(reply, tier="full", ms={}, age_s=None, tokens=None, correction=None)
     return asdict(made)
 
 

@@ -4,14 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.candidates import (
-    Candidate,
-    CandidateWeights,
-    candidates,
-    content,
-    coverage,
-    time_constraint,
-)
+from engine.ask.candidates import Candidate, CandidateWeights, candidates, content, coverage
+from engine.ask.time_constraints import time_constraint
 from engine.text.question import understand
 from engine.text.spans import Kind
 from engine.types import Passage

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.candidates import NONE, CandidateWeights, candidates
+from engine.ask.candidates import CandidateWeights, candidates
 from engine.ask.extract import Quote, quote
+from engine.ask.time_constraints import NONE
 from engine.ingest.calendar import event_texts
 from engine.text.question import understand
 from engine.types import Passage
@@ -111,7 +112,7 @@ def test_mails_are_not_counted_from_mails(question: str) -> None:
 
 
 def test_other_things_that_were_sent_are_counted() -> None:
-    assert told("How many oars did Ben send?", "Ben did send 12 oars.") == "12"
+    assert told("How many oars did Ben send?", "Ben did send 12 oars.") == "12 oars"
 
 
 def test_a_day_that_is_taken_back_does_not_confirm_a_question() -> None:

@@ -41,6 +41,7 @@ def test_other_words_another_number_or_no_answer_are_not_the_same(one: str | Non
 
 def test_what_is_highlighted_decides_where_both_highlight_something() -> None:
     assert same_answer("The choir sings on Friday, says Ann.", "Ben: see you Friday!", "Friday", "friday")
+    assert not same_answer("At the desk.", "Please no longer at the desk, but by mail.", "desk", "desk")
     assert not same_answer("It is Friday the 21st at the hall", "It is Friday the 21st at the hall now", "21st", "hall")
 
 

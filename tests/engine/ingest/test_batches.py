@@ -69,9 +69,9 @@ def test_a_batch_is_also_full_at_a_number_of_characters(monkeypatch: pytest.Monk
     assert [list(batch.documents) for batch in found if isinstance(batch, ParsedBatch)] == [["d"], ["e"]]
 
 
-def test_progress_is_reported_every_200_files() -> None:
-    found = take({f"/{n:04}": [] for n in range(450)})
-    assert [step for step in found if isinstance(step, int)] == [200, 400]
+def test_progress_is_reported_every_20_files() -> None:
+    found = take({f"/{n:04}": [] for n in range(45)})
+    assert [step for step in found if isinstance(step, int)] == [20, 40]
 
 
 def test_files_are_read_in_order_of_their_names() -> None:

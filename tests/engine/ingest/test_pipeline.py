@@ -29,7 +29,8 @@ def test_progress_names_the_steps(box: Box) -> None:
     mail(box.mail / "a", "red")
     run = Ingest(box.opened.ledger, box.opened.knowledge, ParseLimits(), Guard(0.2, 50))
     steps = [(p.step, p.done, p.total) for p in run.run(SourceRoot(str(box.mail), "mail", None))]
-    assert steps == [("keep", 1, 1), ("index", 0, None)]
+    read, keep = [("read", 0, 1), ("read", 1, 1)], ("keep", 1, None)
+    assert steps == [("scan", 0, None), read[0], keep, read[1], ("index", 0, None)]
 
 
 _SAID = "We should meet on Thursday to talk about the harvest festival."

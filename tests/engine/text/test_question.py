@@ -14,6 +14,14 @@ from engine.text.words import FUNCTION_WORDS, words
 NOW = datetime(2024, 5, 15, 12)  # a Wednesday
 
 
+def test_a_question_word_is_no_name_though_somebody_has_it() -> None:
+    known = frozenset(["How", "Will", "Downing"])
+    names = [
+        understand(text, NOW, known).names for text in ("How much is it?", "Will it rain?", "When does Will sing?")
+    ]
+    assert names == [(), (), ("Will",)]
+
+
 @given(st.text(max_size=200), st.dates(date(1950, 1, 1), date(2150, 1, 1)))
 def test_any_text_can_be_analysed_at_any_time(text: str, day: date) -> None:
     found = understand(text, datetime(day.year, day.month, day.day))
@@ -63,6 +71,7 @@ def test_the_first_question_word_decides_the_answer_type(text: str, asked: Answe
         ("What did PhD A say?", ("PhD A",)),
         ('What is "the blue plan" about?', ("the blue plan",)),
         ("Do I work on Monday in May?", ()),
+        ("¿Dónde trabaja Ana?", ("Ana",)),
     ],
 )
 def test_names_are_capitalised_words_inside_a_sentence_and_quoted_phrases(text: str, names: tuple[str, ...]) -> None:

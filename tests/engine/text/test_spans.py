@@ -103,6 +103,8 @@ def test_durations_are_found(duration: str) -> None:
         ("he lives at 12 Baker Street now", "12 Baker Street"),
         ("come to EB 3267 please", "EB 3267"),
         ("it hid in my slipper once", "in my slipper"),
+        ("we meet in the Mt. Hood room", "the Mt. Hood room"),
+        ("my desk is on the 4th floor", "the 4th floor"),
     ],
 )
 def test_places_are_told_by_prepositions_rooms_and_streets(text: str, place: str) -> None:
@@ -130,7 +132,8 @@ def test_an_address_keeps_its_apostrophe_and_loses_the_full_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["713-853-4777", "44 207 783 4040", "(713) 646-7327", "+41 44 123 45 67", "713/365-0174"]
+    "number",
+    ["713-853-4777", "44 207 783 4040", "(713) 646-7327", "+41 44 123 45 67", "713/365-0174", "x39673", "ext. 4412"],
 )
 def test_telephone_numbers_are_found_in_many_forms(number: str) -> None:
     assert texts(f"Call {number} now", "phone") == [number]
