@@ -117,12 +117,13 @@ def _open_closed() -> None:
 def _ended(args: list[str]) -> int:
     """Run one command to its end; what would interrupt it after that comes too late to be of consequence."""
     try:
-        code = run(args)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        try:
+            return run(args)
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:
         return 130
-    return code
 
 
 def run(args: list[str]) -> int:
