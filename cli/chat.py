@@ -147,7 +147,7 @@ _HELP = {
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A question as it was typed, the same as it stands alone (None where it does not), and what came of it."""
+    """A question as it was typed, the same as it stands alone (None if it does not), and what came of it."""
 
     typed: str
     asked: str | None
@@ -272,7 +272,7 @@ class Conversation:
         self._turns: list[Turn] = []  # the questions that stand alone
 
     def hear(self, typed: str, opened: Session) -> bool:
-        """Do what a line says; False where it ends the conversation, PkbError where it cannot be done."""
+        """Do what a line says; False where it ends the conversation, PkbError if it cannot be done."""
         name, _, rest = typed.strip().partition(" ")
         if name == "/quit":
             return False
@@ -305,7 +305,7 @@ class Conversation:
         answered.keep()
 
     def _before(self) -> "Source | None":
-        """Return the source of the last answer that was given, which a follow-up is about; None where there is none."""
+        """Return the source of the last answer that was given, which a follow-up is about; None if there is none."""
         last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
         return last.sources[0] if last else None
 
@@ -358,7 +358,7 @@ class Conversation:
 
 
 def _writer(opened: Session) -> "Write | None":
-    """Return the function that rewrites a follow-up as a stand-alone question; None where pkb quotes."""
+    """Return the function that rewrites a follow-up as a stand-alone question; None if pkb quotes."""
     from engine.serve.client import wants
 
     load = opened.load_model

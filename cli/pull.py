@@ -106,7 +106,7 @@ def _require_fit(plan: DownloadPlan, missing: int, free: int, budget: MemoryBudg
         raise PkbError(f"{plan.name} does not fit: it needs {budget}", f"pkb model pull {plan.name} --force")
     if missing > free:
         message = f"{plan.name} does not fit on the disk: it needs {size(missing)}, {size(free)} are free"
-        raise PkbError(message, f"free some disk space, then: pkb model pull {plan.name}")
+        raise PkbError(message, f"free some disk space, then run: pkb model pull {plan.name}")
 
 
 def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> InstalledModel:

@@ -155,7 +155,7 @@ def carried(home: Home) -> dict[str, str]:
 
 
 def choose(environ: Mapping[str, str], system: str) -> Way:
-    """Find who can run things here at their time; PkbError where nobody can."""
+    """Find who can run things here at their time; PkbError if nobody can."""
     path = environ.get("PATH")
     if system == "darwin":
         return "launchd"

@@ -52,7 +52,7 @@ def serve(
 
 
 def _stop(opened: Session) -> int | None:
-    """Have it end; returns its process id, None where there was none to be asked."""
+    """Have it end; returns its process id, None if there was none to be asked."""
     if not opened.there:
         return None
     from engine.serve.process import stop

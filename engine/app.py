@@ -209,7 +209,7 @@ class Pkb:
         until: str | None = None,
         collection: str | None = None,
     ) -> "Scope":
-        """Return what a question is limited to; UsageError where a day or a collection is none."""
+        """Return what a question is limited to; UsageError if a day or a collection is none."""
         from engine.scope import scope_of
 
         return scope_of(self.session, sender, recipient, since, until, collection)

@@ -50,7 +50,7 @@ class Retriever:
     embedder_name: str  # as the settings name it
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Return the unit vector of a question, None where there are no vectors to compare it with."""
+        """Return the unit vector of a question, None if there are no vectors to compare it with."""
         embedder = self.embedder()
         if embedder is None:
             return None
@@ -80,7 +80,7 @@ class _Retrieving:
     retriever: Retriever
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Return the unit vector of a question, None where there are no vectors to compare it with."""
+        """Return the unit vector of a question, None if there are no vectors to compare it with."""
         return self.retriever.embed(text, trace)
 
     def retrieve(
@@ -184,7 +184,7 @@ def local_model(
     kept: bool,
     order: "Callable[[], Order]",
 ) -> LocalModel:
-    """Return the backend of the configured model; NoModel where it is not installed.
+    """Return the backend of the configured model; NoModel if it is not installed.
 
     With `kept` the model uses and fills the KV cache.
     """

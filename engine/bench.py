@@ -170,7 +170,7 @@ def figures(timed: Sequence[Timed]) -> Figures:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Return the spread of the values that are not None; None where there are none."""
+    """Return the spread of the values that are not None; None if there are none."""
     there = [value for value in values if value is not None]
     if not there:
         return None

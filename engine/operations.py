@@ -237,7 +237,7 @@ def root_at(path: str, before: "dict[str, SourceRoot]", kind: str | None, collec
 
 
 def refuse_missing(summary: "Summary", missing: "Sequence[SourceRoot]") -> None:
-    """Raise PkbError where so much has disappeared that a disk may be missing."""
+    """Raise PkbError if so much has disappeared that a disk may be missing."""
     if summary.refused:
         message = f"{summary.refused:,} documents disappeared at once and were kept: a disk may be missing"
         raise PkbError(message, "pkb ingest --prune, to remove them")

@@ -64,7 +64,7 @@ def first_day(day: str, today: date, *, end: bool = False) -> date:
 
 
 def _named(day: str, today: date) -> "Days":
-    """Return what "last week" or "monday" means; ValueError where it means no days."""
+    """Return what "last week" or "monday" means; ValueError if it means no days."""
     from engine.text.relative_dates import resolve
 
     in_words = any(map(str.isalpha, day))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def choose_embedder(
     home: "Home", settings: "Settings", ledger: "Callable[[], Ledger]", environ: Mapping[str, str]
 ) -> "Embedder":
-    """Return the configured embedder; NoModel where it is not installed, UsageError where the model is none."""
+    """Return the configured embedder; NoModel if it is not installed, UsageError where the model is none."""
     notes = home.cache / "digests"
     if settings.embed.model == "minilm":
         from engine.models.minilm import MiniLM
@@ -101,7 +101,7 @@ class Session:
 
     @cached_property
     def ledger(self) -> "Ledger":
-        """Open the ledger, on a full disk a copy; NoStore where there is none, DamagedLedger where it was lost."""
+        """Open the ledger, on a full disk a copy; NoStore if there is none, DamagedLedger where it was lost."""
         from store.database import open_copy, open_ledger
 
         if not self._create and self.there and is_full(self.home):
@@ -113,7 +113,7 @@ class Session:
 
     @property
     def lasting_ledger(self) -> "Ledger":
-        """Return the ledger for a change that must last; PkbError where the disk is full."""
+        """Return the ledger for a change that must last; PkbError if the disk is full."""
         if self.ledger.temporary:
             raise PkbError("no space left on the disk", "pkb doctor")
         return self.ledger
@@ -163,7 +163,7 @@ class Session:
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """Return the configured embedder; NoModel where its weights are not installed."""
+        """Return the configured embedder; NoModel if its weights are not installed."""
         return choose_embedder(self.home, self.settings, lambda: self.ledger, self.environ)
 
     @property
@@ -217,7 +217,7 @@ class Session:
 
     @property
     def load_model(self) -> "Callable[[], PromptReader] | None":
-        """Return what loads the language model, unless it is in memory; None where pkb quotes."""
+        """Return what loads the language model, unless it is in memory; None if pkb quotes."""
         return self._local_model.load if self._local_model else None
 
     @cached_property
@@ -244,13 +244,13 @@ class Session:
 
     @cached_property
     def question_vectors(self) -> "QuestionVectors":
-        """Return the vectors of cached questions by the embedder; NoModel where its weights are not installed."""
+        """Return the vectors of cached questions by the embedder; NoModel if its weights are not installed."""
         from store.question_index import QuestionVectors
 
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 
     def rules(self) -> "SemanticRules | None":
-        """Return the rules of the semantic tier; None where it is off."""
+        """Return the rules of the semantic tier; None if it is off."""
         if not (parts := self.settings.experiment).semantic:
             return None
         from engine.ask.semantic import SemanticRules
@@ -292,7 +292,7 @@ def session(environ: Mapping[str, str] = os.environ) -> Iterator[Session]:
 
 
 def now(environ: Mapping[str, str]) -> datetime:
-    """Return the aware local time; UsageError where PKB_NOW is no ISO date and time."""
+    """Return the aware local time; UsageError if PKB_NOW is no ISO date and time."""
     given = environ.get("PKB_NOW")
     if not given:
         return datetime.now().astimezone()

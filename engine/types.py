@@ -118,7 +118,7 @@ class Answer:
 
     @property
     def span(self) -> str:
-        """Return the highlighted part of the text, empty where there is none."""
+        """Return the highlighted part of the text, empty if there is none."""
         return self.text[slice(*self.highlight)] if self.text and self.highlight else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Answer:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Answer":
-        """Return the answer that `to_json` made these values of; ValueError where their schema is another."""
+        """Return the answer that `to_json` made these values of; ValueError if their schema is another."""
         if values["schema"] != SCHEMA:
             raise ValueError(f"an answer of schema {values['schema']}")
         same = ("question", "tier", "writer", "model", "matched_question", "similarity", "age_s", "stale", "lead")
@@ -307,7 +307,7 @@ class Passage:
         return self.hits[0].date
 
     def written_at(self, place: int) -> datetime | None:
-        """Return when the text at an offset of `text` was written; None where that is not known."""
+        """Return when the text at an offset of `text` was written; None if that is not known."""
         hit = self._hit_at(place)
         return hit.written if hit else None
 
@@ -448,7 +448,7 @@ class GeneratedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None where none was read).
+    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None if none was read).
 
     `keep` is to be called when the reply has been shown: it saves what was read, for the next question.
     """
@@ -467,7 +467,7 @@ class Backend(Protocol):
         """Name all that an answer depends on beside the evidence."""
 
     def embed(self, text: str, trace: Trace) -> "Vectors | None":
-        """Return the unit vector of a question, None where there are no vectors to compare it with."""
+        """Return the unit vector of a question, None if there are no vectors to compare it with."""
 
     def retrieve(self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question."""

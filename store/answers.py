@@ -58,7 +58,7 @@ class AnswerBank:
         self._ledger, self._rows = ledger, ledger.rows
 
     def find(self, key: bytes) -> CachedAnswer | None:
-        """Return the entry under a key, whatever its state; None where its row is damaged."""
+        """Return the entry under a key, whatever its state; None if its row is damaged."""
         row = self._rows.execute(f"SELECT {ANSWER_COLUMNS} FROM intact_answers WHERE key = ?", (key,)).fetchone()
         return answer_from_row(row) if row else None
 
@@ -423,7 +423,7 @@ def confirm(ledger: Ledger, key: bytes, generation: int, evidence: Sequence[str]
 
 
 def mean_seconds(ledger: Ledger, writer: str) -> float | None:
-    """Return the mean seconds that an answer of such a writer takes; None where there is none."""
+    """Return the mean seconds that an answer of such a writer takes; None if there is none."""
     sql = "SELECT avg(made_ms) / 1000 FROM answers WHERE substr(writer, 1, ?) = ? AND state = 'answered'"
     found = ledger.rows.execute(sql, (len(writer), writer)).fetchone()[0]
     return None if found is None else float(found)

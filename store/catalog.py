@@ -160,7 +160,7 @@ class Catalog:
         self._rows.execute(f"DELETE FROM roots WHERE {_BELOW}", _below(root))
 
     def files(self, root: str) -> dict[bytes, FileState]:
-        """Return the files read at or below a path, by the bytes of their paths."""
+        """Return the state of every indexed file at or below a path, keyed by the file's path as bytes."""
         sql = f"SELECT path, size, mtime_ns, inode FROM files WHERE {_BELOW}"
         return {path: FileState(*state) for path, *state in self._rows.execute(sql, _below(root))}
 

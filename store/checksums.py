@@ -143,7 +143,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _checksum(path: Path) -> Checksum | None:
-    """Read a file; None where there is no regular file, or where it was written to meanwhile."""
+    """Read a file; None if there is no regular file, or where it was written to meanwhile."""
     before, crc = identity(path), 0
     if before is None:
         return None

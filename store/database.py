@@ -438,7 +438,7 @@ def exists(path: Path) -> bool:
 
 
 def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> Ledger:
-    """Open the ledger and migrate an older schema; NoStore where there is none and `create` is off, DamagedLedger.
+    """Open the ledger and migrate an older schema; NoStore if there is none and `create` is off, DamagedLedger.
 
     `durable` waits for the disk at each commit, for what LanceDB commits depend on; without it a power cut may lose the
     last answers, never corrupt the file.
@@ -505,7 +505,7 @@ def _turn_wal_on(rows: sqlite3.Connection) -> None:
 
 
 def _migrate(ledger: Ledger) -> None:
-    """Run the migrations that this file has not seen, in one transaction; PkbError where the file is newer than pkb."""
+    """Run the migrations that this file has not seen, in one transaction; PkbError if the file is newer than pkb."""
     version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
     if version > len(MIGRATIONS):
         raise PkbError("this home was written by a newer pkb", "upgrade pkb")
@@ -546,7 +546,7 @@ def migrate_to(rows: sqlite3.Connection, number: int) -> None:
 
 
 def _check_application(ledger: Ledger, version: int) -> None:
-    """Raise PkbError where the file is another program's."""
+    """Raise PkbError if the file is another program's."""
     owner = int(ledger.rows.execute("PRAGMA application_id").fetchone()[0])
     empty = ledger.rows.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
     if owner != _APPLICATION_ID and not (version == 0 and empty):

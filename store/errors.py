@@ -90,7 +90,7 @@ class NoModel(PkbError):
 
 
 def explain(error: Exception) -> tuple[str, str] | None:
-    """Return what went wrong outside pkb and what to type next; None where the error is a bug of pkb."""
+    """Return what went wrong outside pkb and what to type next; None if the error is a bug of pkb."""
     import sqlite3  # imported late: help and usage errors must load nothing heavy
 
     if isinstance(error, sqlite3.Error):

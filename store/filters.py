@@ -12,7 +12,7 @@ _LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
 
 
 def within(scope: Scope) -> str | None:
-    """Return the condition for a scope, None where it limits nothing."""
+    """Return the condition for a scope, None if it limits nothing."""
     parts = []
     if scope.sender:
         parts.append(_person("sender", scope.sender))

@@ -71,12 +71,12 @@ class History:
         return HistoryEntry(*row) if row else None
 
     def newest(self) -> int | None:
-        """Return the number of the question asked last; None where nothing was asked."""
+        """Return the number of the question asked last; None if nothing was asked."""
         found = self._rows.execute("SELECT max(id) FROM history").fetchone()[0]
         return None if found is None else int(found)
 
     def latest_time(self) -> float | None:
-        """Return when the last question was asked, in seconds since the epoch; None where nothing was asked."""
+        """Return when the last question was asked, in seconds since the epoch; None if nothing was asked."""
         found = self._rows.execute("SELECT max(at) FROM history").fetchone()[0]
         return None if found is None else float(found)
 

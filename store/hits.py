@@ -50,9 +50,9 @@ class Hit:
         return self.chunk.author if self.is_quoted else self.sender
 
     def speaker_of(self, quote: str) -> str | None:
-        """Return who speaks in a transcript where a part of its text begins; None in a mail, and where nobody does.
+        """Return the speaker of a quoted part of a transcript; None for mail, or if the speaker is unknown.
 
-        Nobody does for certain where two say the same.
+        The speaker is unknown if two people say the same words.
         """
         if not self.is_meeting:
             return None

@@ -53,7 +53,7 @@ class Home:
         return found
 
     def create(self) -> None:
-        """Make the folders, readable by their owner alone; PkbError where the disk does not allow it."""
+        """Make the folders, readable by their owner alone; PkbError if the disk does not allow it."""
         try:
             for folder in (self.data, self.tables, self.locks, self.cache):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from store.vectors import count_missing
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its name, what is wrong (empty where nothing is), and the documents concerned.
+    """The result of one check: its name, what is wrong (empty if nothing is), and the documents concerned.
 
     A `note` describes something that is not wrong and needs no repair.
     """
@@ -316,7 +316,7 @@ def ledger_is_damaged(home: Home) -> bool:
 
 
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
-    """Return how SQLite says that the ledger is damaged, empty where it is not; `whole` reads every text, too."""
+    """Return how SQLite says that the ledger is damaged, empty if it is not; `whole` reads every text, too."""
     try:
         if not has_schema(ledger):
             return "its schema is damaged"
@@ -331,7 +331,7 @@ def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
 
 
 def _damaged_table(ledger: Ledger) -> str:
-    """Name a table with damaged rows that a repair cannot do without; sqlite3.Error where the schema is damaged."""
+    """Name a table with damaged rows that a repair cannot do without; sqlite3.Error if the schema is damaged."""
     for table in TABLES:
         ledger.rows.execute(f"SELECT 1 FROM intact_{table} LIMIT 1").fetchone()
     counts = ((table, ledger.rows.execute(f"SELECT count(*) {_damaged(table)}").fetchone()[0]) for table in PRIMARY)
@@ -339,7 +339,7 @@ def _damaged_table(ledger: Ledger) -> str:
 
 
 def _read_texts(ledger: Ledger) -> None:
-    """Read all rows that have no checksum; sqlite3.OperationalError where a text is not UTF-8."""
+    """Read all rows that have no checksum; sqlite3.OperationalError if a text is not UTF-8."""
     tables = ledger.rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
     for table in {name for (name,) in tables}.difference(TABLES, PRIMARY):
         for _ in ledger.rows.execute(f"SELECT * FROM {table}"):

@@ -131,7 +131,7 @@ class Identity:
 
 
 def identity(path: Path) -> Identity | None:
-    """Return a file's identity; None where there is no regular file."""
+    """Return a file's identity; None if there is no regular file."""
     try:
         found = path.lstat()
     except OSError:
@@ -220,7 +220,7 @@ def _payloads(tensors: Sequence[Tensor], *, summed: bool) -> list[Payload]:
 
 
 def _crc(file: BinaryIO, size: int) -> int | None:
-    """Return the CRC32 of the next bytes of a file; None where it ends before."""
+    """Return the CRC32 of the next bytes of a file; None if it ends before."""
     found = 0
     while size:
         block = file.read(min(size, _BLOCK))

@@ -107,7 +107,7 @@ class KvFolder:
         return not damage
 
     def find_damage(self, node: Node, *, read_data: bool) -> str:
-        """Return in a word how a node's file is damaged; empty where it is intact."""
+        """Return in a word how a node's file is damaged; empty if it is intact."""
         path, entry = self.path_of(node.key), self.index.find(node.key)
         found = identity(path)
         if entry is None or entry.state != "complete" or found is None:

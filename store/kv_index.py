@@ -308,12 +308,12 @@ class KvQueries:
         self._rows, self._index, self._counts = ledger.rows, index, counts
 
     def uses(self, key: Key) -> int | None:
-        """Return how often a node was used; None where it is not stored."""
+        """Return how often a node was used; None if it is not stored."""
         entry = self._index.find(key)
         return entry.node.uses if entry and entry.state == "complete" else None
 
     def ghost(self, key: Key) -> Ghost | None:
-        """Return the ghost of a node; None where it was not evicted."""
+        """Return the ghost of a node; None if it was not evicted."""
         sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
         row = self._rows.execute(sql, (key,)).fetchone()
         return Ghost(*row) if row else None

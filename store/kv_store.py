@@ -89,7 +89,7 @@ class KvStore:
         *,
         evict: bool = True,
     ) -> Node | None:
-        """Store a segment's tensors below `parent` (None: the root); None where refused.
+        """Store a segment's tensors below `parent` (None: the root); None if refused.
 
         Without `evict` no other node is evicted for it.
         """

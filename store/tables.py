@@ -276,7 +276,7 @@ class Tables:
         self._db = _connect(self._folder)  # nothing of the former table is in its cache
 
     def _rows(self, name: str) -> pa.Table | None:
-        """Read all rows; None where that fails."""
+        """Read all rows; None if that fails."""
         with suppress(DamagedTable), _damage_of(name):
             return self._db.open_table(name).to_arrow() if self._is_complete(name) else None
         return None

@@ -27,9 +27,9 @@ _SHORTEST = 4  # words of a sentence beside another: a greeting or the name belo
 
 
 def with_neighbours(question: Question, found: Sequence[Candidate], best: Candidate) -> list[Candidate]:
-    """Return a sentence with the next, and the one before, where it has little that the question does not say itself.
+    """Return a sentence with its neighbours, if it says little beyond the question.
 
-    What repeats the question stands beside what answers it: "About the tickets: ...", or a question and its reply.
+    A sentence that repeats the question often stands next to the one that answers it: "Now to the tickets."
     """
     asks, new = best.text.endswith("?"), len(best.words - FUNCTION_WORDS - set(question.words))
     tells = not asks and has_sign(question, best.text)
@@ -101,7 +101,7 @@ def _nearest(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
 
 
 def who_said(question: Question, evidence: Evidence) -> tuple[int | None, str] | None:
-    """Return which passage has the sentence quoted before, and who spoke or wrote it; None where nobody asks that."""
+    """Return which passage has the sentence quoted before, and who spoke or wrote it; None if nobody asks that."""
     if not asks_who_said(question.text):
         return None
     for number, read in enumerate(evidence.passages[: evidence.leading]):

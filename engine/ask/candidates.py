@@ -389,7 +389,7 @@ def _title(question: Question, each: Sequence[Candidate], place: int) -> frozens
 
 
 def _signed(question: Question, each: Sequence[Candidate]) -> list[Candidate]:
-    """Let the title below a name, as in a signature, speak for that name alone, where it is the title asked for."""
+    """Count a title in a signature for the name above it, if the question asks for that title."""
     signed = list(each)
     for place, (one, below) in enumerate(pairwise(each)):
         is_name = len(one.spans) == 1 and one.spans[0] == Found(0, len(one.text))
@@ -414,13 +414,13 @@ def _may_answer(span: str, question: Question, written: datetime | None, kind: K
 
 
 def _may_be_whom(said: Sequence[str], question: Question) -> bool:
-    """Leave out a title that is asked about, and what is called after a name in the question: "APX Agreement"."""
+    """Return whether words may name a person: not the title asked for, nor "APX Agreement" after "APX"."""
     names = (words(name) for name in question.names)
     return own_words(question).isdisjoint(said) and not any(said[: len(name)] == name for name in names)
 
 
 def own_words(question: Question) -> frozenset[str]:
-    """Return the words of a question that are no part of a name: of whom it asks for, "project manager"."""
+    """Return the content words of a question outside its names, such as "project manager"."""
     return frozenset(question.content) - named(question)
 
 
@@ -441,5 +441,5 @@ def _asks(text: str) -> bool:
 
 
 def _quoted_whole(one: Candidate, idf: Mapping[str, float]) -> bool:
-    """Return whether a quoted line gives the day, person ... asked for and says all that is asked of it."""
+    """Return whether a quoted line has a span of the kind asked for and all words of the question."""
     return one.text.startswith(">") and bool(one.spans) and set(idf) <= one.words

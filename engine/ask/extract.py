@@ -163,7 +163,7 @@ def _about(question: Question, when: TimeConstraint) -> tuple[str, ...]:
 
 
 def _sender(read: Passage, asked: str) -> str:
-    """Return who sent a passage, or wrote it where another message is quoted; empty where that is not known."""
+    """Return who sent a passage, or wrote it where another message is quoted; empty if that is not known."""
     return read.sender if "forward" in asked.lower() else read.author_at(0)
 
 
@@ -223,7 +223,7 @@ def _sentence(question: Question, found: Sequence[Candidate], best: Candidate, k
 
 
 def _is_told(question: Question, best: Candidate) -> bool:
-    """Return whether who said or wrote a sentence answers: "who told us ...", and it tells not what another said."""
+    """Return whether "who told us ..." is answered by the author of a sentence, who does not report somebody else."""
     if not (asked := _ASKS_TELLER.match(question.text)) or _REPORTS.search(best.text):
         return False
     own = re.search(rf"\b(?:I|we|he|she|they)\s+(?:\w+\s+)?{asked['verb']}\b", best.text, re.IGNORECASE)
@@ -231,7 +231,7 @@ def _is_told(question: Question, best: Candidate) -> bool:
 
 
 def _by_speaker(best: Candidate, speaker: str) -> SelectedSentence:
-    """Return a sentence behind the name of whoever says it, which is what was asked for."""
+    """Return a sentence after the name of its speaker, which is the answer."""
     name = _name(speaker)
     said = f"{name}: {_flat(best.text)}" if name else _flat(best.text)
     return SelectedSentence(said, best.read, (0, len(name)) if name else None)
@@ -267,7 +267,7 @@ def _alone(answer: str, source: int, resolved: str | None = None) -> SelectedSen
 
 
 def _nearest(question: Question, best: Candidate, kind: Kind) -> Found:
-    """Take the span that stands nearest to the words of the question; of persons first whom their title names."""
+    """Return the span nearest to the words of the question; for a person, prefer one whose title is asked for."""
     asked = set(question.content)
     title = own_words(question) if _ASKS_TITLE.match(question.text) else frozenset[str]()
     places = [match.start() for match in re.finditer(r"\w+", best.text) if set(words(match.group())) & asked]
@@ -281,7 +281,7 @@ def _nearest(question: Question, best: Candidate, kind: Kind) -> Found:
 
 
 def _titled(text: str, name: Found, title: frozenset[str]) -> int:
-    """Return 0 where a title stands behind a name, as in "Rob Cone, the manager", 1 where it stands before, else 2."""
+    """Return 0 if a title follows a name, as in "Rob Cone, the manager", 1 if it precedes the name, else 2."""
     sides = (_TITLE_BEHIND.match(text, name.end), _TITLE_BEFORE.search(text[: name.start]))
     said = (match and 2 * len(title.intersection(words(match[1]))) > len(title) for match in sides)
     return next((place for place, one in enumerate(said) if one), 2)
@@ -355,7 +355,7 @@ def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> Select
 
 
 def _is_line_asked(question: str, line: str) -> bool:
-    """Return whether a number of this line answers: of a fax or mobile only one that says so, a call no fax number."""
+    """Return whether a number of this line answers; a fax, mobile or pager must be labelled as such."""
     asked = line_named(question)
     return line == asked or (asked in ("", "home", "office") and line not in ("fax", "pager"))
 
@@ -432,7 +432,7 @@ class QuoteSettings:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """An answer in the words of its sources, or None where they hold none.
+    """An answer in the words of its sources, or None if they hold none.
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
     each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `resolved`
@@ -538,7 +538,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
 
 
 def _who_said(question: Question, evidence: Evidence) -> Quote | None:
-    """Return who spoke or wrote the sentence quoted before, or that nobody knows; None where nobody asks that."""
+    """Return who spoke or wrote the sentence quoted before, or that nobody knows; None if nobody asks that."""
     if (found := who_said(question, evidence)) is None:
         return None
     read, who = found

@@ -99,7 +99,7 @@ def core(text: str) -> str:
 
 
 def take_apart(text: str) -> re.Match[str] | None:
-    """Return a question as its question word, its helping verb and the rest; None where it is no question in form."""
+    """Return a question as its question word, its helping verb and the rest; None if it is no question in form."""
     return _OWNS.fullmatch(bare(text)) or _PARTS.fullmatch(bare(text))
 
 
@@ -221,7 +221,7 @@ def _asked_of(what: str, last: Turn) -> str:
 
 
 def _resolved(line: str, turns: Sequence[Turn]) -> str:
-    """Put what each pronoun means in its place; empty where one means nothing."""
+    """Put what each pronoun means in its place; empty if one means nothing."""
     for found in reversed(references(line)):
         pronoun, behind = found["it"].lower(), line[found.end("it") :]
         meant = next(filter(None, (_meant(pronoun, turn) for turn in turns[: -_BACK - 1 : -1])), "")
@@ -235,7 +235,7 @@ def _resolved(line: str, turns: Sequence[Turn]) -> str:
 
 
 def _meant(pronoun: str, turn: Turn) -> str:
-    """Return the person, place or thing of a turn that a pronoun may stand for; empty where it has none."""
+    """Return the person, place or thing of a turn that a pronoun may stand for; empty if it has none."""
     if pronoun in ("he", "she", "him", "her", "his"):
         return next(iter(turn.people), "")
     if pronoun == "there":
@@ -256,7 +256,7 @@ _NAMED = re.compile(r"(?<=\s)[^\W\d_a-zß-öø-ÿ][\w.'’-]*|\w*\d[\w.,:/-]*")
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """A question as it is to be asked, and what made it so; None where nothing sensible could be made of it."""
+    """A question as it is to be asked, and what made it so; None if nothing sensible could be made of it."""
 
     asked: str | None
     by: Literal["itself", "rules", "model"] = "itself"

@@ -46,7 +46,7 @@ def remember(
     saved_ms: float,
     evidence: "Evidence | None",
 ) -> None:
-    """Keep a question with its reply's figures; `evidence` is None where nothing was retrieved."""
+    """Keep a question with its reply's figures; `evidence` is None if nothing was retrieved."""
     tokens = reply.tokens or {}
     about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
@@ -81,7 +81,7 @@ class Asker:
         self._bank = AnswerBank(ledger)
 
     def ask(self, text: str, options: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
-        """Follow the path for one question; UsageError where it is empty.
+        """Follow the path for one question; UsageError if it is empty.
 
         What is made anew is given to `say` while it is written; what is kept is there at once.
         """

@@ -53,12 +53,12 @@ class BankBudget:
 
 
 def wording_of(ledger: Ledger, text: str) -> Wording:
-    """Return the wording of a question over the names that the archive holds; UsageError where it is empty."""
+    """Return the wording of a question over the names that the archive holds; UsageError if it is empty."""
     return reword(text, lambda words: names_of(ledger, words))
 
 
 def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> Key:
-    """Return the key of a question; UsageError where it is empty."""
+    """Return the key of a question; UsageError if it is empty."""
     return _key(backend, ledger, wording_of(ledger, text), options, now)
 
 
@@ -69,7 +69,7 @@ def _key(backend: Backend, ledger: Ledger, wording: Wording, options: AskOptions
 
 
 def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:
-    """Start a question; UsageError where it is empty."""
+    """Start answering a question; UsageError if it is empty."""
     trace = Trace()
     with trace.step("key"):
         # The generation is read before all else: whatever changes from here on makes this answer look again.
@@ -79,7 +79,7 @@ def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now:
 
 
 def understood(ledger: Ledger, text: str, now: datetime) -> "Question":
-    """Analyse a question over the names that the archive holds; UsageError where it is empty."""
+    """Analyse a question over the names that the archive holds; UsageError if it is empty."""
     from engine.text.question import understand  # more patterns than an exact hit has time to compile
 
     wording = wording_of(ledger, text)
@@ -113,7 +113,7 @@ def store_answer(
     origin: Origin = "user",
     source: str = "",
 ) -> CachedAnswer:
-    """Keep a reply under its question; None where it was only read ahead, which takes no answer's place that holds."""
+    """Keep a reply under its question; None if it was only read ahead, which takes no answer's place that holds."""
     there = bank.find(ask.key.digest) if reply is None else None
     if there and there.state == "answered" and there.evidence == asked.read:
         return there
@@ -180,7 +180,7 @@ def prepare(
     origin: Origin = "predicted",
     source: str = "",
 ) -> Prepared:
-    """Ready one question: with `decode` its answer is made, else only what it reads is; UsageError where it is empty.
+    """Ready one question: with `decode` its answer is made, else only what it reads is; UsageError if it is empty.
 
     `source` says what foresaw it.
     """

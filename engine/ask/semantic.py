@@ -187,7 +187,7 @@ class SemanticLookup:
         return why_different(asked.question, kept)
 
     def _fresh(self, ask: PendingQuestion, near: "Near") -> "Near | None":
-        """Return what is kept, with its sources where they stand now; None where new mail may change it."""
+        """Return what is kept, with its sources where they stand now; None if new mail may change it."""
         if near.answer.generation == ask.generation:
             return near
         wording = wording_of(self._ledger, near.answer.question)
@@ -284,7 +284,7 @@ def why_not_entailed(
     least: float,
     off: frozenset[str] = frozenset(),
 ) -> str | None:
-    """Return the reason why what was read for a question does not bear the answer kept for another; None where it does.
+    """Return the reason why what was read for a question does not bear the answer kept for another; None if it does.
 
     `chunks` were read now, `held` when the answer was made, best first. `answer` is the kept one where the quote
     writer made it; None where a model did: then both questions must be quoted the same. `least` is the support that the

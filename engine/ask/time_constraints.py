@@ -50,7 +50,7 @@ class TimeConstraint:
     clock: datetime | None = None  # local; what begins before is no longer the next
 
     def spoken(self, text: str, written: datetime | None) -> bool | None:
-        """Return whether a text speaks of these days (True) or of others alone (False); None where it is not known."""
+        """Return whether a text speaks of these days (True) or of others alone (False); None if it is not known."""
         if not self.words or written is None:
             return None
         met = [self._met(text, one, written) for one in find(text, "date")]
@@ -67,7 +67,7 @@ class TimeConstraint:
         return bool(self.clock and begins and begins.time() != time.min and begins < self.clock)
 
     def soonest(self, text: str, written: datetime | None) -> "Occurrence | None":
-        """Return the first of the occurrences in a text that are to come; None where it names none, or calls it off."""
+        """Return the first of the occurrences in a text that are to come; None if it names none, or calls it off."""
         if not self.coming or written is None or _CALLED_OFF.search(text):
             return None
         spans = [
@@ -79,7 +79,7 @@ class TimeConstraint:
         return min(found, key=lambda one: one.begins, default=None)
 
     def meets(self, span: str, written: datetime) -> bool | None:
-        """Return whether a date in a text of that time may be of these days; None where it is wider or not clear."""
+        """Return whether a date in a text of that time may be of these days; None if it is wider or not clear."""
         if days := _WEEKLY_DAY.findall(span):
             return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
         pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
@@ -88,7 +88,7 @@ class TimeConstraint:
         return False if pairs and not any(_meet(*pair) for pair in pairs) else None
 
     def _recurs(self, weekdays: Sequence[int]) -> bool | None:
-        """Return whether one of these days, of every week, is among the days; None where they are more than a week.
+        """Return whether one of these days, of every week, is among the days; None if they are more than a week.
 
         What is so every week is no news of a day that is asked about as such.
         """

@@ -62,7 +62,7 @@ class OwnLoad:
 
 
 def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
-    """Return why the machine must not be used for idle work; None where it may."""
+    """Return why the machine must not be used for idle work; None if it may."""
     if not facts.power.mains:
         return "on battery"
     if facts.away_s is not None and facts.away_s < limits.away_s:
@@ -223,7 +223,7 @@ def _text(path: Path) -> str:
 
 
 def _run(sources: Sources, *words: str) -> str:
-    """Return the output of a system program; empty where it is missing, fails or is too slow."""
+    """Return the output of a system program; empty if it is missing, fails or is too slow."""
     env = {"PATH": sources.tools, "LC_ALL": "C"}
     try:
         done = subprocess.run(words, env=env, capture_output=True, check=True, timeout=_TIMEOUT_S)

@@ -234,7 +234,7 @@ class IdlePlanner:
 
     @property
     def _load_model(self) -> LoadModel | None:
-        """Return what loads the model, None where pkb quotes."""
+        """Return what loads the model, None if pkb quotes."""
         return (lambda: self.load().model) if self.session.load_model else None
 
     def _load_for(self, jobs: list[Job]) -> list[Job]:
@@ -247,7 +247,7 @@ class IdlePlanner:
         return self.force or is_quiet(self.session)
 
     def _prefetch_context(self) -> "PrefetchContext | None":
-        """Return the model and the cache to prefetch with; None where nothing of this model can be cached."""
+        """Return the model and the cache to prefetch with; None if nothing of this model can be cached."""
         from engine.idle.prefetch import PrefetchContext
 
         session, reader = self.session, self.load()

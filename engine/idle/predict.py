@@ -109,7 +109,7 @@ def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
 
 
 def paused_predictors(counts: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
-    """Return which predictors are paused, in one sentence; None where none is."""
+    """Return which predictors are paused, in one sentence; None if none is."""
     found = sorted(one.source for one in counts if is_paused(one, now, weeks))
     if not found:
         return None
@@ -287,7 +287,7 @@ def _questions_of(line: str) -> Iterator[str]:
 
 
 def _question(piece: str) -> str | None:
-    """Return the question on one line; None where there is none, it is too long, or it holds a placeholder."""
+    """Return the question on one line; None if there is none, it is too long, or it holds a placeholder."""
     text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in piece)
     text = " ".join(text.split())
     before = ""

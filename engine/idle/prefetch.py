@@ -204,10 +204,10 @@ def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
 def make_room(
     wanted: Sequence[tuple[float, WantedSegment]], free: int, evictable: Callable[[], list[EvictionCandidate]]
 ) -> Iterator[WantedSegment]:
-    """Yield segments, given with their ages, those that `free` bytes lack room for with older nodes to evict.
+    """Yield the segments, each with the older nodes to evict if it does not fit into the `free` bytes.
 
-    `evictable` returns the newest first; it is not called where all have room. Where too little is older, none is
-    evicted.
+    `wanted` pairs each segment with its age. `evictable` returns the newest node first, and is called only when a
+    segment does not fit. If evicting all older nodes would not free enough, none is evicted.
     """
     left: list[EvictionCandidate] | None = None
     for age, segment in wanted:

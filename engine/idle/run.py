@@ -87,7 +87,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
 
 
 def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> WhyStop:
-    """Return a function that tells, at any time, why the machine must not be used; None where it may."""
+    """Return a function that tells, at any time, why the machine must not be used; None if it may."""
     if request.force or session.settings.idle.when == "always":
         return lambda: None
     from engine.idle.conditions import IdleConditions, why_not

@@ -28,7 +28,7 @@ _INVERTED = re.compile(r"([^,]+), ?([^,]+)")
 
 
 def shown_name(person: str) -> str:
-    """Return a name in plain form: "Ann Lee" of "Lee, Ann <ann@example.org>"; empty where there is only an address."""
+    """Return a name in plain form: "Ann Lee" of "Lee, Ann <ann@example.org>"; empty if there is only an address."""
     name = " ".join(re.sub(r"<[^>]*>?|\([^)]*\)|\[[^\]]*\]|[\"*]", " ", person).split()).strip("'‘’ ")
     if not name or "@" in name or "/" in name:
         return ""
@@ -44,7 +44,7 @@ def correspondents(hit: Hit) -> list[str]:
 
 
 def attributed_sentences(hit: Hit) -> list[tuple[str, str]]:
-    """Return the sentences of a chunk, each with the name of its speaker, empty where it is not known."""
+    """Return the sentences of a chunk, each with the name of its speaker, empty if it is not known."""
     text, author = hit.chunk.text, shown_name(hit.author)
     if hit.is_meeting:
         spoken = spoken_sentences(text, frozenset(hit.recipients))
@@ -93,7 +93,7 @@ def batches(hits: Sequence[Hit], size: int = BATCH) -> list[tuple[Hit, ...]]:
 
 
 def by_model(batch: Sequence[Hit], kind: str, write: Write) -> str:
-    """Have a model summarize a batch of a collection of this `kind`; empty where it wrote nothing."""
+    """Have a model summarize a batch of a collection of this `kind`; empty if it wrote nothing."""
     system, _, cue = prompt("abstract").rpartition("\n")
     parts = [f"{hit.chunk.header}\n{hit.chunk.text.strip()}\n" for hit in batch]
     written = write([system.replace("{kind}", kind) + "\n", *parts, cue])

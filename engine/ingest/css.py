@@ -372,7 +372,7 @@ _TABLE_PARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What an element hands on to what is in it; `ground` is None where the background is a picture."""
+    """What an element hands on to what is in it; `ground` is None if the background is a picture."""
 
     color: Color = _BLACK
     fill: Color | None = None

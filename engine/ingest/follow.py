@@ -108,7 +108,7 @@ class Debouncer:
         return [self._take(root, known, now) for root, known in self._roots.items() if self._due_at(known) <= now]
 
     def next_due(self) -> float | None:
-        """Return when the next folder will be due unless more changes; None if nothing is followed."""
+        """Return when the next folder is due if no more files change; None if no folder is followed."""
         return min(map(self._due_at, self._roots.values()), default=None)
 
     def scanned(self, root: str, now: float, seconds: float) -> None:

@@ -225,7 +225,7 @@ _SKEW = timedelta(days=1)  # between the clocks of writer and quoter
 
 
 def date_in_header(text: str, sent: datetime | None) -> datetime | None:
-    """Return the date in a header line of a message that was quoted in one sent then; None where it is not clear.
+    """Return the date in a header line of a message that was quoted in one sent then; None if it is not clear.
 
     A time without an offset is one of the zone of `sent`: mail programs write it on the clock of who quotes.
     """
@@ -392,7 +392,7 @@ _BLOCK, _ABOVE = 24, 10  # lines of a header, and above its first field
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The date and author of a quoted message, as its header says; None and empty where it does not."""
+    """The date and author of a quoted message, as its header says; None and empty if it does not."""
 
     date: datetime | None = None
     author: str = ""
@@ -498,7 +498,7 @@ def _attributed_to(text: str) -> str:
 
 
 def _person(text: str) -> str:
-    """Return the person that a part of a line names, empty where it names none."""
+    """Return the person that a part of a line names, empty if it names none."""
     found = parse_addresses(text.strip(" *:：\t")[:_WIDEST].replace("[mailto:", "<").replace("]", ">"))
     shown = str(found[0]) if found else ""
     return shown if any(c.isalpha() for c in shown) else ""
@@ -526,7 +526,7 @@ def _depth(line: str) -> int:
 
 
 def _without_marks(line: str, depth: int) -> str:
-    """Return a line without its first `depth` quote marks; empty where it has fewer."""
+    """Return a line without its first `depth` quote marks; empty if it has fewer."""
     for _ in range(depth):
         head, mark, rest = line.partition(">")
         if not mark or head.strip():

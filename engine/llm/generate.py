@@ -38,7 +38,7 @@ _MOST = 1000  # a list such as 1-999999 is no list of sources
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """An answer, None where the model found none, and the numbers of what it is from, in the order they are named."""
+    """An answer, None if the model found none, and the numbers of what it is from, in the order they are named."""
 
     answer: str | None
     cited: tuple[int, ...]
@@ -91,7 +91,7 @@ _VERDICTS = frozenset(words("yes no"))  # stand in no source that bears them
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """One quote a source, empty where it bears nothing of the answer; and whether the answer may stand."""
+    """One quote a source, empty if it bears nothing of the answer; and whether the answer may stand."""
 
     quotes: tuple[str, ...]
     stands: bool

@@ -94,7 +94,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
 
 
 def _load(kept: KvBinding, match: Match) -> Any:
-    """Return a cache restored from the matched nodes; None where there are none, or a file is gone or damaged."""
+    """Return a cache restored from the matched nodes; None if there are none, or a file is gone or damaged."""
     if not match.found:
         return None
     shared = match.partial.tokens if match.partial else None

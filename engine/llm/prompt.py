@@ -151,7 +151,7 @@ def fit(
     most: int,
     order: Order = in_document_order,
 ) -> Segments:
-    """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError where not one does."""
+    """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError if not one does."""
     left = model.context - min(most, model.context // _ANSWER_SHARE)
     left -= len(system_ids(model)) + len(_question_ids(model, question_segment(question, now)))
     shown, fitting = candidates(evidence), list[PromptChunk]()

@@ -324,7 +324,7 @@ class Hub:
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 message = f"no space left in {self._cache}; the partial download of {name} is kept"
-                raise PkbError(message, f"free some disk space, then: {again}") from None
+                raise PkbError(message, f"free some disk space, then run: {again}") from None
             if error.errno is None:  # raised by the library for a file of another length than listed
                 raise PkbError(f"a file of {name} does not have the length that the hub lists", again) from None
             raise

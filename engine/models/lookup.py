@@ -219,9 +219,9 @@ def _gguf_below(folder: Path) -> Iterator[GgufFile]:
     """Yield the GGUF files below a folder, of each model the first."""
     for inner, _, names in os.walk(folder):
         for name in names:
-            stem, ending = os.path.splitext(name)  # noqa: PTH122
-            is_model = ending == ".gguf" and not _OTHER_SHARD.search(stem) and not stem.startswith(_PROJECTOR)
-            if is_model and (path := Path(inner, name)).is_file():
+            path = Path(inner, name)
+            is_part = _OTHER_SHARD.search(path.stem) or path.stem.startswith(_PROJECTOR)
+            if path.suffix == ".gguf" and not is_part and path.is_file():
                 yield GgufFile(str(path), path)
 
 

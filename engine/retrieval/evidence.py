@@ -148,7 +148,7 @@ def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
 
 
 def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) -> Passage | None:
-    """Return a passage with the places where it stands, then those of its copies; None where it has none."""
+    """Return a passage with the places where it stands, then those of its copies; None if it has none."""
     hit, lines, places = passage.hits[0], passage.lines, catalogue.places(passage.document)
     if not places:
         return None

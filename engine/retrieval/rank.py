@@ -37,7 +37,7 @@ class RankWeights:
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """One candidate: `where` holds the places of each question word in it; `cosine` is None where it is unknown.
+    """One candidate: `where` holds the places of each question word in it; `cosine` is None if it is unknown.
 
     `titled` tells whether the question quotes the whole title of its document.
     """

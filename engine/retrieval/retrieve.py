@@ -132,7 +132,7 @@ def candidates(
 
 
 def _own_turns(hit: Hit, sender: str) -> Hit | None:
-    """Return a hit with nothing but the turns of a sender, None where a transcript has none."""
+    """Return a hit with nothing but the turns of a sender, None if a transcript has none."""
     if not hit.is_meeting:
         return hit
     text, found = hit.chunk.text, turns(hit.chunk.text, frozenset(hit.recipients))

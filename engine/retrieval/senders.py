@@ -47,7 +47,7 @@ def _warnings(known: Provenance, addresses: Callable[[str], Sequence[KnownAddres
 
 
 def _clash(sender: NamedAddress, known: Sequence[KnownAddress]) -> str | None:
-    """Return whose name or look-alike address a sender has; None where it is their own."""
+    """Return whose name or look-alike address a sender has; None if it is their own."""
     for sends in (True, False):
         pool = [one for one in known if one.sends is sends and one.address]
         others = [one.address for one in _first(pool) if one.address != sender.address]

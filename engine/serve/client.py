@@ -107,7 +107,7 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
 def _results_of(
     opened: Session, kind: str, of: type[T], *, text: str = "", options: "AskOptions | None" = None, **values: Any
 ) -> T | None:
-    """Have the resident process look something up; None where this process must."""
+    """Have the resident process look something up; None if this process must."""
     opened.on_wait()  # before slow imports
     if not _server_may_answer(opened):
         return None
@@ -141,7 +141,7 @@ def _server_may_answer(opened: Session) -> bool:
 
 
 def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:
-    """Return whether the question is an exact hit that is up to date; UsageError where it is empty."""
+    """Return whether the question is an exact hit that is up to date; UsageError if it is empty."""
     from engine.ask.prepare import key_of
     from store.answers import AnswerBank
 
@@ -151,7 +151,7 @@ def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:
 
 
 def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult | None":
-    """Answer through the resident process; None where this process must, which then may load a model."""
+    """Answer through the resident process; None if this process must, which then may load a model."""
     from engine.serve.process import ConnectionLost, start
 
     if (link := _reach_or_start(opened)) is None:
@@ -167,7 +167,7 @@ def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream
 
 
 def _reach_or_start(opened: Session) -> "ServerLink | None":
-    """Connect to the resident process, and start it where none runs; None where none accepts a connection in time."""
+    """Connect to the resident process, and start it where none runs; None if none accepts a connection in time."""
     from engine.serve.process import TRIES, lock_of, start
     from store.locks import Lease
 
@@ -231,7 +231,7 @@ def _receive(
 
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
-    """Have the resident process rewrite a follow-up as a whole question; empty where it does not."""
+    """Have the resident process rewrite a follow-up as a whole question; empty if it does not."""
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import pack, request
     from engine.types import AskOptions

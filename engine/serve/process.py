@@ -52,7 +52,7 @@ def socket_paths(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def listen(data: Path, environ: Mapping[str, str]) -> tuple[socket.socket, Path] | None:
-    """Listen at the first usable path, removing a stale socket; None where there is none."""
+    """Listen at the first usable path, removing a stale socket; None if there is none."""
     for path in socket_paths(data, environ):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -94,7 +94,7 @@ def withdraw(record: Path, path: Path) -> None:
 
 
 def announced(record: Path) -> Path | None:
-    """Return the recorded socket path; None where there is no usable record."""
+    """Return the recorded socket path; None if there is no usable record."""
     try:
         path = Path(json.loads(record.read_text("utf-8"))["socket"])
         return path if is_private(path.parent) else None
@@ -103,7 +103,7 @@ def announced(record: Path) -> Path | None:
 
 
 def peer(end: socket.socket) -> Peer:
-    """Return the process at the other end; OSError where it is gone."""
+    """Return the process at the other end; OSError if it is gone."""
     if sys.platform == "darwin":
         _, uid, _ = _DARWIN.unpack_from(end.getsockopt(0, 1, 76))  # LOCAL_PEERCRED of SOL_LOCAL
         (pid,) = struct.unpack("i", end.getsockopt(0, 2, 4))  # LOCAL_PEERPID
@@ -236,7 +236,7 @@ def record_of(home: "Home") -> Path:
 
 
 def connect(home: "Home") -> ServerLink | None:
-    """Connect to the resident process of a home, of any version; None where there is none, or another user's."""
+    """Connect to the resident process of a home, of any version; None if there is none, or another user's."""
     path = announced(record_of(home))
     if path is None:
         return None

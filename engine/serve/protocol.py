@@ -191,7 +191,7 @@ def requested(values: Any) -> Request:
 
 
 def under(settings: Settings, wanted: dict[str, str]) -> Settings:
-    """Return settings with those of a request in their place; UsageError where one cannot be."""
+    """Return settings with those of a request in their place; UsageError if one cannot be."""
     known = keys(settings)
     for key, value in wanted.items():
         if str(known.get(key)) != value:

@@ -51,7 +51,7 @@ class Connections:
         return [one for one in self._all if one.job]
 
     def accept(self, listener: socket.socket) -> Connection | None:
-        """Accept a connection; None where it is closed again, or another user's."""
+        """Accept a connection; None if it is closed again, or another user's."""
         try:
             end, _ = listener.accept()
         except OSError:

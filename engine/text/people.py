@@ -46,7 +46,7 @@ def is_address(text: str) -> bool:
 
 
 def folded_name(name: str) -> str:
-    """Return a name in the form in which names that look the same are equal; empty where it has no letter."""
+    """Return a name in the form in which names that look the same are equal; empty if it has no letter."""
     plain = _folded(_VIA.sub("", _BEHALF.sub("", _visible(name).strip())))
     last, comma, first = plain.partition(",")
     ordered = f"{first} {last}" if comma and "," not in first else plain
@@ -85,7 +85,7 @@ def domain_of(address: str) -> str:
 
 
 def odd_name(name: str, address: str) -> str | None:
-    """Return what is odd about a display name by itself, in words; None where nothing is."""
+    """Return what is odd about a display name by itself, in words; None if nothing is."""
     seen = _visible(name)
     others = [one for one in _ADDRESS.findall(seen) if folded_address(one) != folded_address(address)]
     if others:

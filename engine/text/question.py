@@ -113,7 +113,7 @@ class Question:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Return the words of the things whose number is asked for, as stemmed by words(); empty where none are."""
+        """Return the words of the things whose number is asked for, as stemmed by words(); empty if none are."""
         match = _HOW_MANY.search(self.text)
         return tuple(words(match["things"])) if match else ()
 
@@ -174,7 +174,7 @@ def _answer_type(text: str) -> AnswerType:
 
 
 def _asks_price(text: str) -> int | None:
-    """Return at which word a question begins to ask for a price; None where it asks for none."""
+    """Return at which word a question begins to ask for a price; None if it asks for none."""
     tokens = plain_words(POLITE.sub("", text))
 
     def firsts(part: str) -> list[int]:

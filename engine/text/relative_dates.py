@@ -244,7 +244,7 @@ _DAY = re.compile(
 
 
 def next_start(text: str, written: datetime | None, now: datetime) -> datetime | None:
-    """Return the first local time from `now` on that a text written at `written` names; None where it names none.
+    """Return the first local time from `now` on that a text written at `written` names; None if it names none.
 
     A day without a time begins at midnight, and is named until it is over.
     """

@@ -288,13 +288,13 @@ _LABEL = 24  # characters beside a number that may name its line
 
 
 def line_named(text: str) -> str:
-    """Return the line of a phone that a text names first, such as "fax"; "" where it names none."""
+    """Return the line of a phone that a text names first, such as "fax"; "" if it names none."""
     places = [(match.start(), line) for line, pattern in _LINES.items() if (match := pattern.search(text))]
     return min(places, default=(0, ""))[1]
 
 
 def line_of(text: str, number: Found) -> str:
-    """Return which line a phone number is of, by the words before it, or else behind it, in its line of text."""
+    """Return the kind of line of a phone number, such as "fax", from the words before or after it; "" if unlabelled."""
     numbers = find(text, "phone")
     start = max([one.end for one in numbers if one.end <= number.start], default=0)
     end = min([one.start for one in numbers if one.start >= number.end], default=len(text))

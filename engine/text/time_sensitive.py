@@ -55,7 +55,7 @@ def is_timeless(question: str) -> bool:
 
 
 def moment(question: str, now: datetime, *, dated: bool) -> str | None:
-    """Return the time at which a question is understood: the minute, the day, or None where its meaning is fixed.
+    """Return the time at which a question is understood: the minute, the day, or None if its meaning is fixed.
 
     A writer that is told the date (`dated`) understands every question by it that is not shown to be timeless.
     """
@@ -113,7 +113,7 @@ def occurrences(phrase: Phrase, tokens: Sequence[str]) -> Iterator[tuple[int, in
 
 
 def _end(phrase: Phrase, tokens: Sequence[str], first: int) -> int | None:
-    """Return where a phrase that begins at `first` ends, None where it does not stand there."""
+    """Return where a phrase that begins at `first` ends, None if it does not stand there."""
     if not phrase:
         return first
     if phrase[0] == "$":

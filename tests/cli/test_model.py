@@ -185,7 +185,7 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_starts(fresh: Pkb, h
     done = process(fresh, "pull", NAME, "--yes", "--force")
     assert (done.returncode, done.stdout, fetched(hub)) == (1, "", ["config.json"])
     assert "pkb: org/name does not fit on the disk: it needs 1000000.0 TB, " in done.stderr
-    assert done.stderr.endswith("; try: free some disk space, then: pkb model pull org/name\n")
+    assert done.stderr.endswith("; try: free some disk space, then run: pkb model pull org/name\n")
 
 
 @pytest.mark.parametrize(

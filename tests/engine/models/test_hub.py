@@ -348,7 +348,7 @@ def test_a_disk_that_fills_up_is_named_and_what_was_fetched_is_kept(hub: Hub, en
     place.symlink_to("/dev/full")
     error = fails(hub)
     assert error.message == f"no space left in {environ['HF_HOME']}/hub; the partial download of org/name is kept"
-    assert error.next_step == "free some disk space, then: pkb model pull org/name"
+    assert error.next_step == "free some disk space, then run: pkb model pull org/name"
     place.unlink()
     assert pull(hub).revision == OLD
 
