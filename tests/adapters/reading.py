@@ -1,0 +1,176 @@
+"""Examples from questions that people wrote about passages: several passages are shown, each as a message or meeting.
+
+Half of the other passages, and of the questions that none of them answers, share rare words with what is shown: a
+reader that declines by the topic alone learns nothing from easier ones.
+"""
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+from engine.llm.prompt import chunk_segment
+from engine.text.label import QuotedPart, chunk_header, origin_line
+from engine.text.words import FUNCTION_WORDS, words
+from store.types import Chunk, Document
+from tests.adapters import tasks
+from tests.adapters.tasks import Example, Task
+from tests.nano.entities import person
+from tests.nano.fillers import SUBJECTS, sentence
+from tests.nano.pool import Pool
+
+LEFT_OUT = ("tweetqa", "tweetqa-neg")  # their licence is not certain
+KEPT = 20  # one passage in so many is kept for evaluation
+_RARE = 60  # passages that may share a word which makes two alike
+_TURN = re.compile(r"^[^\s:][^:\n]{0,30}: ", re.MULTILINE)
+_ASKS = re.compile(r"\W*(who|whom|whose|when|where|which|what|how (?:many|much|long|old)|why|how)\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Read:
+    """A passage with its questions and their answers, None where it has none; mutable while it is read."""
+
+    text: str
+    source: str
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+
+    @property
+    def answered(self) -> list[tuple[str, str]]:
+        """Return the questions that it answers."""
+        return [(question, said) for question, said in self.asked if said]
+
+
+class Library:
+    """All passages of a file, or those kept for evaluation, and which of them share rare words."""
+
+    def __init__(self, path: Path, *, kept: bool) -> None:
+        self.reads = list(_passages(path, kept=kept))
+        self._by_word = defaultdict[str, list[int]](list)
+        for at, one in enumerate(self.reads):
+            for word in content(one.text):
+                self._by_word[word].append(at)
+
+    def draw(self, rng: Random) -> Read:
+        """Draw a passage that has questions of its own."""
+        return rng.choice(self.reads)
+
+    def like(self, rng: Random, text: str, taken: Sequence[Read]) -> Read:
+        """Draw a passage that shares a rare word with a text; any where there is none."""
+        shared = [found for word in content(text) if 1 < len(found := self._by_word[word]) <= _RARE]
+        pool = [self.reads[at] for found in shared for at in found if self.reads[at] not in taken]
+        return rng.choice(pool) if pool else self.draw(rng)
+
+
+def content(text: str) -> set[str]:
+    """Return the words that say what a text is about."""
+    return set(words(text)) - FUNCTION_WORDS
+
+
+def _passages(path: Path, *, kept: bool) -> Iterator[Read]:
+    found = dict[str, Read]()
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            text, span = row["passage"], row["span"]
+            if row["source"] in LEFT_OUT or (crc32(text.encode()) % KEPT == 0) is not kept:
+                continue
+            said = " ".join(text[span[0] : span[1]].split()) if span else None
+            if said and not content(said):  # "it" answers nobody
+                continue
+            found.setdefault(text, Read(text, row["source"])).asked.append((" ".join(row["question"].split()), said))
+    yield from found.values()
+
+
+def example(rng: Random, library: Library, most: int = 5, tasks_each: int = 10) -> Example:
+    """Draw passages with questions that one of them answers, and some that none does."""
+    shown = [library.draw(rng)]
+    for _ in range(rng.choice(range(most))):
+        other = library.like(rng, shown[0].text, shown) if rng.random() < 0.5 else library.draw(rng)
+        if other not in shown:
+            shown.append(other)
+    rng.shuffle(shown)
+    pool = Pool(rng, invented=0.2)
+    first = datetime(rng.randint(1999, 2026), rng.randint(1, 12), rng.randint(1, 28), rng.randint(7, 20), tzinfo=UTC)
+    days = sorted(first + timedelta(hours=rng.randint(0, 2000)) for _ in shown)
+    chunks = [_chunk(pool, one, day) for one, day in zip(shown, days, strict=True)]
+    today = days[-1] + timedelta(days=rng.randint(0, 40))
+    made = _tasks(rng, library, shown, today)
+    rng.shuffle(made)
+    return Example(tuple(chunk_segment(at, one) for at, one in enumerate(chunks, 1)), tuple(made[:tasks_each]))
+
+
+def _tasks(rng: Random, library: Library, shown: Sequence[Read], today: datetime) -> list[Task]:
+    told = [(question, said, at) for at, one in enumerate(shown, 1) for question, said in one.answered]
+    clear = [one for one in told if len(shown) == 1 or _points(one[0], shown[one[2] - 1], shown)]
+    asked = rng.sample(clear, min(len(clear), 6))
+    made = [tasks.answer(question, today, said, [at]) for question, said, at in asked]
+    absent = list(_absent(rng, library, shown))
+    made += [tasks.answer(question, today, "", []) for question in absent]
+    for question, said, _ in asked[:2]:
+        wrong = _wrong(rng, question, said, told)
+        made.append(tasks.check(question, wrong or said, holds=wrong is None) if rng.random() < 0.5 else
+                    tasks.check(question, said, holds=True))  # fmt: skip
+    if absent and told:
+        question = rng.choice(absent)
+        made.append(tasks.check(question, _wrong(rng, question, "", told) or told[0][1], holds=False))
+    if len(clear) > 3 and rng.random() < 0.3:
+        made.append(tasks.predict([question for question, _, _ in rng.sample(clear, 3)]))
+    return made
+
+
+def _points(question: str, own: Read, shown: Sequence[Read]) -> bool:
+    """Return whether a question says which of the passages it is about."""
+    asked = content(question)
+    others = (len(asked & content(one.text)) for one in shown if one is not own)
+    return len(asked & content(own.text)) > max(others, default=0)
+
+
+def _absent(rng: Random, library: Library, shown: Sequence[Read]) -> Iterator[str]:
+    """Yield questions that no passage shown answers."""
+    own = [question for one in shown for question, said in one.asked if said is None]
+    yield from rng.sample(own, min(len(own), 2))
+    text = "\n".join(one.text for one in shown)
+    for _ in range(2):
+        other = library.like(rng, rng.choice(shown).text, shown)
+        found = [(question, said) for question, said in other.answered if said.lower() not in text.lower()]
+        near = [question for question, _ in found if content(question) & content(text)]
+        if near and rng.random() < 0.7:
+            yield rng.choice(near)
+
+
+def _wrong(rng: Random, question: str, said: str, told: Sequence[tuple[str, str, int]]) -> str | None:
+    """Return another answer, of the same kind where there is one."""
+    others = [(asked, other) for asked, other, _ in told if not content(other) & content(said)]
+    kind = _kind(question)
+    alike = [other for asked, other in others if _kind(asked) == kind]
+    return rng.choice(alike) if alike else rng.choice(others)[1] if others else None
+
+
+def _kind(question: str) -> str:
+    found = _ASKS.match(question)
+    return found[1].lower() if found else ""
+
+
+def _chunk(pool: Pool, one: Read, day: datetime) -> Chunk:
+    """Lay a passage out as a mail, or as a meeting where people speak in it."""
+    rng, spoken = pool.rng, len(_TURN.findall(one.text)) > 1
+    title = sentence(pool, SUBJECTS, {}) if rng.random() < 0.8 else " ".join(one.text.split()[:5])
+    sender, to = ("", ()) if spoken else (_address(pool), (_address(pool),))
+    document = Document(
+        id="", kind="transcript" if spoken else "mail", title=title, sender=sender, recipients=to, date=day,
+        message_id=None, text=one.text, passages=(),
+    )  # fmt: skip
+    part = QuotedPart("body")
+    header = chunk_header(document, part)
+    return Chunk("", "", 0, header, one.text, 1, 1, origin=origin_line(document, part))
+
+
+def _address(pool: Pool) -> str:
+    who = person(pool)
+    mailbox = f"{who.first}.{who.last}".lower()
+    return f"{who.full} <{mailbox}@example.org>" if pool.rng.random() < 0.5 else who.full
