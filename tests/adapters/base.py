@@ -150,9 +150,9 @@ class Base:
         return x.unflatten(-1, (-1, self.shape.part)).transpose(0, 1)
 
 
-def fresh(base: Base, rank: int, seed: int) -> Factors:
-    """Draw new factors; the upper ones are zero, so that the adapter begins as the base model."""
-    generator = torch.Generator().manual_seed(seed)
+def fresh(base: Base, rank: int) -> Factors:
+    """Draw new factors, the same in all runs; the upper ones are zero, so that an adapter begins as the base model."""
+    generator = torch.Generator().manual_seed(0)
     made: Factors = {}
     for layer in range(base.shape.layers):
         for name in MATRICES:

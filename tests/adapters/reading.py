@@ -29,6 +29,7 @@ LEFT_OUT = ("tweetqa", "tweetqa-neg")  # their licence is not certain
 KEPT = 20  # one passage in so many is kept for evaluation
 _RARE = 60  # passages that may share a word which makes two alike
 _TURN = re.compile(r"^[^\s:][^:\n]{0,30}: ", re.MULTILINE)
+_NAME = re.compile(r"(?<=[a-z] )(?:[A-Z]\w{2,}|\d{2,}\b)")
 _ASKS = re.compile(r"\W*(who|whom|whose|when|where|which|what|how (?:many|much|long|old)|why|how)\b", re.IGNORECASE)
 
 
@@ -88,12 +89,13 @@ def _passages(path: Path, *, kept: bool) -> Iterator[Read]:
 
 def example(rng: Random, library: Library, most: int = 5, tasks_each: int = 10) -> Example:
     """Draw passages with questions that one of them answers, and some that none does."""
-    shown = [library.draw(rng)]
-    for _ in range(rng.choice(range(most))):
-        other = library.like(rng, shown[0].text, shown) if rng.random() < 0.5 else library.draw(rng)
-        if other not in shown:
-            shown.append(other)
-    rng.shuffle(shown)
+    drawn = [library.draw(rng)]
+    for _ in range(rng.choice(range(most + 2))):
+        other = library.like(rng, drawn[0].text, drawn) if rng.random() < 0.5 else library.draw(rng)
+        if other not in drawn:
+            drawn.append(other)
+    rng.shuffle(drawn)
+    shown = _joined(rng, drawn, most)
     pool = Pool(rng, invented=0.2)
     first = datetime(rng.randint(1999, 2026), rng.randint(1, 12), rng.randint(1, 28), rng.randint(7, 20), tzinfo=UTC)
     days = sorted(first + timedelta(hours=rng.randint(0, 2000)) for _ in shown)
@@ -104,12 +106,24 @@ def example(rng: Random, library: Library, most: int = 5, tasks_each: int = 10) 
     return Example(tuple(chunk_segment(at, one) for at, one in enumerate(chunks, 1)), tuple(made[:tasks_each]))
 
 
+def _joined(rng: Random, drawn: Sequence[Read], most: int) -> list[Read]:
+    """Put some passages together, as long messages are about several things; at most `most` are left."""
+    shown = list(drawn)
+    while len(shown) > 1 and (len(shown) > most or rng.random() < 0.25):
+        at = rng.randrange(len(shown) - 1)
+        one, other = shown[at : at + 2]
+        shown[at : at + 2] = [Read(f"{one.text}\n{other.text}", one.source, one.asked + other.asked)]
+    return shown
+
+
 def _tasks(rng: Random, library: Library, shown: Sequence[Read], today: datetime) -> list[Task]:
     told = [(question, said, at) for at, one in enumerate(shown, 1) for question, said in one.answered]
     clear = [one for one in told if len(shown) == 1 or _points(one[0], shown[one[2] - 1], shown)]
     asked = rng.sample(clear, min(len(clear), 6))
     made = [tasks.answer(question, today, said, [at]) for question, said, at in asked]
     absent = list(_absent(rng, library, shown))
+    if asked and (other := _renamed(rng, asked[0][0], shown)):
+        absent.append(other)
     made += [tasks.answer(question, today, "", []) for question in absent]
     for question, said, _ in asked[:2]:
         wrong = _wrong(rng, question, said, told)
@@ -141,6 +155,17 @@ def _absent(rng: Random, library: Library, shown: Sequence[Read]) -> Iterator[st
         near = [question for question, _ in found if content(question) & content(text)]
         if near and rng.random() < 0.7:
             yield rng.choice(near)
+
+
+def _renamed(rng: Random, question: str, shown: Sequence[Read]) -> str | None:
+    """Return a question with another name or number of the passages in place of its own; None if it has none."""
+    own = _NAME.findall(question)
+    if not own or rng.random() < 0.4:
+        return None
+    name = rng.choice(own)
+    pool = {other for one in shown for other in _NAME.findall(one.text) if other[0].isdigit() is name[0].isdigit()}
+    others = sorted(other for other in pool if other not in question and other.lower() not in FUNCTION_WORDS)
+    return question.replace(name, rng.choice(others)) if others else None
 
 
 def _wrong(rng: Random, question: str, said: str, told: Sequence[tuple[str, str, int]]) -> str | None:
