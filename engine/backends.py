@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
+    from engine.models.role_adapter import RoleAdapter
     from engine.models.types import Embedder
     from engine.settings import KvSettings, Settings
     from engine.text.question import Question
@@ -138,6 +139,7 @@ class LocalModel(_Retrieving):
     max_tokens: int
     order: "Callable[[], Order]"
     drafts: int
+    roles: bool = False  # whether a role adapter fits the model
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -190,13 +192,19 @@ def local_model(
     """
     from engine.ask.keys import by_model
     from engine.models.lookup import find, fingerprint
+    from engine.models.role_adapter import find_adapter
+    from prompts import version
 
     chosen = settings.model
     found = find(chosen.name, chosen.revision or None, environ)
-    digest = fingerprint(found, home.cache / "digests")
-    load = cache(lambda: _load_model(found, digest, home, ledger(), settings, models(), kept=kept))
-    named = f"{by_model(digest, chosen.max_tokens, *_options(settings))}/{retriever.embedder_name}"
-    return LocalModel(retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts)
+    notes = home.cache / "digests"
+    digest, adapter = fingerprint(found, notes), find_adapter(found.folder, notes)
+    load = cache(lambda: _load_model(found, digest, adapter, home, ledger(), settings, models(), kept=kept))
+    options = (f"{version('roles')} {adapter.digest}" if adapter else "", *_options(settings))
+    named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
+    return LocalModel(
+        retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, bool(adapter)
+    )
 
 
 def _options(settings: "Settings") -> list[str]:
@@ -218,6 +226,7 @@ def _bits(settings: "Settings") -> int:
 def _load_model(
     found: "InstalledModel",
     fingerprint: str,
+    adapter: "RoleAdapter | None",
     home: "Home",
     ledger: "Ledger",
     settings: "Settings",
@@ -232,9 +241,11 @@ def _load_model(
     threads, share = fix_threads(ledger), settings.model.memory_share
 
     def loaded() -> "Mlx":
-        return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads)
+        return load(
+            found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads, adapter=adapter
+        )
 
-    model = models.get((fingerprint, threads, share), loaded)
+    model = models.get((fingerprint, adapter, threads, share), loaded)
     opened = partial(_open, model, fingerprint, home, ledger, settings, kept=kept)
     return models.reading((settings.kv, settings.experiment.score, kept), opened)
 

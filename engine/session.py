@@ -220,6 +220,11 @@ class Session:
         """Return what loads the language model, unless it is in memory; None if pkb quotes."""
         return self._local_model.load if self._local_model else None
 
+    @property
+    def has_roles(self) -> bool:
+        """Return whether a role adapter fits the language model; False if pkb quotes."""
+        return self._local_model is not None and self._local_model.roles
+
     @cached_property
     def _local_model(self) -> "LocalModel | None":
         if self.settings.model.name in ("", "quote"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.idle.predict import Prediction, Strategy, View
     from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.idle.refresh import Reasker
-    from engine.idle.summarize import Summarizer, Write
+    from engine.idle.summarize import AskAbout, Summarizer, Write
     from engine.idle.types import Handlers, Kind
     from engine.llm.prefill import PromptReader
     from engine.models.mlx import Mlx
@@ -71,7 +71,7 @@ _ENTRIES = 200  # stored answers, the most used, whose prompts are restored
 _CHECKED = 50  # cache files that are checked in one run
 _UNCOMPACTED = 100  # rows written since tables were compacted, from which they are compacted again
 
-LoadModel = Callable[[], "LanguageModel"]
+LoadModel = Callable[[], "PromptReader"]
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ class IdlePlanner:
     @property
     def _load_model(self) -> LoadModel | None:
         """Return what loads the model, None if pkb quotes."""
-        return (lambda: self.load().model) if self.session.load_model else None
+        return self.load if self.session.load_model else None
 
     def _load_for(self, jobs: list[Job]) -> list[Job]:
         """Load the model where there are jobs that ask questions, so that its time is counted as planning."""
@@ -292,9 +292,8 @@ def queue(session: Session) -> None:
     from engine.idle.scheduler import stored
     from store.jobs import Jobs
 
-    model, now = session.load_model, session.now.timestamp()
-    refreshes = plan_refreshes(_reasker(session))
-    summarizer = _summarizer(session, (lambda: model().model) if model else None, lambda: False)
+    now, refreshes = session.now.timestamp(), plan_refreshes(_reasker(session))
+    summarizer = _summarizer(session, session.load_model, lambda: False)
     Jobs(session.ledger).offer([stored(job, now) for job in (*refreshes, *plan_summaries(session, summarizer))])
 
 
@@ -326,18 +325,32 @@ def plan_summaries(session: Session, summarizer: "Summarizer") -> list[Job]:
 
 
 def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "Summarizer":
-    from engine.idle.summarize import Summarizer, by_model, by_quotes, writer
+    from engine.idle.summarize import BATCH, Summarizer, by_model, by_quotes, by_role, writer
 
     def by_a_model(batch: "Sequence[Hit]") -> str:
         assert load_model
-        return by_model(batch, _kind(session), writer(load_model(), _SUMMARY_TOKENS, is_over))
+        if session.has_roles:
+            return by_role(batch, _ask_about(load_model, _SUMMARY_TOKENS, is_over))
+        return by_model(batch, _kind(session), writer(load_model().model, _SUMMARY_TOKENS, is_over))
 
     def keep(made: "Sequence[Abstract]") -> int:
         with session.locks.writer():
             return _abstracts(session).put(made)
 
     parts = (by_a_model if load_model else by_quotes, keep, session.backend.fingerprint, session.now.timestamp())
-    return Summarizer(partial(embedded, session), *parts)
+    return Summarizer(partial(embedded, session), *parts, size=1 if session.has_roles else BATCH)
+
+
+def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) -> "AskAbout":
+    """Return a function that asks a model with a role adapter; it raises OutOfTime once `is_over`."""
+
+    def ask(chunks: "Sequence[Chunk]", said: str) -> str:
+        from engine.llm.roles import request
+
+        check_time(is_over)
+        return request(load_model(), chunks, said, most, partial(check_time, is_over))
+
+    return ask
 
 
 def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
@@ -363,28 +376,32 @@ def _kind(session: Session) -> str:
 
 
 def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "list[View]":
-    """Return the views to predict questions from: the history and, where a model writes, the summaries too."""
+    """Return the views to predict questions from: the history and, if a model writes, the summaries or chunks too."""
     from engine.idle.predict import View
     from engine.idle.templates import SOURCES, from_forms
     from store.history import History
 
     newest = History(session.ledger).newest()
     asked, reason = str(newest or ""), "new questions since the last run"
+
+    def of_forms(_: int) -> "Sequence[Prediction]":
+        return from_forms(new_chunks(session), past_questions(session), is_over)
+
+    by_forms = View("history", reason, asked, SOURCES, of_forms)
     if load_model is None:
+        return [by_forms]
+    mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
+    new_mail = "new mail since the last run"
+    if session.has_roles:
         return [
-            View(
-                "history",
-                reason,
-                asked,
-                SOURCES,
-                lambda _: from_forms(new_chunks(session), past_questions(session), is_over),
-            )
+            by_forms,
+            View("chunks", new_mail, mail, ("chunks/model",), partial(_of_chunks, session, load_model, is_over)),
         ]
     from engine.idle.predict import from_abstracts, from_history
     from engine.idle.summarize import writer
 
     def write() -> "Write":
-        return writer(load_model(), _PREDICTION_TOKENS, is_over)
+        return writer(load_model().model, _PREDICTION_TOKENS, is_over)
 
     def of_history(count: int) -> "Sequence[Prediction]":
         past = past_questions(session)
@@ -392,13 +409,20 @@ def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], 
         return [*by_model, *from_forms(new_chunks(session), past, is_over)]
 
     def of_abstracts(count: int) -> "Sequence[Prediction]":
-        return from_abstracts(_drawn(session, load_model()), _kind(session), count, write())
+        return from_abstracts(_drawn(session, load_model().model), _kind(session), count, write())
 
-    mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
     return [
         View("history", reason, asked, ("history/model", *SOURCES), of_history),
-        View("abstracts", "new mail since the last run", mail, ("abstracts/model",), of_abstracts),
+        View("abstracts", new_mail, mail, ("abstracts/model",), of_abstracts),
     ]
+
+
+def _of_chunks(
+    session: Session, load_model: LoadModel, is_over: Callable[[], bool], count: int
+) -> "Sequence[Prediction]":
+    from engine.idle.predict import from_chunks
+
+    return from_chunks(new_chunks(session, count), count, _ask_about(load_model, _PREDICTION_TOKENS, is_over))
 
 
 def _drawn(session: Session, model: "LanguageModel") -> "list[Abstract]":

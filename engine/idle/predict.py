@@ -17,12 +17,13 @@ from typing import Any
 from engine.ask.keys import normalise
 from engine.ask.prepare import begin, key_of, prepare
 from engine.idle.refresh import Reasker, is_lasting
-from engine.idle.summarize import Write
+from engine.idle.summarize import AskAbout, Write
 from engine.idle.types import Job, Kind, Outcome
 from engine.text.terminal import shorten
 from engine.types import AskOptions
 from prompts import prompt
 from store.answers import AnswerBank, known_questions
+from store.hits import Hit
 from store.jobs import JobRow, Jobs, PredictionLog, PredictorCounts
 from store.summaries import Abstract
 
@@ -133,7 +134,7 @@ class Prediction:
     """A question that may be asked, the view and the method that predicted it, and its probability, 0 to 1."""
 
     question: str
-    view: str  # "abstracts" or "history"
+    view: str  # "abstracts", "chunks" or "history"
     method: str  # "model", "form" or "where-too"
     probability: float = 0.5
     chunks: tuple[str, ...] = ()  # that it was made from: it goes when one of them is removed
@@ -168,6 +169,20 @@ def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write:
 def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
     """Have a model predict `stride` questions about a collection of this `kind` from past ones, oldest first."""
     return _predicted("history", [shorten(one, _LINE) for one in questions], kind, stride, write)
+
+
+_EACH = 3  # questions about a chunk
+
+
+def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Prediction]:
+    """Have a model with a role adapter predict `stride` questions, a few from each chunk."""
+    found, said = list[Prediction](), prompt("roles_predict").format(count=_EACH)
+    for hit in hits:
+        if len(found) >= stride:
+            break
+        questions = parse(ask([hit.chunk], said), _EACH)
+        found += [Prediction(one, "chunks", "model", chunks=(hit.chunk.id,)) for one in questions]
+    return found[:stride]
 
 
 def pick(

@@ -20,6 +20,7 @@ from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
 from store.hits import Hit
 from store.summaries import Abstract
+from store.types import Chunk
 
 LONGEST = 40  # characters of a name
 _MOST = 5  # recipients of one message
@@ -70,6 +71,8 @@ def named(hit: Hit) -> list[str]:
 
 Write = Callable[[Sequence[str]], str]  # from prompt segments, all but the last ending in a newline, to a completion
 
+AskAbout = Callable[[Sequence[Chunk], str], str]  # from chunks and a request about them to a completion
+
 BATCH = 8  # chunks
 _SENTENCES = 2  # quoted in a summary
 _LONGEST = 240  # characters of one of them
@@ -98,6 +101,11 @@ def by_model(batch: Sequence[Hit], kind: str, write: Write) -> str:
     parts = [f"{hit.chunk.header}\n{hit.chunk.text.strip()}\n" for hit in batch]
     written = write([system.replace("{kind}", kind) + "\n", *parts, cue])
     return shorten(written.strip().removeprefix(cue), _MODEL_LONGEST)
+
+
+def by_role(batch: Sequence[Hit], ask: AskAbout) -> str:
+    """Have a model with a role adapter summarize a batch; empty if it wrote nothing."""
+    return shorten(ask([hit.chunk for hit in batch], prompt("roles_abstract")).strip(), _MODEL_LONGEST)
 
 
 def by_quotes(batch: Sequence[Hit]) -> str:
@@ -173,12 +181,13 @@ class Summarizer:
     keep: Callable[[Sequence[Abstract]], int]  # stores summaries, returns how many
     writer: str
     now: float  # seconds since the epoch
+    size: int = BATCH  # chunks in a summary
     _batches: dict[str, list[str]] = field(default_factory=dict, init=False)
 
     def plan(self, wanted: Sequence[str]) -> list[Job]:
         """Return a job for each batch of these chunks, the newest first."""
         jobs = list[Job]()
-        for batch in reversed(batches(self.chunks(wanted))):
+        for batch in reversed(batches(self.chunks(wanted), self.size)):
             first = batch[0].chunk
             self._batches[first.id] = [hit.chunk.id for hit in batch]
             jobs.append(Job("summarize", first.id, first.header, "not summarized yet", 0.0, 0.0, _BATCH_S))

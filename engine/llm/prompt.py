@@ -55,18 +55,26 @@ def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
 
 
 def answer_prompt(
-    question: str, now: datetime, shown: Sequence[PromptChunk], order: Order = in_document_order
+    question: str,
+    now: datetime,
+    shown: Sequence[PromptChunk],
+    order: Order = in_document_order,
+    *,
+    roles: bool = False,
 ) -> Prompt:
-    """Write the prompt for a question asked now."""
+    """Write the prompt for a question asked now, with `roles` for a model with a role adapter."""
     ordered = order(shown)
     chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
     sources, documents = tuple(one.source for one in ordered), tuple(one.chunk.document for one in ordered)
-    return Prompt(system_segment(), chunks, question_segment(question, now), sources, documents)
+    return Prompt(system_segment(roles=roles), chunks, question_segment(question, now), sources, documents)
 
 
-def system_segment() -> str:
-    """Return the segment that every prompt begins with."""
-    return prompt("answer") + "\n"
+def system_segment(*, roles: bool = False) -> str:
+    """Return the segment that every prompt over messages begins with.
+
+    With a role adapter it is the same for all roles: what to do stands in the last segment.
+    """
+    return prompt("roles" if roles else "answer") + "\n"
 
 
 def chunk_segment(number: int, chunk: Chunk) -> str:
@@ -162,7 +170,7 @@ def fit(
             left -= size
     if not fitting:
         raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
-    prompt = answer_prompt(question, now, fitting, order)
+    prompt = answer_prompt(question, now, fitting, order, roles=model.has_roles)
     return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - len(fitting))
 
 
@@ -173,7 +181,7 @@ def candidates(evidence: Evidence) -> list[PromptChunk]:
 
 def system_ids(model: LanguageModel) -> Ids:
     """Return the first segment of every prompt."""
-    return (*model.frame.opening, *model.tokens(system_segment()), *model.frame.turning)
+    return (*model.frame.opening, *model.tokens(system_segment(roles=model.has_roles)), *model.frame.turning)
 
 
 def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:

@@ -20,6 +20,7 @@ from engine.models import kv_cache, memory, runtime
 from engine.models.kv_cache import CacheForm
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
+from engine.models.role_adapter import RoleAdapter, attach
 from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
 from engine.models.types import Frame
@@ -169,7 +170,15 @@ def load_parts(
         raise PkbError(f"the model {name} cannot be loaded: {reason}", f"pkb model pull {name}") from error
 
 
-def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: int | None = None) -> Mlx:
+def load(
+    folder: Path,
+    *,
+    name: str,
+    cache: Path,
+    memory_share: float,
+    threads: int | None = None,
+    adapter: RoleAdapter | None = None,
+) -> Mlx:
     """Load the model in a folder; NoModel if it is missing, PkbError if it is unsupported or too large.
 
     `cache` holds machine code that MLX compiles; `threads` is the number of BLAS threads, by default the environment's.
@@ -205,6 +214,7 @@ def load(folder: Path, *, name: str, cache: Path, memory_share: float, threads: 
         one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
+        adapter=attach(model, adapter.path) if adapter else None,
     )
 
 

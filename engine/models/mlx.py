@@ -5,7 +5,7 @@ loaded before it.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from engine.models import cpu, kv_cache
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
+from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
 from engine.models.types import Drafter, Frame, Meter, Size
@@ -79,7 +80,8 @@ class Mlx:
     """A loaded model. With `one_line`, an answer ends with its first line, because the model has no stop token.
 
     With `bits`, it always decodes from a cache quantized to that many bits, restored or not. `yield_point` is called
-    before each step of prefill and decoding; it may run another prompt, or raise.
+    before each step of prefill and decoding; it may run another prompt, or raise. A role adapter acts on the
+    last segment of a prompt and on what is generated, and on nothing else.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Mlx:
     one_line: bool
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
+    adapter: AttachedAdapter | None = field(default=None, repr=False)
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
     buffers: BufferPool = field(default_factory=BufferPool, repr=False)
@@ -98,6 +101,11 @@ class Mlx:
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""
         return self.vocabulary.text(text)
+
+    @property
+    def has_roles(self) -> bool:
+        """Return whether a role adapter acts on the last segment of prompts."""
+        return self.adapter is not None
 
     @property
     def dtype(self) -> str:
@@ -117,11 +125,14 @@ class Mlx:
 
         Returns the arrays to store that cannot be cut from the cache later.
         """
+        return self._prefill(cache, ids)
+
+    def _prefill(self, cache: Cache, ids: Sequence[int], *, adapted: bool = False) -> Captured:
         import mlx.core as mx
 
         assert kv_cache.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
-            self._rows(cache, mx.array(list(ids[start:end])))
+            self._rows(cache, mx.array(list(ids[start:end])), adapted=adapted)
             kv_cache.compute(cache)
         return kv_cache.normalize(cache, len(ids), self.bits) if ids else {}
 
@@ -202,7 +213,7 @@ class Mlx:
         return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
 
     def _step(self, cache: Cache, ids: Any) -> Any:
-        return self._likeliest(cache, self._rows(cache, ids, decoding=True))
+        return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
 
     def _undo(self, cache: Cache, count: int) -> None:
         self.meter.reject(count)
@@ -222,13 +233,14 @@ class Mlx:
 
         assert ids, "the last segment of a prompt is empty"
         last = (0, *borders(len(ids), self.sub_step))[-2]
-        self.prefill(cache, ids[:last])
-        return self._rows(cache, mx.array(list(ids[last:])))
+        self._prefill(cache, ids[:last], adapted=True)
+        return self._rows(cache, mx.array(list(ids[last:])), adapted=True)
 
-    def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False) -> Any:
+    def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
         self.meter.count(len(ids), kv_cache.length(cache), decoding=decoding)
-        self.yield_point()
-        return self.model(ids[None], cache=cache)
+        self.yield_point()  # before the adapter acts: it may run another prompt
+        with self.adapter.acting() if adapted and self.adapter else nullcontext():
+            return self.model(ids[None], cache=cache)
 
 
 def load_weights(folder: Path, device: Device) -> Any:

@@ -168,6 +168,11 @@ class LanguageModel(Protocol):
         """Return the chat template's tokens around a prompt."""
         ...
 
+    @property
+    def has_roles(self) -> bool:
+        """Return whether a role adapter acts on the last segment of prompts."""
+        ...
+
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""
         ...

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from engine.models.role_adapter import base_of
 from tests.adapters import evaluate, train
 from tests.adapters.base import Base
 from tests.adapters.reading import Library
@@ -24,7 +25,7 @@ def main() -> None:
     asked = _asked()
     torch.set_num_threads(asked.threads)
     if asked.average:
-        train.save(asked.out, train.mean([train.load(one) for one in asked.average]))
+        train.save(asked.out, train.mean([train.load(one) for one in asked.average]), base_of(asked.model))
         return
     base, framed = Base(asked.model), Framed(asked.model)
     if asked.evaluate:

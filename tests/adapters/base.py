@@ -1,7 +1,7 @@
 """The frozen model in torch: it reads a context once, and an adapter acts on what is said behind it.
 
-Activated LoRA (arXiv 2504.12397): keys and values of the context are the base model's, so its pass needs no gradient and
-all tasks behind it share it. Llama's architecture, as mlx-lm runs it afterwards.
+Activated LoRA (arXiv 2504.12397): keys and values of the context are the base model's, so its pass needs no gradient
+and all tasks behind it share it. Llama's architecture, as mlx-lm runs it afterwards.
 """
 
 import json
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional
+
+from engine.models.role_adapter import base_of
 
 Tensor = Any
 Factors = dict[str, tuple[Tensor, Tensor]]  # of each adapted matrix: down (rank, in) and up (out, rank)
@@ -73,6 +75,7 @@ class Base:
 
     def __init__(self, folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text("utf-8"))
+        self.name = base_of(folder)
         self.shape = Shape(
             config["num_hidden_layers"],
             config["hidden_size"],
@@ -87,9 +90,9 @@ class Base:
 
     def size(self, layer: int, name: str) -> tuple[int, int]:
         """Return the outputs and inputs of a matrix."""
-        return tuple(self._weights[f"model.layers.{layer}.{name}.weight"].shape)  # type: ignore[return-value]
+        return tuple(self._weights[f"model.layers.{layer}.{name}.weight"].shape)
 
-    @torch.no_grad()
+    @torch.no_grad()  # type: ignore[untyped-decorator]
     def read(self, context: Tensor) -> Past:
         """Return the keys and values of a context, (length,)."""
         past: Past = []
@@ -113,9 +116,7 @@ class Base:
         """Return the scores of all tokens, in float32."""
         return (states @ self._weights["model.embed_tokens.weight"].T).float()
 
-    def _run(
-        self, ids: Tensor, places: Tensor, sight: _Sight, factors: Factors | None, scale: float = 1.0
-    ) -> Tensor:
+    def _run(self, ids: Tensor, places: Tensor, sight: _Sight, factors: Factors | None, scale: float = 1.0) -> Tensor:
         shape = self.shape
         turn = _rotation(shape, places)
         x = functional.embedding(ids, self._weights["model.embed_tokens.weight"])

@@ -52,7 +52,7 @@ def marked(base: Base, factors: Factors, framed: Framed, example: Example) -> It
         yield Mark(task, decode(base, factors, framed, past, request))
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def decode(base: Base, factors: Factors, framed: Framed, past: Past, request: list[int], most: int = 64) -> str:
     """Return the reply to a request."""
     said: list[int] = []

@@ -1,21 +1,20 @@
-"""Examples from made-up mail and meetings, those that the model of the tests learns from: values are never seen twice."""
+"""Examples from made-up mail and meetings, as the model of the tests learns from: no value is seen twice."""
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import permutations
 from random import Random
 
 from engine.llm.prompt import chunk_segment
 from engine.text.dates import spell_date
-from store.types import Chunk
 from tests.adapters import tasks
 from tests.adapters.tasks import Example, Task
 from tests.nano.letters import Letter, mail, meeting, subject
 from tests.nano.pool import Pool
 from tests.nano.questions import NONE, Asked
 from tests.nano.samples import FULL, HARD, LONG, MIDDLE, Sample, sample
-from tests.nano.world import World, world
+from tests.nano.world import world
 
 _LEVELS = (MIDDLE, HARD, LONG, FULL)
 _FEW = 3  # facts that an abstract has room for

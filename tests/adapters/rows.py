@@ -1,4 +1,4 @@
-"""Examples as token ids, in the frame of the model's own chat template; segments are tokenised one by one, as pkb does."""
+"""Examples as token ids, in the frame of the model's chat template; each segment is tokenised alone, as pkb does."""
 
 import json
 from dataclasses import dataclass

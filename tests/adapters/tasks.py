@@ -34,7 +34,7 @@ class Example:
     @property
     def system(self) -> str:
         """Return the first segment, which all roles share but the one that reads no messages."""
-        name = "role_system" if self.chunks else "condense"
+        name = "roles" if self.chunks else "condense"
         return prompt(name).split("\n")[0] + "\n"
 
 
@@ -51,12 +51,12 @@ def check(question: str, said: str, *, holds: bool) -> Task:
 
 def predict(questions: Sequence[str]) -> Task:
     """Ask for questions that the context answers."""
-    return Task("predict", prompt("role_predict").format(count=len(questions)), "\n".join(questions))
+    return Task("predict", prompt("roles_predict").format(count=len(questions)), "\n".join(questions))
 
 
 def abstract(summary: str) -> Task:
     """Ask for a summary."""
-    return Task("abstract", prompt("role_abstract"), summary)
+    return Task("abstract", prompt("roles_abstract"), summary)
 
 
 def condense(turns: Sequence[tuple[str, str]], question: str, full: str) -> Task:

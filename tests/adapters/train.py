@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
+from engine.models.role_adapter import BASE
 from tests.adapters import made, reading
 from tests.adapters.base import Base, Factors, Past, Tensor, fresh
 from tests.adapters.rows import PADDING, Framed, Row
@@ -74,9 +75,9 @@ def train(base: Base, framed: Framed, library: reading.Library, run: Run, say: C
             say(f"step {step} tasks {counts:,} minutes {done * run.minutes:.1f} {_recent(losses)}")
         if time.monotonic() - saved > SAVED:
             saved = time.monotonic()
-            save(run.out, factors)
+            save(run.out, factors, base.name)
             _meet(factors, run.peer)
-    save(run.out, factors)
+    save(run.out, factors, base.name)
     say(f"done: step {step} tasks {counts:,} {_recent(losses)}")
 
 
@@ -101,15 +102,15 @@ def task_losses(base: Base, factors: Factors, row: Row, past: Past) -> Tensor:
     return torch.zeros(len(row.said)).index_add(0, owner, found) / lengths
 
 
-def save(out: Path, factors: Factors) -> None:
-    """Write the factors in half precision, under mlx-lm's names."""
+def save(out: Path, factors: Factors, base: str) -> None:
+    """Write the factors of an adapter of a base model in half precision, under mlx-lm's names."""
     out.mkdir(parents=True, exist_ok=True)
     halves = {}
     for name, (down, up) in factors.items():
         halves[f"{name}.lora_a"] = down.detach().T.to(torch.bfloat16).contiguous()
         halves[f"{name}.lora_b"] = (up.detach().T * ALPHA).to(torch.bfloat16).contiguous()
     part = out / "adapters.part"
-    save_file(halves, str(part), metadata={"format": "mlx"})
+    save_file(halves, str(part), metadata={"format": "mlx", BASE: base})
     part.chmod(0o644)
     part.replace(out / FILE)
 
@@ -130,7 +131,7 @@ def load(folder: Path) -> Factors:
 def mean(many: list[Factors]) -> Factors:
     """Average the factors of runs that began as one."""
     names = many[0]
-    return {name: tuple(sum(one[name][at] for one in many) / len(many) for at in (0, 1)) for name in names}  # type: ignore[misc]
+    return {name: tuple(sum(one[name][at] for one in many) / len(many) for at in (0, 1)) for name in names}
 
 
 def _meet(factors: Factors, peer: Path | None) -> None:

@@ -16,6 +16,7 @@ class ScriptedModel:
     frame: Frame = field(default_factory=Frame)
     heard: list[list[int]] = field(default_factory=list)
     vocabulary: list[str] = field(default_factory=list)
+    has_roles: bool = False
 
     def tokens(self, text: str) -> list[int]:
         """Return one token a word."""

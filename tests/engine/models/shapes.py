@@ -11,6 +11,8 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from engine.models.role_adapter import FILE
+
 Config = dict[str, Any]
 
 SMALL: Config = {
@@ -153,3 +155,20 @@ def _scale(name: str, array: Any) -> Any:
     ):  # Gemma's, whose last word is the embedding of the last token
         return array * 6
     return array * 2 if name.endswith("_proj.weight") else array
+
+
+def add_adapter(folder: Path, *, rank: int = 4, seed: int = 11) -> Path:
+    """Write a random role adapter beside a model's weights, on all its projections; returns its file."""
+    import mlx.core as mx
+
+    mx.random.seed(seed)
+    arrays = {}
+    for name, weight in mx.load(str(folder / "model.safetensors")).items():  # type: ignore[union-attr]
+        if name.endswith("_proj.weight"):
+            outputs, inputs = weight.shape
+            layer = name.removesuffix(".weight")
+            arrays[f"{layer}.lora_a"] = mx.random.normal((inputs, rank)) / inputs**0.5
+            arrays[f"{layer}.lora_b"] = mx.random.normal((rank, outputs)) * 0.5
+    path = folder / FILE
+    mx.save_safetensors(str(path), arrays)
+    return path

@@ -1,0 +1,167 @@
+"""Role adapters: activated LoRA (arXiv 2504.12397) for the few tasks that pkb gives a model, called roles.
+
+An adapter acts on the last segment of a prompt, which says what to do, and on what is generated. The keys and values of
+everything before it are the base model's, bit for bit, so all roles share one KV cache. MLX is imported inside
+functions, because BLAS must be loaded before it.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from engine.models.lookup import CONFIG, INDEX, digest
+from store.errors import PkbError
+
+FILE = "role_adapter.safetensors"  # beside a model's weights
+SHIPPED = Path(__file__).parent / "adapters"
+BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
+_NORM = "model.norm.weight"
+_HEADER = 1 << 24  # bytes; a longer one is damaged
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size")
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAdapter:
+    """An adapter's file and its digest."""
+
+    path: Path
+    digest: str
+
+
+def find_adapter(folder: Path, notes: Path | None = None) -> RoleAdapter | None:
+    """Return the adapter for the model in a folder: its own, or one that comes with pkb; None if there is none.
+
+    The folder `notes` caches digests.
+    """
+    own = folder / FILE
+    path = own if own.is_file() else _shipped(base_of(folder))
+    return RoleAdapter(path, digest(path, notes)) if path else None
+
+
+def _shipped(base: str) -> Path | None:
+    """Return the adapter that comes with pkb for a base model."""
+    return next((path for path in sorted(SHIPPED.glob("*.safetensors")) if base and _base_in(path) == base), None)
+
+
+def _base_in(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = _header(file)["__metadata__"][BASE]
+        return str(found)
+    except _DAMAGED:
+        return ""
+
+
+def base_of(folder: Path) -> str:
+    """Return an identifier of a model that does not depend on how its weights are quantized; empty if there is none.
+
+    It is made of the sizes of the model and its final norm, which all quantized forms leave as it is.
+    """
+    try:
+        config = json.loads((folder / CONFIG).read_text("utf-8"))
+        sizes = [int(config[name]) for name in _SIZES]
+        norm = _bfloat16s(folder / _file_of(folder, _NORM), _NORM)
+    except _DAMAGED:
+        return ""
+    return blake2b(struct.pack(f"<{len(sizes)}q", *sizes) + norm, digest_size=16).hexdigest()
+
+
+def _file_of(folder: Path, name: str) -> str:
+    """Return the file that holds a tensor."""
+    index = folder / INDEX
+    return str(json.loads(index.read_text("utf-8"))["weight_map"][name]) if index.is_file() else "model.safetensors"
+
+
+def _header(file: Any) -> dict[str, Any]:
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > _HEADER:
+        raise ValueError("the header is too long")
+    found = json.loads(file.read(length))
+    if not isinstance(found, dict):
+        raise ValueError("the header is no object")
+    return found
+
+
+def _bfloat16s(path: Path, name: str) -> bytes:
+    """Return the values of a tensor, each as its upper 16 bits in single precision."""
+    with path.open("rb") as file:
+        entry = _header(file)[name]
+        start, end = entry["data_offsets"]
+        file.seek(file.tell() + start)
+        raw = file.read(end - start)
+    if entry["dtype"] == "BF16":
+        return raw
+    if entry["dtype"] == "F16":
+        count = len(raw) // 2
+        raw = struct.pack(f"<{count}f", *struct.unpack(f"<{count}e", raw))
+    return b"".join(raw[at + 2 : at + 4] for at in range(0, len(raw), 4))
+
+
+class AttachedAdapter:
+    """The adapter inside a loaded model; it acts only within `acting`."""
+
+    def __init__(self) -> None:
+        self.acts = False
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Let the adapter act on what the model computes meanwhile."""
+        self.acts = True
+        try:
+            yield
+        finally:
+            self.acts = False
+
+
+def attach(model: Any, path: Path) -> AttachedAdapter:
+    """Wrap the adapted layers of a model that computes in its own dtype; PkbError if the file does not fit it."""
+    import mlx.core as mx
+    from mlx.utils import tree_unflatten
+
+    attached = AttachedAdapter()
+    layers = dict(model.named_modules())
+    try:
+        factors: Mapping[str, Any] = mx.load(str(path))  # type: ignore[assignment]
+        names = sorted(name.removesuffix(DOWN) for name in factors if name.endswith(DOWN))
+        wrapped = [(name, _adapted(layers[name], factors[name + DOWN], factors[name + UP], attached)) for name in names]
+    except (RuntimeError, ValueError, LookupError, AttributeError) as error:
+        raise PkbError(f"{path} does not fit the model: {type(error).__name__}", "pkb model list") from error
+    model.update_modules(tree_unflatten(wrapped))
+    return attached
+
+
+def _adapted(layer: Any, down: Any, up: Any, attached: AttachedAdapter) -> Any:
+    outputs, inputs = layer.weight.shape
+    if hasattr(layer, "bits"):  # quantized weights are packed into words of 32 bits
+        inputs = inputs * 32 // layer.bits
+    if (down.shape[0], up.shape[1], down.shape[1]) != (inputs, outputs, up.shape[0]):
+        raise ValueError("another shape")
+    return _layer_type()(layer, down, up, attached)
+
+
+@cache
+def _layer_type() -> type:
+    """Return the class of a layer that adds `x down up` to its output while the adapter acts."""
+    from mlx.nn.layers.base import Module
+
+    class Adapted(Module):
+        def __init__(self, inner: Any, down: Any, up: Any, attached: AttachedAdapter) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]
+            self.inner = inner
+            # Names with an underscore are no parameters of the model.
+            self._down, self._up, self._attached = down, up, attached
+
+        def __call__(self, x: Any) -> Any:
+            found = self.inner(x)
+            if not self._attached.acts:
+                return found
+            return found + (x @ self._down.astype(x.dtype)) @ self._up.astype(x.dtype)
+
+    return Adapted
