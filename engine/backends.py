@@ -165,13 +165,21 @@ class LocalModel(_Retrieving):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, _drafts)
+        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, support_of)
 
 
-def _drafts(*parts: "Any") -> "list[list[int]]":
+def drafts_of(*parts: "Any") -> "list[list[int]]":
+    """Return the texts that an answer may repeat, as token ids."""
     from engine.ask.extract import draft_answers  # imported after the first token, which must not wait for it
 
     return draft_answers(*parts)
+
+
+def support_of(question: "Question", evidence: "Evidence") -> float:
+    """Return the probability that the evidence holds an answer, as the quote writer judges it."""
+    from engine.ask.extract import QuoteSettings, quote
+
+    return quote(question, evidence.passages, QuoteSettings(least=0.0, forced=True)).support
 
 
 def local_model(

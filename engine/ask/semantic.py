@@ -29,11 +29,10 @@ from engine.ask.prepare import (
 )
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
-from engine.llm.prompt import Ids, Order, in_document_order
+from engine.llm.prompt import Ids, Order, check_ids, in_document_order
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
-from prompts import prompt
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry
@@ -64,8 +63,7 @@ def entails(
             step.note = "KV cache missing"
             return False
         cache = read(reading, before, Trace(), held).cache
-        check = prompt("check").format(question=" ".join(question.text.split()), answer=" ".join(answer.split()))
-        ids = (*reading.model.tokens(check), *reading.model.frame.closing)
+        ids = check_ids(reading.model, question.text, answer)
         verdict = "".join(reading.model.decode(cache, ids, _WORD)).strip()
         step.note = "yes" if _is_yes(verdict) else "no"
         return _is_yes(verdict)

@@ -7,14 +7,15 @@ model's context is cut to its best chunks.
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
+from engine.llm.prompt import Ids, Order, Segments, check_ids, fit, in_document_order
+from engine.llm.verdict import LEAST_CHANCE, VERDICTS, chance
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.words import FUNCTION_WORDS, words
@@ -162,6 +163,7 @@ _SEAMS = 64  # tokens that cutting chunks in two may add
 
 # Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
+Support = Callable[[Question, Evidence], float]  # the probability that the evidence holds an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class GenerateOptions:
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids.
+    returns as token ids. For models with a role adapter `support` has a say in whether an answer stands.
     """
 
     name: str
@@ -178,6 +180,7 @@ class GenerateOptions:
     order: Order = in_document_order
     drafts: int = 0
     draft: Draft | None = None
+    support: Support | None = None
 
 
 @dataclass(slots=True)
@@ -210,8 +213,12 @@ def generate(
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)
     held = ExitStack()
-    written = run.write(say, held)
+    checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
+    written = run.write(None if checks else say, held)
     said, cited = run.cite(written.text)
+    if checks and said.answer and cited.stands:
+        cited = run.check(said.answer, cited, written)
+        _show(said.answer if cited.stands else "", "", say)
     return GeneratedAnswer(run.answer(written, said, cited), partial(_keep, written.read, held))
 
 
@@ -287,6 +294,20 @@ class _Generation:
             if said.answer and cited.stands and not any(cited.quotes):
                 self.trace.notices.append("the answer shares no word with its sources; check it")
         return said, cited
+
+    def check(self, answer: str, cited: Cited, written: _Answer) -> Cited:
+        """Let an answer stand only if the model itself and the words of the evidence bear it."""
+        with self.trace.step("check") as step:
+            model, start = self.reading.model, sum(map(len, self.segments.ids[:-1]))
+            ids = check_ids(model, self.question.text, answer)
+            yes = model.preference(written.read.cache, start, ids, VERDICTS)
+            support = self.options.support(self.question, self.evidence) if self.options.support else 1.0
+            if yes is None:
+                return cited
+            likely = chance(yes, support)
+            stands = likely >= LEAST_CHANCE
+            step.note = f"yes {yes:.4f}, support {support:.3f}: {likely:.2f}" + ("" if stands else ", declined")
+        return cited if stands else replace(cited, stands=False)
 
     def answer(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
         """Return the answer with its sources and figures."""

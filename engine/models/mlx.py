@@ -9,6 +9,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def decode_ids(
     finally:
         mx.eval(pending)
 
+
+_STEEPEST = 700.0  # exponent of a float
 
 # Tokens of a prefill step, counted from a segment's start: MLX chooses its kernels by the number of rows, and a token's
 # keys and values must not depend on how much of its segment was cached.
@@ -188,6 +191,19 @@ class Mlx:
         """Allocate buffers for a cache of a number of tokens in advance."""
         if not self.bits and device() != "cuda":
             kv_cache.preallocate(cache, tokens, self.buffers)
+
+    def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
+        """Return the probability of the first of two texts against the second, after a last segment at `start`.
+
+        What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
+        """
+        if not kv_cache.is_sliceable(cache):
+            return None
+        kv_cache.trim(cache, kv_cache.length(cache) - start)
+        logits = self.logits(cache, ids)
+        kv_cache.trim(cache, kv_cache.length(cache) - start)
+        one, other = (float(logits[self.tokens(text)[0]]) for text in texts)
+        return 1 / (1 + exp(min(other - one, _STEEPEST)))
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Prefill the last segment and return the logits of the next token: (vocabulary,)."""

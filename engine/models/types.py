@@ -195,6 +195,13 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def preference(self, cache: Any, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
+        """Return the probability of the first of two texts against the second, after a last segment at `start`.
+
+        What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
+        """
+        ...
+
 
 class KvSliceable(Protocol):
     """A language model whose KV cache can be stored and restored by segment."""

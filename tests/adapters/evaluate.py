@@ -29,7 +29,7 @@ def report(base: Base, factors: Factors, framed: Framed, library: reading.Librar
     rng = Random(seed)
     kinds: tuple[tuple[str, Callable[[], Example]], ...] = (
         ("reading", lambda: reading.example(rng, library)),
-        ("made up", lambda: made.example(rng, unseen=True)),
+        ("made up", lambda: made.example(rng, reading.distractors(rng, library, 4), unseen=True)),
         ("abstracts", lambda: made.abstracts(rng, unseen=True)),
         ("follow-ups", lambda: made.follow_ups(rng, unseen=True)),
     )

@@ -1,13 +1,15 @@
 """Examples from made-up mail and meetings, as the model of the tests learns from: no value is seen twice."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations
 from random import Random
 
 from engine.llm.prompt import chunk_segment
 from engine.text.dates import spell_date
+from store.types import Chunk
 from tests.adapters import tasks
 from tests.adapters.tasks import Example, Task
 from tests.nano.letters import Letter, mail, meeting, subject
@@ -22,10 +24,16 @@ _NOUN = re.compile(r"(?<=\s)(?:(?:the|an?|my|our|your|their)\s|[A-Z]\w+ [A-Z])")
 _WHAT = re.compile(r"(?:what time|how (?:many|much|long)|who|what|which|when|where)\b", re.IGNORECASE)
 
 
-def example(rng: Random, unseen: bool = False) -> Example:
-    """Draw messages with questions about them, one in five of which nothing answers."""
+def example(rng: Random, others: Sequence[Chunk] = (), unseen: bool = False) -> Example:
+    """Draw messages with questions about them, one in five of which nothing answers, and mix them with others."""
     drawn = sample(rng, rng.choices(_LEVELS, (1, 3, 3, 3))[0], unseen)
-    return Example(drawn.context()[1:], tuple(_tasks(rng, drawn)))
+    own = sorted(rng.sample(range(len(drawn.chunks) + len(others)), len(drawn.chunks)))
+    places = {number: place + 1 for number, place in enumerate(own, 1)}
+    left = iter(others)
+    shown = [drawn.chunks[own.index(at)] if at in own else next(left) for at in range(len(drawn.chunks) + len(others))]
+    asked = tuple(replace(one, cites=tuple(places[number] for number in one.cites)) for one in drawn.asked)
+    chunks = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(shown, 1))
+    return Example(chunks, tuple(_tasks(rng, replace(drawn, asked=asked))))
 
 
 def _tasks(rng: Random, drawn: Sample) -> Iterator[Task]:

@@ -87,23 +87,33 @@ def _passages(path: Path, *, kept: bool) -> Iterator[Read]:
     yield from found.values()
 
 
-def example(rng: Random, library: Library, most: int = 5, tasks_each: int = 10) -> Example:
+def example(rng: Random, library: Library, most: int = 9, tasks_each: int = 16) -> Example:
     """Draw passages with questions that one of them answers, and some that none does."""
     drawn = [library.draw(rng)]
-    for _ in range(rng.choice(range(most + 2))):
+    for _ in range(rng.choice(range(most + 3))):
         other = library.like(rng, drawn[0].text, drawn) if rng.random() < 0.5 else library.draw(rng)
         if other not in drawn:
             drawn.append(other)
     rng.shuffle(drawn)
     shown = _joined(rng, drawn, most)
     pool = Pool(rng, invented=0.2)
-    first = datetime(rng.randint(1999, 2026), rng.randint(1, 12), rng.randint(1, 28), rng.randint(7, 20), tzinfo=UTC)
+    first = _day(rng)
     days = sorted(first + timedelta(hours=rng.randint(0, 2000)) for _ in shown)
     chunks = [_chunk(pool, one, day) for one, day in zip(shown, days, strict=True)]
     today = days[-1] + timedelta(days=rng.randint(0, 40))
     made = _tasks(rng, library, shown, today)
     rng.shuffle(made)
     return Example(tuple(chunk_segment(at, one) for at, one in enumerate(chunks, 1)), tuple(made[:tasks_each]))
+
+
+def distractors(rng: Random, library: Library, most: int) -> list[Chunk]:
+    """Draw messages that have nothing to do with each other."""
+    pool = Pool(rng, invented=0.2)
+    return [_chunk(pool, library.draw(rng), _day(rng)) for _ in range(rng.randint(0, most))]
+
+
+def _day(rng: Random) -> datetime:
+    return datetime(rng.randint(1999, 2026), rng.randint(1, 12), rng.randint(1, 28), rng.randint(7, 20), tzinfo=UTC)
 
 
 def _joined(rng: Random, drawn: Sequence[Read], most: int) -> list[Read]:
@@ -119,13 +129,13 @@ def _joined(rng: Random, drawn: Sequence[Read], most: int) -> list[Read]:
 def _tasks(rng: Random, library: Library, shown: Sequence[Read], today: datetime) -> list[Task]:
     told = [(question, said, at) for at, one in enumerate(shown, 1) for question, said in one.answered]
     clear = [one for one in told if len(shown) == 1 or _points(one[0], shown[one[2] - 1], shown)]
-    asked = rng.sample(clear, min(len(clear), 6))
+    asked = rng.sample(clear, min(len(clear), 10))
     made = [tasks.answer(question, today, said, [at]) for question, said, at in asked]
     absent = list(_absent(rng, library, shown))
     if asked and (other := _renamed(rng, asked[0][0], shown)):
         absent.append(other)
     made += [tasks.answer(question, today, "", []) for question in absent]
-    for question, said, _ in asked[:2]:
+    for question, said, _ in asked[:3]:
         wrong = _wrong(rng, question, said, told)
         made.append(tasks.check(question, wrong or said, holds=wrong is None) if rng.random() < 0.5 else
                     tasks.check(question, said, holds=True))  # fmt: skip
@@ -147,9 +157,9 @@ def _points(question: str, own: Read, shown: Sequence[Read]) -> bool:
 def _absent(rng: Random, library: Library, shown: Sequence[Read]) -> Iterator[str]:
     """Yield questions that no passage shown answers."""
     own = [question for one in shown for question, said in one.asked if said is None]
-    yield from rng.sample(own, min(len(own), 2))
+    yield from rng.sample(own, min(len(own), 3))
     text = "\n".join(one.text for one in shown)
-    for _ in range(2):
+    for _ in range(3):
         other = library.like(rng, rng.choice(shown).text, shown)
         found = [(question, said) for question, said in other.answered if said.lower() not in text.lower()]
         near = [question for question, _ in found if content(question) & content(text)]

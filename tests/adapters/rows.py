@@ -10,7 +10,7 @@ from engine.models.load import find_template, frame
 from tests.adapters.tasks import Example, Role
 
 PADDING = -1
-CONTEXT = 1800  # tokens; longer examples are left out
+CONTEXT = 2000  # tokens; longer examples are left out
 LONGEST = 160  # tokens of a request with its reply
 
 

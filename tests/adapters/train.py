@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from engine.models.role_adapter import BASE
+from store.types import Chunk
 from tests.adapters import made, reading
 from tests.adapters.base import Base, Factors, Past, Tensor, fresh
 from tests.adapters.rows import PADDING, Framed, Row
@@ -44,9 +45,13 @@ class Run:
 
 def examples(rng: Random, library: reading.Library, *, unseen: bool = False) -> Iterator[Example]:
     """Yield examples of all kinds."""
+
+    def distractors() -> list[Chunk]:
+        return reading.distractors(rng, library, 6) if rng.random() < 0.6 else []
+
     kinds: tuple[Callable[[], Example], ...] = (
         lambda: reading.example(rng, library),
-        lambda: made.example(rng, unseen),
+        lambda: made.example(rng, distractors(), unseen),
         lambda: made.abstracts(rng, unseen),
         lambda: made.follow_ups(rng, unseen),
     )
