@@ -12,7 +12,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check fix bench bench-quick docs screenshots nano soak clean
+.PHONY: help setup demo test test-slow check fix bench bench-quick docs screenshots nano adapters soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -67,6 +67,13 @@ nano:  ## Train the tiny demo model again into build/nano (an hour; options: MOR
 	@.venv-nano/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	@.venv-nano/bin/python -m pip install --quiet --group nano
 	@.venv-nano/bin/python -m tests.nano $(MORE)
+
+adapters:  ## Train the role adapters of SmolLM2 into build/adapters (hours; needs DATA=FILE, see docs/adapters.md)
+	@test -n "$(DATA)" || { echo "pkb: name the training questions: make adapters DATA=reading.jsonl.gz (docs/adapters.md)"; exit 2; }
+	@test -x .venv-nano/bin/python || python3 -m venv .venv-nano
+	@.venv-nano/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@.venv-nano/bin/python -m pip install --quiet --group adapters
+	@.venv-nano/bin/python -m tests.adapters "$(or $(MODEL),gguf/SmolLM2-135M-Instruct.Q4_1)" --data "$(DATA)" --legs 2 $(MORE)
 
 soak: $(READY)  ## Run the long tests: repeated kills, long fuzzing
 	@$(QUIET) $(BIN)/python -m pytest -m soak -s

@@ -29,7 +29,8 @@ from engine.ask.prepare import (
 )
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
-from engine.llm.prompt import Ids, Order, check_ids, in_document_order
+from engine.llm.prompt import Ids, Order, in_document_order
+from engine.llm.roles import check_ids
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace

@@ -14,12 +14,13 @@ from functools import partial
 from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.prompt import Ids, Order, Segments, check_ids, fit, in_document_order
-from engine.llm.verdict import LEAST_CHANCE, VERDICTS, chance
+from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
+from engine.llm.roles import LEAST_CHANCE, VERDICTS, chance, check_ids, request_segments
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
+from store.types import Chunk
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LEAD = re.compile(r"\A\W*answer\s*:[\s*]*", re.IGNORECASE)
@@ -331,6 +332,25 @@ def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
     """Return where an answer stands word for word in a quote."""
     start = quote.lower().find(answer.lower()) if answer else -1
     return (start, start + len(answer)) if answer and start >= 0 else None
+
+
+def ask_about(
+    reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, check_time: Callable[[], None]
+) -> str:
+    """Return what a model with a role adapter writes on a request about chunks; empty if they do not fit its context.
+
+    It writes at most so many tokens; `check_time` is called before each, and may raise.
+    """
+    segments = request_segments(reader, chunks, request)
+    if segments.count + most > reader.model.context:
+        return ""
+    with ExitStack() as held:
+        found, written = read(reader, segments.ids[:-1], Trace(asked=False), held), list[str]()
+        for piece in reader.model.decode(found.cache, segments.ids[-1], most):
+            written.append(piece)
+            check_time()
+        _done(found)
+    return "".join(written)
 
 
 def prefill_prompt(

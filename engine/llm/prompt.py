@@ -189,12 +189,6 @@ def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:
     return DocumentSegment.of(model.tokens(chunk_segment(number, chunk)), chunk.document)
 
 
-def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
-    """Return the last segment that asks whether the chunks bear an answer."""
-    said = prompt("check").format(question=" ".join(question.split()), answer=" ".join(answer.split()))
-    return (*model.tokens(said), *model.frame.closing)
-
-
 def _question_ids(model: LanguageModel, question: str) -> Ids:
     return (*model.tokens(question), *model.frame.closing)
 

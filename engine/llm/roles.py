@@ -1,46 +1,49 @@
-"""What a model with a role adapter is asked about chunks: summaries and questions.
+"""What a model with a role adapter is asked besides questions: about chunks, and whether an answer stands.
 
-They are read as in the prompt of an answer, so that all roles load each other's KV tensors.
+Chunks are read as in the prompt of an answer, so that all roles load each other's KV tensors.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from math import exp, log
 
 from engine.llm.blocks import in_blocks
-from engine.llm.generate import read
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Prompt, Segments, chunk_ids, chunk_segment, system_ids, system_segment
-from engine.types import Trace
+from engine.models.types import LanguageModel
+from prompts import prompt
 from store.types import Chunk
 
 
-def request(reader: PromptReader, chunks: Sequence[Chunk], said: str, most: int, check: Callable[[], None]) -> str:
-    """Return what the model writes on a request about chunks, in at most so many tokens; empty if they do not fit.
-
-    `check` is called before each token; it may raise.
-    """
+def request_segments(reader: PromptReader, chunks: Sequence[Chunk], request: str) -> Segments:
+    """Return the prompt of a request about chunks."""
     model = reader.model
-    segments = _segments(reader, chunks, said)
-    if segments.count + most > model.context:
-        return ""
-    trace = Trace(asked=False)
-    with ExitStack() as held:
-        found = read(reader, segments.ids[:-1], trace, held)
-        written = list[str]()
-        for piece in model.decode(found.cache, segments.ids[-1], most):
-            written.append(piece)
-            check()
-        found.keep()
-        found.release()
-    return "".join(written)
-
-
-def _segments(reader: PromptReader, chunks: Sequence[Chunk], said: str) -> Segments:
-    model = reader.model
-    last: Ids = (*model.tokens(said), *model.frame.closing)
+    last: Ids = (*model.tokens(request), *model.frame.closing)
     texts = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(chunks, 1))
     documents = tuple(chunk.document for chunk in chunks)
-    prompt = Prompt(system_segment(roles=True), texts, said, tuple(range(len(chunks))), documents)
+    written = Prompt(system_segment(roles=True), texts, request, tuple(range(len(chunks))), documents)
     ids = (system_ids(model), *(chunk_ids(model, number, chunk) for number, chunk in enumerate(chunks, 1)), last)
-    segments = Segments(prompt, ids, 0)
+    segments = Segments(written, ids, 0)
     return in_blocks(model, segments) if reader.ropes else segments
+
+
+def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
+    """Return the last segment that asks whether the chunks bear an answer."""
+    said = prompt("check").format(question=" ".join(question.split()), answer=" ".join(answer.split()))
+    return (*model.tokens(said), *model.frame.closing)
+
+
+VERDICTS = ("yes", "no")
+# Log odds that an answer is right, as a sum; fitted by tests/bench/reading.py.
+_START, _YES, _SUPPORT = 0.0, 1.0, 0.0
+LEAST_CHANCE = 0.3
+_EDGE = 1e-6
+
+
+def chance(yes: float, support: float) -> float:
+    """Return the probability that an answer is right, of the model's yes and of the evidence holding an answer."""
+    return 1 / (1 + exp(-(_START + _YES * _log_odds(yes) + _SUPPORT * _log_odds(support))))
+
+
+def _log_odds(probability: float) -> float:
+    kept = min(1 - _EDGE, max(_EDGE, probability))
+    return log(kept / (1 - kept))

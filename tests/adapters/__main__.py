@@ -1,17 +1,17 @@
 """`python -m tests.adapters`: train an adapter of SmolLM2 for pkb's roles, go on with one, or evaluate one.
 
-Legs of two runs at once, each the other's peer, then their mean:
-
-    python -m tests.adapters MODEL --data READING.jsonl.gz --minutes 60 --seed 1 --out build/a --peer build/b
-    python -m tests.adapters MODEL --data READING.jsonl.gz --average build/a build/b --out build/adapters
+Two runs at once take the mean of their factors every minute. A run that was interrupted goes on with what it saved.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
+from subprocess import Popen
 
 import torch
 
+from engine.models.lookup import find
 from engine.models.role_adapter import base_of
 from tests.adapters import evaluate, train
 from tests.adapters.base import Base
@@ -24,25 +24,44 @@ def main() -> None:
     """Do what the command line asks."""
     asked = _asked()
     torch.set_num_threads(asked.threads)
-    if asked.average:
-        train.save(asked.out, train.mean([train.load(one) for one in asked.average]), base_of(asked.model))
+    if asked.legs > 1:
+        legs(asked)
         return
     base, framed = Base(asked.model), Framed(asked.model)
     if asked.evaluate:
         library = Library(asked.data, kept=True)
         evaluate.report(base, train.load(asked.evaluate), framed, library, _say, asked.seed, asked.count)
         return
+    saved = asked.out if (asked.out / train.FILE).exists() else None
     run = Run(
-        asked.minutes, asked.seed, asked.out, asked.rank, asked.rate, asked.least, asked.go_on, asked.peer
+        asked.minutes, asked.seed, asked.out, asked.rank, asked.rate, asked.least, saved or asked.go_on, asked.peer
     )  # fmt: skip
     train.train(base, framed, Library(asked.data, kept=False), run, _say)
+
+
+def legs(asked: argparse.Namespace) -> None:
+    """Train in several processes, each with examples of its own, and save the mean of their adapters."""
+    outs = [asked.out / f"leg{number}" for number in range(asked.legs)]
+    running = [
+        Popen([
+            sys.executable, "-m", "tests.adapters", str(asked.model), "--data", str(asked.data),
+            "--minutes", str(asked.minutes), "--seed", str(asked.seed + number), "--rank", str(asked.rank),
+            "--rate", str(asked.rate), "--least", str(asked.least), "--threads", str(asked.threads),
+            "--out", str(out), "--peer", str(outs[number - 1]),
+            *(["--continue", str(asked.go_on)] if asked.go_on else []),
+        ])
+        for number, out in enumerate(outs)
+    ]  # fmt: skip
+    if sum([one.wait() for one in running]):
+        raise SystemExit(1)
+    train.save(asked.out, train.mean([train.load(out) for out in outs]), base_of(asked.model))
 
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.adapters", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, help="the folder of the base model, as mlx-lm loads it")
+    parser.add_argument("model", type=_folder, help="the base model: a folder, or a name that `pkb model list` shows")
     parser.add_argument("--data", type=Path, required=True, help="questions about passages, one JSON object a line")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to train")
     parser.add_argument("--threads", type=int, default=1)
@@ -52,11 +71,15 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--least", type=float, default=0.05, help="share of the rate at the end")
     parser.add_argument("--out", type=Path, default=Path("build/adapters"), help="the folder to write the adapter to")
     parser.add_argument("--continue", dest="go_on", type=Path, metavar="FOLDER", help="go on with this adapter")
-    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="where a run saves that goes on with the same one")
-    parser.add_argument("--average", type=Path, nargs="+", metavar="FOLDER", help="average adapters that began as one")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="where another run saves that began as this one")
+    parser.add_argument("--legs", type=int, default=1, help="processes that train at once")
     parser.add_argument("--evaluate", type=Path, metavar="FOLDER", help="measure an adapter instead")
     parser.add_argument("--count", type=int, default=60, help="examples of each kind to measure")
     return parser.parse_args()
+
+
+def _folder(name: str) -> Path:
+    return Path(name) if Path(name).is_dir() else find(name, None, os.environ).folder
 
 
 def _say(line: str) -> None:

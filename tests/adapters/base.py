@@ -84,9 +84,7 @@ class Base:
             config["rope_theta"],
             config["rms_norm_eps"],
         )
-        self._weights = {
-            name: one.to(torch.bfloat16) for name, one in load_file(str(folder / "model.safetensors")).items()
-        }
+        self._weights = _weights(folder)
 
     def size(self, layer: int, name: str) -> tuple[int, int]:
         """Return the outputs and inputs of a matrix."""
@@ -149,6 +147,27 @@ class Base:
     def _heads(self, x: Tensor) -> Tensor:
         """Return (heads, length, part)."""
         return x.unflatten(-1, (-1, self.shape.part)).transpose(0, 1)
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """Read the weights of a folder; those that MLX quantized are unpacked."""
+    found, plain = load_file(str(folder / "model.safetensors")), dict[str, Tensor]()
+    for name, one in found.items():
+        scales = found.get(f"{name.removesuffix('.weight')}.scales")
+        if name.endswith(".weight"):
+            offsets = found.get(f"{name.removesuffix('.weight')}.biases")
+            unpacked = one if scales is None else _unpacked(one, scales, offsets)
+            plain[name] = unpacked.to(torch.bfloat16)
+    return plain
+
+
+def _unpacked(words: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
+    """Return the numbers of a matrix that MLX quantized, in words of 32 bits; each 32 numbers share a scale."""
+    bits = words.shape[-1] // scales.shape[-1]
+    shifts = torch.arange(0, 32, bits)
+    steps = ((words.to(torch.int64)[..., None] >> shifts) & (2**bits - 1)).flatten(-2)
+    groups = steps.unflatten(-1, (scales.shape[-1], -1)).float()
+    return (groups * scales.float()[..., None] + offsets.float()[..., None]).flatten(-2)
 
 
 def fresh(base: Base, rank: int) -> Factors:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.idle.types import OutOfTime
+from engine.llm.generate import ask_about
 from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import chunk_ids, system_ids
-from engine.llm.roles import request
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import find_adapter
@@ -97,18 +97,18 @@ def test_a_request_says_the_same_from_the_store_as_without(box: Box, *, in_block
     model, ropes = box.model, movable(box.model) if in_blocks else None
     stored = PromptReader(model, KvBinding(box.store, ROOT, model), ropes)
     for role, said in REQUESTS.items():
-        wanted = request(PromptReader(model, None, ropes), CHUNKS, said, 12, lambda: None)
-        assert [request(stored, CHUNKS, said, 12, lambda: None) for _ in range(2)] == [wanted] * 2, role
+        wanted = ask_about(PromptReader(model, None, ropes), CHUNKS, said, 12, lambda: None)
+        assert [ask_about(stored, CHUNKS, said, 12, lambda: None) for _ in range(2)] == [wanted] * 2, role
         assert wanted
     assert box.store.queries.totals().count == (5 if in_blocks else 3)
 
 
 def test_a_request_that_does_not_fit_says_nothing_and_one_may_be_ended(model: Mlx) -> None:
     reader = PromptReader(model)
-    assert request(reader, CHUNKS, "word " * 1000, 12, lambda: None) == ""
+    assert ask_about(reader, CHUNKS, "word " * 1000, 12, lambda: None) == ""
 
     def end() -> None:
         raise OutOfTime
 
     with pytest.raises(OutOfTime):
-        request(reader, CHUNKS, REQUESTS["abstract"], 12, end)
+        ask_about(reader, CHUNKS, REQUESTS["abstract"], 12, end)

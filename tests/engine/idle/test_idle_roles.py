@@ -1,0 +1,68 @@
+"""A model with a role adapter summarizes chunk by chunk and predicts from chunks, over one and the same KV cache."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.idle.plan import IdlePlanner
+from engine.session import Session
+from store.summaries import Abstracts
+from tests.demo import NANO
+from tests.engine.ask.small_home import SmallHome, ingest
+from tests.engine.models.shapes import add_adapter
+
+MAILS = ("The rehearsal moved to Friday at seven.", "Ann brings the green folders.", "The fair needs two tents.")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Return a home of three mails, with a model that has an adapter."""
+    home, model = SmallHome(tmp_path), tmp_path / "nano"
+    shutil.copytree(NANO, model)
+    add_adapter(model)
+    for number, text in enumerate(MAILS):
+        home.write(f"mail-{number}", text, day=3 + number)
+    found = home.open()
+    found.override("model.name", str(model))
+    ingest(found, home.mail)
+    yield found
+    found.models.free()
+    found.ledger.close()
+
+
+def done(planner: IdlePlanner, kind: str) -> list[str]:
+    handler = planner.handlers()[kind]  # type: ignore[index]
+    return [handler.run(job).state for job in handler.plan()]
+
+
+def test_summaries_and_predictions_read_each_chunk_once(session: Session) -> None:
+    planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
+    assert done(planner, "summarize") == ["done"] * len(MAILS)
+    kept = Abstracts(session.ledger, session.tables).all()
+    assert sorted(len(one.chunks) for one in kept) == [1] * len(MAILS)
+    queries = planner.load().kept.store.queries  # type: ignore[union-attr]
+    stored = queries.totals()
+    assert stored.count == 1 + len(MAILS)
+    computed = planner.measure().read
+    assert done(planner, "predict")[-1:] == ["done"]
+    assert queries.totals() == stored
+    requests = planner.measure().read - computed
+    assert 0 < requests < len(MAILS) * 60  # tokens: the requests alone, none of the messages
+    assert done(planner, "prefetch") in ([], ["cached"] * len(MAILS))
+
+
+def test_another_adapter_is_another_writer_over_the_same_kv_cache(session: Session) -> None:
+    reader = session.load_model
+    assert session.has_roles
+    assert reader
+    first, root = session.backend.fingerprint, reader().kept.root  # type: ignore[union-attr]
+    session.models.free()
+    add_adapter(Path(session.settings.model.name), seed=12)
+    again = Session(session.environ)
+    again.override("model.name", session.settings.model.name)
+    assert again.backend.fingerprint != first
+    assert again.load_model
+    assert again.load_model().kept.root == root  # type: ignore[union-attr]
+    again.models.free()
