@@ -11,8 +11,8 @@ from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final, Literal
 
+from store.checksums import intact
 from store.database import Ledger
-from store.row_checksums import intact
 from store.vectors import table_of
 
 State = Literal["answered", "pending", "prefilled"]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from store.checksums import intact
 from store.database import Ledger, path_key
 from store.errors import DamagedLedger
-from store.row_checksums import intact
 from store.types import ASIDE, FileState, Place
 
 _PLACE = "path, item, document, message_id, lines_before, collection"

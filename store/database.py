@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
+from store.checksums import add_checksums, register
 from store.errors import DamagedLedger, NoStore, PkbError
-from store.row_checksums import add_checksums, register
 
 _FIRST = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

@@ -12,12 +12,12 @@ from shutil import rmtree
 
 from store import catalog, documents, provenance
 from store.catalog import Catalog
+from store.checksums import PRIMARY, TABLES, intact
 from store.database import Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.kv_folder import KvFolder
-from store.row_checksums import PRIMARY, TABLES, intact
 from store.summaries import ABSTRACTS_DONE, Abstracts
 from store.tables import Tables
 from store.vectors import count_missing

@@ -12,11 +12,11 @@ import pytest
 from store import provenance
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, PendingVerification, RejectedAnswers, Verifications
 from store.catalog import Catalog
+from store.checksums import TABLES, intact
 from store.database import MIGRATIONS, Ledger, migrate_to, open_ledger
 from store.errors import DamagedLedger
 from store.integrity import page_damage, repair
 from store.provenance import NamedAddress, Provenance
-from store.row_checksums import TABLES, intact
 from tests.store.kit import Opened, entry
 
 REPLY = "the concert is on Friday the seventh of June"
