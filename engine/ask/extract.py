@@ -26,10 +26,9 @@ from engine.ask.updates import choose, newest_update, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.question import Question, whose_words
+from engine.text.question import Question, Synthesis, synthesis, whose_words
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, line_named, line_of, time_of, whole
-from engine.text.synthesis import Synthesis, synthesis
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Trace, resting
 

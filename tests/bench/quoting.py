@@ -19,9 +19,8 @@ from typing import Any
 
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
 from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
-from engine.text.question import Question, understand
+from engine.text.question import Question, synthesis, understand
 from engine.text.sentences import sentences
-from engine.text.synthesis import synthesis
 from engine.text.words import words
 from engine.types import Passage
 from store.types import Scope

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cli.output import bars, console, progress_line, session
 from cli.render import show_answer, show_source
-from engine.text.synthesis import Synthesis
+from engine.text.question import Synthesis
 from engine.types import Answer, AskResult, Source, Trace
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment

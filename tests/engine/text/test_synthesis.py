@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.text.synthesis import Synthesis, synthesis
+from engine.text.question import Synthesis, synthesis
 
 
 @pytest.mark.parametrize(
