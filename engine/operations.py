@@ -14,7 +14,7 @@ from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.health import Check
-    from engine.ingest.embed import Embedded
+    from engine.ingest.chunking import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.types import Evidence, Listing, ListOptions, SearchResult
     from store.catalog import SourceRoot
@@ -33,7 +33,7 @@ def missing_vectors(opened: Session) -> int:
 
 def embed(opened: Session) -> "Iterator[Embedded]":
     """Fill in missing vectors, then tidy the tables."""
-    from engine.ingest.embed import embed
+    from engine.ingest.chunking import embed
 
     yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
     with opened.locks.writer():
