@@ -169,7 +169,7 @@ class Asker:
             served = replace(served, key=None)
         remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if sender := ask.options.scope.sender:
-            from engine.retrieval.senders import matched_senders
+            from engine.retrieval.evidence import matched_senders
 
             ask.trace.notices.extend(matched_senders(self._ledger, sender))
         if ask.options.write_bank:
