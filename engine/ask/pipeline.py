@@ -155,7 +155,7 @@ class Asker:
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, reply)
         if before:
-            from engine.ask.corrections import change_of
+            from engine.ask.updates import change_of
 
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
@@ -184,7 +184,7 @@ class Asker:
             ask.trace.notices.append("you marked this answer as wrong")
         if notice is None:
             return reply
-        from engine.ask.corrections import correction_of
+        from engine.ask.updates import correction_of
 
         return replace(reply, correction=correction_of(notice, reply))
 

@@ -14,7 +14,6 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.ask.corrections import change_of, same_answer
 from engine.ask.keys import scope_of
 from engine.ask.prepare import (
     BankBudget,
@@ -27,6 +26,7 @@ from engine.ask.prepare import (
     relocate,
 )
 from engine.ask.semantic import learned_tau
+from engine.ask.updates import change_of, same_answer
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import Answer, AskOptions, Backend
