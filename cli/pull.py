@@ -6,7 +6,7 @@ import sys
 from cli import output
 from cli.output import bars
 from engine.inventory import MINILM, MemoryBudget, memory_budget, memory_needed, select, why_unsupported
-from engine.models import lookup, memory
+from engine.models import lookup, runtime
 from engine.models.hub import DownloadPlan, Hub
 from engine.models.lookup import InstalledModel, split
 from engine.models.runtime import device
@@ -79,7 +79,7 @@ def offer_embedder(opened: Session) -> bool:
 
 def _default(opened: Session) -> str:
     budget = memory_budget(opened, 0)
-    name = lookup.default(budget.total, budget.limit, lambda weights: memory.needed(weights, 4, device()))
+    name = lookup.default(budget.total, budget.limit, lambda weights: runtime.needed(weights, 4, device()))
     if name is None:
         here = f"{size(budget.total)} of memory, {device()}"
         raise PkbError(f"no recommended model for this machine ({here}); name one yourself, or use quotes", _NAMED)

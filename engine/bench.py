@@ -180,8 +180,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 def machine() -> MachineInfo:
     """Describe this machine."""
-    from engine.models.memory import total
-    from engine.models.runtime import device
+    from engine.models.runtime import device, total
 
     return MachineInfo(platform.system(), platform.machine(), os.cpu_count() or 1, total(), device())
 

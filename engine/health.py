@@ -218,8 +218,7 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check that the selected language model is installed and fits in memory."""
     from engine.models.lookup import find
-    from engine.models.memory import needed_by, total
-    from engine.models.runtime import device
+    from engine.models.runtime import device, needed_by, total
 
     if settings.name in _NO_MODEL:
         return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
@@ -235,14 +234,14 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
 def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
     """Return how to get a language model: select one that is installed, else download one; None if none fits."""
-    from engine.models import lookup, memory
+    from engine.models import lookup, runtime
     from engine.models.runtime import device
 
-    limit = int(memory.total() * settings.memory_share)
+    limit = int(runtime.total() * settings.memory_share)
     for local in lookup.installed(environ):
-        if lookup.role(local.name, local.config) == "writer" and memory.needed_by(local.folder, device()) <= limit:
+        if lookup.role(local.name, local.config) == "writer" and runtime.needed_by(local.folder, device()) <= limit:
             return f"pkb model use {local.name}"
-    fits = lookup.default(memory.total(), limit, lambda weights: memory.needed(weights, 4, device()))
+    fits = lookup.default(runtime.total(), limit, lambda weights: runtime.needed(weights, 4, device()))
     return "pkb model pull" if fits else None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.models import lookup, memory
+from engine.models import lookup, runtime
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
 from engine.models.runtime import device
 from engine.session import Session
@@ -32,14 +32,14 @@ class MemoryBudget:
 
 def memory_budget(opened: Session, needs: int) -> MemoryBudget:
     """Compare the bytes that a model needs with the memory limit."""
-    total = memory.total()
+    total = runtime.total()
     return MemoryBudget(needs, int(total * opened.settings.model.memory_share), total)
 
 
 def memory_needed(name: str, weights: int, config: Mapping[str, Any]) -> int:
     """Return the bytes of memory that a model needs, from the bytes of its weights and its config.json."""
     stored = lookup.SINGLE if name == lookup.EMBEDDER else lookup.bits(config)  # MiniLM is used as stored
-    return memory.needed(weights, stored, device())
+    return runtime.needed(weights, stored, device())
 
 
 def memory_budget_of(opened: Session, local: InstalledModel) -> MemoryBudget:

@@ -63,7 +63,7 @@ LIBRARIES = {
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
     "charset_normalizer": ("engine/ingest/charsets.py",),
-    "psutil": ("engine/health.py", "engine/models/memory.py", "engine/idle/conditions.py"),
+    "psutil": ("engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
     "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),
     "tomlkit": ("engine/settings.py",),

@@ -84,7 +84,7 @@ class ResidentModel:
     def forget(self) -> None:
         """Unload the model and free its memory; the right to load one stays."""
         if self.drop():
-            from engine.models.memory import release
+            from engine.models.runtime import release
 
             release()
 

@@ -16,7 +16,7 @@ from jinja2 import Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
-from engine.models import kv_cache, memory, runtime
+from engine.models import kv_cache, runtime
 from engine.models.kv_cache import CacheForm
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
@@ -159,10 +159,10 @@ def load_parts(
     if not runtime.has_backend():
         raise NoModel(runtime.NO_BACKEND, runtime.install_command())
     device = runtime.device()
-    memory.require_fit(folder, name, device, memory_share)
+    runtime.require_fit(folder, name, device, memory_share)
     runtime.private_tmp(cache)
     runtime.load_blas(threads)
-    memory.limit(memory_share)
+    runtime.limit(memory_share)
     try:
         return open_tokenizer(folder / TOKENS), weights(folder, device)
     except LOAD_ERRORS as error:

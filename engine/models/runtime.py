@@ -4,6 +4,7 @@ Call set_threads, private_tmp and load_blas in this order before `import mlx.cor
 """
 
 import atexit
+import gc
 import os
 import platform
 import sys
@@ -18,11 +19,13 @@ from struct import pack
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
+from engine.models.lookup import WEIGHTS, bits, read_config
 from store.database import Ledger
-from store.errors import UsageError
+from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
     from ctypes import CDLL
+
 
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
@@ -305,3 +308,63 @@ def gflops() -> float:
         mx.eval(square @ square)
         seconds.append(perf_counter() - start)
     return float(2 * SIDE**3 / min(seconds) / 1e9)
+
+
+OVERHEAD = 300_000_000  # bytes besides the weights: libraries, tokenizer, KV cache of one prompt
+BUFFERS = 256 << 20  # bytes of freed arrays that MLX reuses
+SINGLE, HALF = 32, 16  # bits of a weight
+
+
+def total() -> int:
+    """Return this machine's memory in bytes."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def needed(weights: int, stored: int | None, device: Device) -> int:
+    """Return the bytes of loaded weights, from their bytes on disk and bits per weight (None: half precision)."""
+    loaded = weights * SINGLE // (stored or HALF) if device == "cpu" else weights
+    return loaded + OVERHEAD
+
+
+def needed_by(folder: Path, device: Device) -> int:
+    """Return the bytes that the model in a folder needs when loaded; NoModel if its config cannot be read."""
+    config = read_config(folder)
+    return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(config), device)
+
+
+def require_fit(folder: Path, name: str, device: Device, share: float) -> None:
+    """Raise PkbError if a model needs more than a share of this machine's memory."""
+    required, allowed = needed_by(folder, device), int(total() * share)
+    if required > allowed:
+        raise PkbError(
+            f"{name} needs {required / 1e9:.1f} GB of memory; model.memory_share allows {allowed / 1e9:.1f} GB",
+            "pkb model list",
+        )
+
+
+def limit(share: float) -> None:
+    """Limit MLX to a share of this machine's memory; on Metal, keep its buffers from being paged out."""
+    import mlx.core as mx
+
+    mx.set_memory_limit(int(total() * share))
+    mx.set_cache_limit(BUFFERS)
+    if working_set := mx.device_info().get("max_recommended_working_set_size"):
+        mx.set_wired_limit(int(working_set))
+
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def release() -> None:
+    """Free the memory of unused arrays."""
+    gc.collect()
+    if "mlx.core" in sys.modules:
+        import mlx.core as mx
+
+        mx.clear_cache()

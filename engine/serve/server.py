@@ -211,7 +211,7 @@ class Server:
             self._connections.drop(caller)
 
     def _status(self) -> dict[str, Any]:
-        from engine.models.memory import resident
+        from engine.models.runtime import resident
 
         made = {"pid": os.getpid(), "version": self._about.version, "since": self._since}
         done = {"jobs": len(self._connections.waiting()), "answered": self._requests.answered}

@@ -138,7 +138,7 @@ class WorkerState:
 
     def is_large(self) -> bool:
         """Return whether this process exceeds its share of memory, after freeing as much as it can."""
-        from engine.models.memory import release, resident, total
+        from engine.models.runtime import release, resident, total
 
         most = total() * self._base.settings.model.memory_share * _HEADROOM
         if resident() > most:
@@ -379,7 +379,7 @@ class RequestQueue(Thread):
         serve_idle(job, opened, run_idle)
 
     def _release(self, job: QueuedRequest) -> None:
-        from engine.models.memory import release
+        from engine.models.runtime import release
 
         self._state.close()
         release()  # garbage of earlier questions may hold files open

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.models import lookup, memory, minilm
+from engine.models import lookup, minilm, runtime
 from engine.models.lookup import EMBEDDER, find
 from engine.models.runtime import device
 from engine.settings import load as load_config
@@ -206,8 +206,8 @@ def test_what_pkb_cannot_use_is_said_before_it_is_fetched(
 
 
 def test_without_a_name_the_default_for_this_machine_is_fetched(fresh: Pkb, hub: Hub) -> None:
-    room = int(memory.total() * 0.75)
-    name = lookup.default(memory.total(), room, lambda weights: memory.needed(weights, 4, device()))
+    room = int(runtime.total() * 0.75)
+    name = lookup.default(runtime.total(), room, lambda weights: runtime.needed(weights, 4, device()))
     for one in lookup.DEFAULTS:
         hub.add(one.name, FILES)
     done = process(fresh, "pull", "--yes")
@@ -238,7 +238,7 @@ def test_what_an_embedder_takes_is_its_file_and_not_twice_that(fresh: Pkb, here:
     weights = len("model.safetensors")
     twice = weights if device() == "cpu" else 0  # half precision becomes single on a CPU
     embedder = str(find(EMBEDDER, None, os.environ).folder)
-    assert (rows[str(here)], rows[embedder]) == (memory.OVERHEAD + weights + twice, memory.OVERHEAD + weights)
+    assert (rows[str(here)], rows[embedder]) == (runtime.OVERHEAD + weights + twice, runtime.OVERHEAD + weights)
 
 
 def test_another_embedder_is_fetched_and_chosen_apart(fresh: Pkb, hub: Hub) -> None:

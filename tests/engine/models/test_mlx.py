@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.models import kv_cache, memory
+from engine.models import kv_cache, runtime
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import Device, device
@@ -426,13 +426,13 @@ def test_a_model_that_takes_more_than_its_share_of_memory_is_refused(folder: Pat
     ("stored", "on", "times"), [(4, "cpu", 8), (8, "cpu", 4), (None, "cpu", 2), (32, "cpu", 1), (4, "metal", 1)]
 )
 def test_memory_is_counted_in_the_width_that_weights_will_have(stored: int | None, on: Device, times: int) -> None:
-    assert memory.needed(10**9, stored, on) == times * 10**9 + memory.OVERHEAD
+    assert runtime.needed(10**9, stored, on) == times * 10**9 + runtime.OVERHEAD
 
 
 def test_the_need_of_a_folder_is_that_of_its_weights(tmp_path: Path) -> None:
     for dtype, times in (("float32", 1), ("float16", 2)):
         folder = make(tmp_path / dtype, KINDS["llama"], dtype=dtype)
         size = (folder / "model.safetensors").stat().st_size
-        assert memory.needed_by(folder, "cpu") == times * size + memory.OVERHEAD
-        assert memory.needed_by(folder, "metal") == size + memory.OVERHEAD
-    assert memory.total() > memory.OVERHEAD
+        assert runtime.needed_by(folder, "cpu") == times * size + runtime.OVERHEAD
+        assert runtime.needed_by(folder, "metal") == size + runtime.OVERHEAD
+    assert runtime.total() > runtime.OVERHEAD
