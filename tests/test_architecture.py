@@ -62,7 +62,7 @@ LIBRARIES = {
     "rank_bm25": ("engine/retrieval/retrieve.py",),
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
-    "charset_normalizer": ("engine/ingest/charsets.py",),
+    "charset_normalizer": ("engine/ingest/headers.py",),
     "psutil": ("engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
     "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from engine.ingest.charsets import tidy
-from engine.ingest.headers import clean
+from engine.ingest.headers import clean, tidy
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.spans import HEADINGS, NO_TIME
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.ingest.charsets import decode_text
+from engine.ingest.headers import decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.scan import HEAD, detect
 from engine.ingest.transcripts import may_be_transcript, read_transcripts

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from engine.ingest.charsets import tidy
 from engine.ingest.css import Declared, Style, media_apply, parse_color, parse_sheet, parse_style, style_element
+from engine.ingest.headers import tidy
 
 DEEPEST_QUOTE = 8
 

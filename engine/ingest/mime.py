@@ -9,8 +9,7 @@ from email.message import Message
 from functools import lru_cache
 from typing import TypeGuard
 
-from engine.ingest.charsets import decode_text, tidy, unflow
-from engine.ingest.headers import Headers, clean, decode_words, loose_base64, split_header
+from engine.ingest.headers import Headers, clean, decode_text, decode_words, loose_base64, split_header, tidy, unflow
 from engine.ingest.html import html_text, is_page
 from engine.ingest.types import ParseLimits
 

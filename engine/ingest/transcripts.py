@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import accumulate, groupby
 from pathlib import PurePosixPath
 
-from engine.ingest.charsets import decode_text, tidy
 from engine.ingest.dialogue import (
     ChatMessage,
     Lines,
@@ -28,7 +27,7 @@ from engine.ingest.dialogue import (
     split_head,
     with_speakers,
 )
-from engine.ingest.headers import clean
+from engine.ingest.headers import clean, decode_text, tidy
 from engine.ingest.html import html_text, is_page
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
 from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.charsets import decode_text, tidy
+from engine.ingest.headers import decode_text, tidy
 
 
 @pytest.mark.parametrize(
