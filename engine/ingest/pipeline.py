@@ -19,10 +19,9 @@ from pathlib import Path
 
 from engine.ingest import scan
 from engine.ingest.chunking import chunk
-from engine.ingest.first_seen import as_seen, provenance, seen_at
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import Replacement, Versions, ignorable
-from engine.ingest.types import PARSER_VERSION, ParseLimits
+from engine.ingest.types import PARSER_VERSION, ParseLimits, as_seen, provenance, seen_at
 from engine.text.label import index_words, name_forms
 from store import documents as documents_store
 from store import provenance as provenance_store
