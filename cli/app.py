@@ -22,8 +22,7 @@ from cli.chat import chat
 from cli.config import config
 from cli.idle import idle
 from cli.ingest import ingest
-from cli.inspect import check, doctor, search, show, wrong
-from cli.list import list_documents
+from cli.inspect import check, doctor, list_documents, search, show, wrong
 from cli.model import model
 from cli.serve import serve
 from cli.stats import stats

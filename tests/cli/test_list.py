@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.list import _line
+from cli.inspect import _line
 from engine.text.terminal import cells
 from tests.cli.conftest import Pkb
 
