@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.options import Collection, Recipient, Sender, Since, Until
-from cli.output import open_pkb
+from cli.output import Collection, Recipient, Sender, Since, Until, open_pkb
 from engine.text.terminal import valid_text
 from store.errors import NoModel, NoStore, PkbError, UsageError
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.options import Collection, Recipient, Sender, Since, Until
-from cli.output import session
+from cli.output import Collection, Recipient, Sender, Since, Until, session
 from engine.session import Session
 from engine.text.terminal import line, one_line
 from store.errors import NoModel, NoStore, PkbError, UsageError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import output
-from cli.options import duration
-from cli.output import bars, session
+from cli.output import bars, duration, session
 from engine.session import Session
 from engine.stats import so_far
 from engine.text.terminal import one_line, size

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import output
-from cli.options import Collection, Recipient, Sender, Since, Until
-from cli.output import open_pkb
+from cli.output import Collection, Recipient, Sender, Since, Until, open_pkb
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from store.errors import UsageError
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from cli import output
-from cli.options import duration
-from cli.output import Tick, bars, open_pkb
+from cli.output import Tick, bars, duration, open_pkb
 from engine.text.terminal import count, line
 
 if TYPE_CHECKING:
