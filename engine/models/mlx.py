@@ -4,6 +4,7 @@ Knows no prompts, and only the weights in a model's folder. MLX is imported insi
 loaded before it.
 """
 
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models import cpu, kv_cache
+from engine.models import kv_cache, mlx
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
@@ -300,7 +301,72 @@ def _evaluated(model: Any, device: Device) -> Any:
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
-        cpu.patch_attention(model)
+        mlx.patch_attention(model)
     for array in dict(tree_flatten(model.parameters())).values():
         mx.eval(array)  # one by one, so that at most one is in memory in two widths
     return model
+
+
+Floats = NDArray[np.float32]
+
+_NAME = "scaled_dot_product_attention"
+_BLOCK = 1 << 18  # scores per pass: they fit in a core's L2 cache
+
+
+def patch_attention(model: Any) -> None:
+    """Replace a loaded model's attention function by `attend` in all modules of its layers."""
+    for name in {type(part).__module__ for part in model.modules()}:
+        if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], _NAME):
+            setattr(sys.modules[name], _NAME, attend)
+
+
+def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None) -> Any:
+    """Return softmax(queries keys^T scale + mask) values: (batch, heads, rows, width), of (batch, groups, seen, width).
+
+    A single row goes to mlx-lm: it is fast, and must stay asynchronous in decoding.
+    """
+    import mlx.core as mx
+    from mlx_lm.models import base
+
+    batch, heads, rows, width = queries.shape
+    groups, seen = keys.shape[1:3]
+    plain = sinks is None and not hasattr(cache, "bits") and queries.dtype == keys.dtype == mx.float32
+    if rows == 1 or not plain or not _is_common(mask):
+        return base.scaled_dot_product_attention(queries, keys, values, cache, scale, mask, sinks)
+    grouped = (queries * scale).reshape(batch, groups, -1, width)
+    scores = grouped @ keys.swapaxes(-1, -2)
+    mx.eval(scores)
+    raw: Floats = np.array(scores, copy=False)
+    _hide(raw.reshape(-1, rows, seen), mask)
+    sums = _exponentials(raw.reshape(-1, seen))
+    found = (scores @ values) / mx.array(sums.reshape(batch, groups, -1, 1))
+    return found.reshape(batch, heads, rows, -1)
+
+
+def _is_common(mask: Any) -> bool:
+    """Return whether a mask is absent, causal, or shared by all heads and prompts."""
+    return mask is None or isinstance(mask, str) or all(size == 1 for size in mask.shape[:-2])
+
+
+def _hide(scores: Floats, mask: Any) -> None:
+    """Set masked scores, (heads, rows, seen), to minus infinity."""
+    rows, seen = scores.shape[1:]
+    if isinstance(mask, str):
+        np.copyto(scores[..., seen - rows :], -np.inf, where=np.triu(np.ones((rows, rows), bool), 1))
+    elif mask is not None:
+        given = np.array(mask).reshape(-1, seen)
+        if given.dtype == bool:
+            np.copyto(scores, -np.inf, where=~given)
+        else:
+            scores += given
+
+
+def _exponentials(scores: Floats) -> Floats:
+    """Turn rows of scores into exponentials, the largest 1, in place; returns their sums, (rows,)."""
+    sums, step = np.empty(len(scores), np.float32), max(1, _BLOCK // scores.shape[1])
+    for at in range(0, len(scores), step):
+        block = scores[at : at + step]
+        block -= block.max(axis=1, keepdims=True)
+        np.exp(block, out=block)
+        block.sum(axis=1, out=sums[at : at + step])
+    return sums

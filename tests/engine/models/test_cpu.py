@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models import cpu
+from engine.models import mlx
 from engine.models.load import load
 from engine.models.runtime import device
 from tests.effort import examples
@@ -52,7 +52,7 @@ def test_it_gives_what_mlx_gives(
         "by head": mx.broadcast_to(allowed, (1, groups * repeats, rows, seen)),
     }
     wanted = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=0.125, mask=masks[mask])
-    found = cpu.attend(queries, keys, values, None, 0.125, masks[mask])
+    found = mlx.attend(queries, keys, values, None, 0.125, masks[mask])
     assert found.shape == wanted.shape
     assert np.allclose(np.array(found), np.array(wanted), rtol=1e-4, atol=1e-5)
 
@@ -63,7 +63,7 @@ def test_a_row_does_not_depend_on_what_lies_behind_the_keys() -> None:
     queries = mx.random.normal((1, 4, 20, 16))
     room = mx.random.normal((1, 2, 60, 16))
     spoilt = mx.concatenate([room[..., :50, :], mx.full((1, 2, 10, 16), mx.nan)], axis=2)
-    one, other = (cpu.attend(queries, it[..., :50, :], it[..., :50, :], None, 0.25, "causal") for it in (room, spoilt))
+    one, other = (mlx.attend(queries, it[..., :50, :], it[..., :50, :], None, 0.25, "causal") for it in (room, spoilt))
     assert mx.array_equal(one, other)
 
 
@@ -72,4 +72,4 @@ def test_a_loaded_model_attends_by_it(tmp_path: Path, scratch: Path) -> None:
     for kind in ("llama", "qwen3", "gemma2"):
         model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=scratch, memory_share=0.9)
         module = sys.modules[type(model.model).__module__]
-        assert getattr(module, "scaled_dot_product_attention", cpu.attend) is cpu.attend
+        assert getattr(module, "scaled_dot_product_attention", mlx.attend) is mlx.attend
