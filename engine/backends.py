@@ -302,8 +302,7 @@ def open_store(
 ) -> "KvStore":
     """Open the KV store; only matching prompts needs the sub-step."""
     from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
-    from store.kv_budget import EvictionWeights, KvLimits, scores
-    from store.kv_store import KvStore
+    from store.kv_store import EvictionWeights, KvLimits, KvStore, scores
 
     return KvStore(
         ledger,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_budget import EvictionWeights, scores, victims
+from store.kv_store import EvictionWeights, scores, victims
 from store.kv_tree import Node
 
 WEIGHTS = EvictionWeights(recency=0.6, frequency=0.4, half_life_s=100.0)

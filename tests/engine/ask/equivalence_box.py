@@ -16,9 +16,8 @@ from engine.llm.prefill import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
-from store.kv_budget import KvLimits, scores
 from store.kv_files import Tensor, verify, write
-from store.kv_store import KvStore
+from store.kv_store import KvLimits, KvStore, scores
 from store.kv_tree import root_of
 from tests.store.kv_kit import PLENTY, WEIGHTS
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from store.database import Ledger, open_ledger
 from store.home import Home
-from store.kv_budget import KvLimits, scores, size_on_disk
-from store.kv_store import KvStore
+from store.kv_store import KvLimits, KvStore, scores, size_on_disk
 from store.kv_tree import root_of
 from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
 
