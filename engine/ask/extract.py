@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from engine.ask.after import followed, reason_of, span_behind, who_said, with_neighbours
 from engine.ask.candidates import (
     Candidate,
     CandidateWeights,
@@ -20,6 +19,7 @@ from engine.ask.candidates import (
     share,
     tells_own,
 )
+from engine.ask.followup import followed, reason_of, span_behind, who_said, with_neighbours
 from engine.ask.support import support
 from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.ask.updates import choose, newest_update, soonest
