@@ -15,8 +15,7 @@ from typing import Any
 
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
-from engine.retrieval.rank import RankWeights
-from engine.retrieval.retrieve import RetrievalLimits, retrieve
+from engine.retrieval.retrieve import RankWeights, RetrievalLimits, retrieve
 from engine.text.question import understand
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, load

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.rank import (
+from engine.retrieval.retrieve import (
     QueryFeatures,
     RankRow,
     RankWeights,

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from engine.ingest.chunking import chunk
 from engine.ingest.transcripts import read_transcript
 from engine.ingest.types import ParseLimits
-from engine.retrieval.rank import RankWeights
-from engine.retrieval.retrieve import RetrievalLimits, RetrievalResult, bm25, inverse_frequencies, retrieve
+from engine.retrieval.retrieve import RankWeights, RetrievalLimits, RetrievalResult, bm25, inverse_frequencies, retrieve
 from engine.text.question import understand
 from engine.text.words import words
 from store.hits import Vectors
