@@ -377,8 +377,7 @@ def _kind(session: Session) -> str:
 
 def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "list[View]":
     """Return the views to predict questions from: the history and, if a model writes, the summaries or chunks too."""
-    from engine.idle.predict import View
-    from engine.idle.templates import SOURCES, from_forms
+    from engine.idle.predict import SOURCES, View, from_forms
     from store.history import History
 
     newest = History(session.ledger).newest()

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.idle.plan import IdlePlanner, new_chunks
-from engine.idle.predict import offer, pick
+from engine.idle.predict import from_forms, offer, pick
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner, RunContext, RunLimits
-from engine.idle.templates import from_forms
 from engine.idle.types import Kind
 from engine.llm.prompt import Order, in_document_order
 from engine.session import Session

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.templates import SOURCES, from_forms
+from engine.idle.predict import SOURCES, from_forms
 from tests.engine.idle.kit import hit
 
 

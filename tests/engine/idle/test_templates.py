@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.templates import fillers, forms, from_forms, may_answer, names_of
+from engine.idle.predict import fillers, forms, from_forms, may_answer, names_of
 from engine.idle.types import OutOfTime
 from tests.engine.idle.kit import hit
 
