@@ -166,7 +166,7 @@ def _began() -> float:
 
 
 def _run(opened: Session, request: "IdleRequest", *, quiet: bool) -> "IdleReport":
-    from engine.idle.run import run_idle
+    from engine.idle.scheduler import run_idle
 
     _ = opened.ledger  # NoStore before a progress bar is drawn
     with bars(quiet=quiet) as tick:

@@ -250,7 +250,7 @@ class Pkb:
 
     def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = _silent) -> "IdleReport":
         """Run background jobs, in the background server if there is one."""
-        from engine.idle.run import run_idle
+        from engine.idle.scheduler import run_idle
         from engine.serve.client import work
 
         return work(self.session, request, lambda: run_idle(self.session, request, on_progress))

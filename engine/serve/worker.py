@@ -371,7 +371,7 @@ class RequestQueue(Thread):
             job.send("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
 
     def _idle_run(self, job: QueuedRequest) -> None:
-        from engine.idle.run import run_idle
+        from engine.idle.scheduler import run_idle
         from engine.serve.client import serve_idle
 
         opened = self._state.own()
