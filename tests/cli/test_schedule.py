@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.schedule import (
+from cli.idle import (
     MARK,
     Action,
     Command,
