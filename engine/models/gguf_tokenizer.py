@@ -16,7 +16,7 @@ LONGEST_PIECE = 512  # characters
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 ENDING = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
-LLAMA3 = rf"{CONTRACTIONS}|{WORD}|\p{{N}}{{1,3}}|{ENDING}"
+LLAMA3_PATTERN = rf"{CONTRACTIONS}|{WORD}|\p{{N}}{{1,3}}|{ENDING}"
 QWEN2 = rf"{CONTRACTIONS}|{WORD}|\p{{N}}|{ENDING}"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+%s|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*%s"
@@ -39,7 +39,7 @@ class Splitting:
 
 
 _GPT2, _DIGITS = Splitting((), is_gpt2=True), Splitting((r"\p{N}",), is_gpt2=True)
-_LLAMA3, _LLAMA3_MERGED = Splitting((LLAMA3,), whole=True, bos=True), Splitting((LLAMA3,))
+_LLAMA3, _LLAMA3_MERGED = Splitting((LLAMA3_PATTERN,), whole=True, bos=True), Splitting((LLAMA3_PATTERN,))
 SPLITTINGS: Mapping[str, Splitting] = {
     "gpt-2": _GPT2, "phi-2": _GPT2, "olmo": _GPT2,
     "smollm": _DIGITS, "starcoder": _DIGITS, "refact": _DIGITS, "command-r": _DIGITS,
