@@ -20,8 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.gguf import GgufHeader, Sizes, TensorPlace, config, sizes, state
-from engine.models.gguf_tokenizer import special, tokenizer, tokenizer_config
+from engine.models.gguf import (
+    GgufHeader,
+    Sizes,
+    TensorPlace,
+    config,
+    sizes,
+    special,
+    state,
+    tokenizer,
+    tokenizer_config,
+)
 from engine.models.lookup import BITS, CONFIG, TOKENS, InstalledModel, repository
 from store.errors import Locked
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from engine.models import runtime
-from engine.models.gguf import GgufHeader, read
-from engine.models.gguf_tokenizer import tokenizer
+from engine.models.gguf import GgufHeader, read, tokenizer
 from engine.models.gguf_weights import PACKED, convert, plan
 from engine.models.lookup import InstalledModel, converted, find_gguf, gguf_files, missing_files, repository, role
 from store.errors import Locked, NoModel, PkbError
