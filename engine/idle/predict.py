@@ -22,7 +22,8 @@ from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.summarize import AskAbout, Write, correspondents, named
 from engine.idle.types import Job, Kind, Outcome, check_time
 from engine.text.question import understand
-from engine.text.spans import Kind, find
+from engine.text.spans import Kind as SpanKind
+from engine.text.spans import find
 from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import AskOptions
@@ -421,7 +422,7 @@ Slot = Literal["name", "title"]
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # dates do not matter here
 _LEAST = 2  # different names that a form was asked with
 _LONGEST_TITLE = 100
-_LITERAL: tuple[Kind, ...] = ("email", "phone", "link", "amount", "money")  # answers that the text must hold literally
+_LITERAL: tuple[SpanKind, ...] = ("email", "phone", "link", "amount", "money")  # answers that the text must hold literally
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,7 +500,7 @@ def _has_address(filler: str, hit: Hit) -> bool:
     return any(part in address for part in parts for address in addresses)
 
 
-def _is_near(filler: str, kind: Kind, text: str) -> bool:
+def _is_near(filler: str, kind: SpanKind, text: str) -> bool:
     at = text.find(filler.split()[-1])
     window = text[max(0, at - 200) : at + 300] if at >= 0 else ""
     return bool(find(window, kind))
