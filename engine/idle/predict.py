@@ -422,7 +422,8 @@ Slot = Literal["name", "title"]
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # dates do not matter here
 _LEAST = 2  # different names that a form was asked with
 _LONGEST_TITLE = 100
-_LITERAL: tuple[SpanKind, ...] = ("email", "phone", "link", "amount", "money")  # answers that the text must hold literally
+# Answers that the text must hold literally.
+_LITERAL: tuple[SpanKind, ...] = ("email", "phone", "link", "amount", "money")
 
 
 @dataclass(frozen=True, slots=True)
