@@ -67,7 +67,7 @@ def chat(
         return opened
 
     with session() as opened:
-        from engine.scope import scope_of
+        from engine.operations import scope_of
         from engine.serve.client import unknown_person
 
         scope = scope_of(configure(opened), sender, recipient, since, until, collection)

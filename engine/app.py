@@ -210,7 +210,7 @@ class Pkb:
         collection: str | None = None,
     ) -> "Scope":
         """Return what a question is limited to; UsageError if a day or a collection is none."""
-        from engine.scope import scope_of
+        from engine.operations import scope_of
 
         return scope_of(self.session, sender, recipient, since, until, collection)
 

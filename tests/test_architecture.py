@@ -30,7 +30,7 @@ LAYERS = (
     ("engine.backends",),
     ("engine.session",),
     ("engine.inventory",),
-    ("engine.scope",),
+    ("engine.operations",),
     ("engine.operations",),
     ("engine.idle",),
     ("engine.stats",),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.scope import first_day
+from engine.operations import first_day
 from tests.cli.conftest import Pkb
 
 
