@@ -1,7 +1,6 @@
 """`pkb model`: lists, selects, downloads and removes language models."""
 
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,154 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.output import bars, session
-from engine.inventory import MINILM, MemoryBudget, memory_budget, memory_needed, select, why_unsupported
-from engine.models import lookup, runtime
-from engine.models.hub import DownloadPlan, Hub
-from engine.models.lookup import InstalledModel, split
-from engine.models.runtime import device
+from cli.output import session
 from engine.operations import absolute_path
-from engine.session import Session
-from engine.text.terminal import line, size
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.models.lookup import GgufFile, InstalledModel
     from engine.session import Session
-
-
-def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
-    """Return whether the person agrees, `default` being the answer of an empty line; UsageError without a terminal."""
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError("cannot ask for confirmation: not a terminal", step)
-    sys.stderr.write(f"{line(question)} [{'Y/n' if default else 'y/N'}] ")
-    sys.stderr.flush()
-    typed = sys.stdin.readline()  # empty at the end of input, which is no consent
-    return default if typed == "\n" else typed.strip().casefold() in ("y", "yes")
-
-
-_NAMED = "pkb model pull ORG/NAME"
-
-
-def pull_model(opened: Session, given: str | None, *, yes: bool, force: bool, use: bool, as_json: bool) -> None:
-    """Download a model after showing its size and asking; then select it."""
-    named = split(_default(opened) if given is None else given)
-    if named is None:
-        raise UsageError(f"{given} is not a name like org/name" if given else "no model name given", _NAMED)
-    hub = Hub(os.environ)
-    plan = hub.plan(*named)
-    role = _role(plan)
-    budget = memory_budget(opened, memory_needed(plan.name, plan.weights, plan.config))
-    missing = hub.missing(plan)
-    _show(plan, missing, hub.free(), budget)
-    _require_fit(plan, missing, hub.free(), budget, force=force)
-    again = f"pkb model pull {given or plan.name}"
-    if missing and not agreed("download it?", yes=yes, default=budget.fits, step=f"{again} --yes"):
-        raise PkbError("nothing was downloaded", "pkb model list")
-    local = _fetch(hub, plan, again, quiet=as_json)
-    if chosen := use and role == "writer":
-        select(opened, local.name, local.revision or "")
-    _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
-
-
-_DECLINED = "embedder_declined"  # in the ledger, once the person has said no
-
-
-def offer_embedder(opened: Session) -> bool:
-    """Ask at a terminal, once, whether to download the default embedding model; returns whether that was done."""
-    from engine.models.minilm import FOLDER_VARIABLE  # imports numpy
-
-    usual = opened.settings.embed.model == MINILM and not os.environ.get(FOLDER_VARIABLE)
-    if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
-        return False
-    question = f"download the embedding model {lookup.EMBEDDER} (91 MB) from Hugging Face, to search by meaning too?"
-    if not agreed(question, yes=False, default=False, step=""):
-        opened.ledger.set(_DECLINED, "yes")
-        return False
-    try:
-        hub = Hub(os.environ)
-        plan = hub.plan(lookup.EMBEDDER, "")
-        budget = memory_budget(opened, memory_needed(plan.name, plan.weights, plan.config))
-        _require_fit(plan, hub.missing(plan), hub.free(), budget, force=False)
-        _fetch(hub, plan, f"pkb model pull {plan.name}", quiet=False)
-    except PkbError as error:
-        output.say(f"pkb: {error.message}")
-        return False
-    return True
-
-
-def _default(opened: Session) -> str:
-    budget = memory_budget(opened, 0)
-    name = lookup.default(budget.total, budget.limit, lambda weights: runtime.needed(weights, 4, device()))
-    if name is None:
-        here = f"{size(budget.total)} of memory, {device()}"
-        raise PkbError(f"no recommended model for this machine ({here}); name one yourself, or use quotes", _NAMED)
-    return name
-
-
-def _role(plan: DownloadPlan) -> lookup.Role:
-    """Return what the model is for; PkbError if pkb cannot use it, before its weights are downloaded."""
-    role = lookup.role(plan.name, plan.config)
-    if role is None:
-        raise PkbError(why_unsupported(plan.name, plan.config), _NAMED)
-    return role
-
-
-def _show(plan: DownloadPlan, missing: int, free: int, budget: MemoryBudget) -> None:
-    output.say(f"{plan.name}, commit {plan.commit}")
-    output.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
-    output.say(f"{'fits' if budget.fits else 'does not fit'}: it needs {budget}")
-
-
-def _require_fit(plan: DownloadPlan, missing: int, free: int, budget: MemoryBudget, *, force: bool) -> None:
-    """Raise PkbError if a model does not fit on the disk or, unless forced, in memory."""
-    if not budget.fits and not force:
-        raise PkbError(f"{plan.name} does not fit: it needs {budget}", f"pkb model pull {plan.name} --force")
-    if missing > free:
-        message = f"{plan.name} does not fit on the disk: it needs {size(missing)}, {size(free)} are free"
-        raise PkbError(message, f"free some disk space, then run: pkb model pull {plan.name}")
-
-
-def _fetch(hub: Hub, plan: DownloadPlan, again: str, *, quiet: bool) -> InstalledModel:
-    try:
-        with bars(quiet=quiet) as tick:
-            tick("MB", 0, None)
-            return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
-    except KeyboardInterrupt:
-        output.say(f"pkb: interrupted; the partial download is kept; try: {again}")
-        raise
-
-
-def _tell(
-    local: InstalledModel, role: lookup.Role, fetched: int, budget: MemoryBudget, *, chosen: bool, as_json: bool
-) -> None:
-    if as_json:
-        output.data({
-            "schema": output.SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
-            "role": role, "bytes": local.bytes, "fetched": fetched, "needs": budget.needs, "room": budget.limit,
-            "fits": budget.fits, "in_use": chosen,
-        })  # fmt: skip
-        return
-    print(f"downloaded {local.name} to {local.folder}")
-    if role == "embedder":
-        print(_embeds(local))
-    elif chosen:
-        print('now answering with it; next: pkb ask "when is rehearsal?"')
-    else:
-        print(f"to answer with it: pkb model use {local.name}")
-
-
-def _embeds(local: InstalledModel) -> str:
-    if local.name != lookup.EMBEDDER:
-        return f"to embed with it: pkb config set embed.model {local.name}"
-    from engine.models.minilm import find_weights
-
-    if (used := find_weights()) != local.folder:
-        return f"embeddings are still computed by the copy in {used}"
-    return "embeddings are computed by it; next: pkb ingest"
-
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -181,6 +39,8 @@ def pull(
 
     Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
+    from cli.pull import pull_model
+
     with session() as opened:
         pull_model(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
 
@@ -239,6 +99,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 
     Example: pkb model rm mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
+    from cli.pull import agreed
     from engine.inventory import select
     from engine.models.hub import HubCache
     from engine.text.terminal import size
