@@ -39,10 +39,10 @@ def pull(
 
     Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
-    from cli.pull import pull_model
+    from cli.pull import pull
 
     with session() as opened:
-        pull_model(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
+        pull(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
 
 
 @model.command("list")

@@ -30,7 +30,7 @@ def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
 _NAMED = "pkb model pull ORG/NAME"
 
 
-def pull_model(opened: Session, given: str | None, *, yes: bool, force: bool, use: bool, as_json: bool) -> None:
+def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bool, as_json: bool) -> None:
     """Download a model after showing its size and asking; then select it."""
     named = split(_default(opened) if given is None else given)
     if named is None:
