@@ -1,4 +1,4 @@
-"""`pkb idle`: run background jobs within limits, and print what was done."""
+"""`pkb idle`: run background jobs within limits, and print what was done; or have them run every hour."""
 
 import os
 import plistlib

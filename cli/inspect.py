@@ -1,4 +1,4 @@
-"""`pkb search`, `pkb show` and `pkb stats`: looking at what is kept, changing nothing."""
+"""`pkb search`, `pkb show`, `pkb list`, `pkb check` and `pkb doctor`: looking at what is stored."""
 
 import shlex
 import sys

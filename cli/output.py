@@ -1,4 +1,7 @@
-"""How commands speak: data to stdout, messages to stderr, JSON in one schema. The only place that opens a console."""
+"""How commands speak: data to stdout, messages to stderr, JSON in one schema. The only place that opens a console.
+
+Also the options that several commands share: people, days and collections.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""What can be done with an open session: ingest, embed, search, show, check; one function each."""
+"""What can be done with an open session: ingest, embed, search, show, check; one function each.
+
+Also what they are limited to, as people type it: people, days and a collection become a scope.
+"""
 
 import calendar
 import os

@@ -1,7 +1,10 @@
-"""Checksums of the files of the search tables, which LanceDB itself does not verify.
+"""Checksums of the files of the search tables and of rows of the ledger: neither LanceDB nor SQLite verifies them.
 
 LanceDB writes every file once, under a new name. A list per table holds each with its size, times and CRC32: a file
-that has not changed since costs one `stat`, any other is read and compared. Knows no rows.
+that has not changed since costs one `stat`, any other is read and compared.
+
+A table of the ledger with checksums has a view, `intact_TABLE`, to read from: a damaged row is no row for its readers.
+Triggers keep checksums current, whatever writes.
 """
 
 import json

@@ -1,6 +1,8 @@
 """Which sentence says how things are now: the newest of those that say the same, and what newer mail has changed.
 
-Words of change in mail are in prompts/changes.txt; what is said in a meeting is no notice of a change.
+Words of change in mail are in prompts/changes.txt; what is said in a meeting is no notice of a change. Whoever asks
+again is told first, and once, that an answer is no longer what it was, and which message changed it: at once when new
+mail did, or with the first hit after an idle run found out.
 """
 
 import json

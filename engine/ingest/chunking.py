@@ -1,6 +1,7 @@
 """Chunking: a document into chunks of about 100 words, each with a header that says who, when and what.
 
-Chunks end at paragraphs and speaker turns, else at sentences, else at words. Knows no files, tokenizers or models.
+Chunks end at paragraphs and speaker turns, else at sentences, else at words. Those without a vector are embedded,
+newest first, committing as it goes. Knows no files and no tokenizers, and the embedder by protocol.
 """
 
 import re

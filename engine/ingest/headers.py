@@ -1,4 +1,4 @@
-"""Message headers: fields, encoded words (RFC 2047) and address lists."""
+"""Message headers: fields, encoded words (RFC 2047) and address lists; and bytes of any charset as text."""
 
 import binascii
 import codecs

@@ -1,4 +1,8 @@
-"""What all parsers share: their version, limits, the error for an unreadable item, and ids derived from content."""
+"""What all parsers share: their version, limits, the error for an unreadable item, and ids derived from content.
+
+Also what is known of a document beside its text: when it was first seen, and the people its header names. A date later
+than that is a claim: the document counts as written when it was first seen, and keeps the claim.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The device, BLAS library, threads and compile cache of MLX. Knows no model.
+"""The device, BLAS library, threads, memory limit and compile cache of MLX. Knows no model.
 
 Call set_threads, private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
 """

@@ -1,4 +1,8 @@
-"""The evidence of a question: the passages retrieved for it, with the files that they stand in."""
+"""The evidence of a question: the passages retrieved for it, with the files that they stand in and who sent them.
+
+The sender of a document may not be who the name says: that name or a look-alike address may be another's. What is odd
+is said of the address that came later; if it is not known which did, of both.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
