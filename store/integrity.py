@@ -17,8 +17,8 @@ from store.database import Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
+from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_folder import KvFolder
-from store.summaries import ABSTRACTS_DONE, Abstracts
 from store.tables import Tables
 from store.vectors import count_missing
 

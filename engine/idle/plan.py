@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from engine.models.types import LanguageModel
     from store.answers import CachedAnswer
     from store.hits import Hit
-    from store.jobs import JobCost
-    from store.summaries import Abstract, Abstracts
+    from store.jobs import Abstract, Abstracts, JobCost
     from store.types import Chunk
 
 
@@ -313,7 +312,7 @@ def is_quiet(session: Session) -> bool:
 
 def plan_summaries(session: Session, summarizer: "Summarizer") -> list[Job]:
     """Return jobs that summarize new chunks."""
-    from store.summaries import is_up_to_date
+    from store.jobs import is_up_to_date
 
     if is_up_to_date(session.ledger) or not session.ledger.count("chunks"):
         return []
@@ -362,7 +361,7 @@ def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
 
 
 def _abstracts(session: Session) -> "Abstracts":
-    from store.summaries import Abstracts
+    from store.jobs import Abstracts
 
     return Abstracts(session.ledger, session.tables)
 

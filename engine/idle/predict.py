@@ -30,8 +30,7 @@ from engine.types import AskOptions
 from prompts import prompt
 from store.answers import AnswerBank, known_questions
 from store.hits import Hit
-from store.jobs import JobRow, Jobs, PredictionLog, PredictorCounts
-from store.summaries import Abstract
+from store.jobs import Abstract, JobRow, Jobs, PredictionLog, PredictorCounts
 
 KIND: Kind = "populate"  # under which predicted questions are queued
 _PREFIX = "predicted."  # of the ledger values that name what a view was made of at its last prediction

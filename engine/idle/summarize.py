@@ -19,7 +19,7 @@ from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
 from store.hits import Hit
-from store.summaries import Abstract
+from store.jobs import Abstract
 from store.types import Chunk
 
 LONGEST = 40  # characters of a name

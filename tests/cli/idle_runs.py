@@ -14,8 +14,7 @@ from typing import Any
 
 from engine.session import Session
 from store.database import open_ledger
-from store.jobs import JobRow, Jobs
-from store.summaries import Abstracts
+from store.jobs import Abstracts, JobRow, Jobs
 from tests.demo import environment
 
 _THINGS = ("tent", "piano", "ladder", "kettle", "banner", "trailer", "projector", "drum", "sewing machine", "canoe")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from store.summaries import Abstract, Abstracts
+from store.jobs import Abstract, Abstracts
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry
 

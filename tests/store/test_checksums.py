@@ -13,8 +13,8 @@ from store import checksums
 from store.checksums import Checksums
 from store.errors import DamagedTable
 from store.integrity import repair
+from store.jobs import Abstract, Abstracts
 from store.kv_files import identity
-from store.summaries import Abstract, Abstracts
 from store.tables import Tables
 from store.types import Scope
 from tests.damage import DAMAGES

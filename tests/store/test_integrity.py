@@ -6,7 +6,7 @@ import pytest
 
 from store.database import Ledger
 from store.integrity import examine, repair
-from store.summaries import Abstract, Abstracts
+from store.jobs import Abstract, Abstracts
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Killed, Opened, entry
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.idle.plan import IdlePlanner
 from engine.session import Session
-from store.summaries import Abstracts
+from store.jobs import Abstracts
 from tests.demo import NANO
 from tests.engine.ask.small_home import SmallHome, ingest
 from tests.engine.models.shapes import add_adapter

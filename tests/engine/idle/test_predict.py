@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.predict import Prediction, choose, from_abstracts, from_history, pick
-from store.summaries import Abstract
+from store.jobs import Abstract
 from tests.engine.idle.kit import DAY, Writes
 
 
