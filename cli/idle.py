@@ -169,10 +169,7 @@ def choose(environ: Mapping[str, str], system: str) -> Way:
     path = environ.get("PATH")
     if system == "darwin":
         return "launchd"
-    if (
-        shutil.which("systemctl", path=path)
-        and _schedule_run("systemctl", "--user", "show-environment").returncode == 0
-    ):
+    if shutil.which("systemctl", path=path) and _outcome("systemctl", "--user", "show-environment").returncode == 0:
         return "systemd"
     if shutil.which("crontab", path=path):
         return "cron"
@@ -185,10 +182,10 @@ def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
     if action == "status":
         return [_seen(agent)]
     if action == "uninstall":
-        _schedule_run("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
+        _outcome("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
         return [_removed(agent)]
     written = [_put(agent, launchd(command))]
-    _schedule_run("launchctl", "bootout", f"{domain}/{LABEL}")
+    _outcome("launchctl", "bootout", f"{domain}/{LABEL}")
     with _or_undone(written):
         _must("launchctl", "bootstrap", domain, str(agent))
     return written
@@ -214,7 +211,7 @@ def _systemd(action: Action, command: Command) -> list[ScheduleFile]:
 
 
 def _cron(action: Action, command: Command) -> list[ScheduleFile]:
-    listed = _schedule_run("crontab", "-l")
+    listed = _outcome("crontab", "-l")
     if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
         raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
     table = listed.stdout if not listed.returncode else ""
@@ -237,9 +234,9 @@ _WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
 def _knows(way: Way) -> bool:
     """Ask who is to run it whether it will: a file that it was not told of is nothing to it."""
     if way == "launchd":
-        return _schedule_run("launchctl", "print", f"gui/{os.getuid()}/{LABEL}").returncode == 0
+        return _outcome("launchctl", "print", f"gui/{os.getuid()}/{LABEL}").returncode == 0
     if way == "systemd":
-        return _schedule_run("systemctl", "--user", "is-enabled", f"{UNIT}.timer").returncode == 0
+        return _outcome("systemctl", "--user", "is-enabled", f"{UNIT}.timer").returncode == 0
     return True  # its table is all that cron has
 
 
@@ -287,13 +284,13 @@ def _removed(path: Path) -> ScheduleFile:
 
 def _must(*command: str, given: str = "") -> None:
     """Run a program of the system; PkbError with its last words where it fails."""
-    done = _schedule_run(*command, given=given)
+    done = _outcome(*command, given=given)
     if done.returncode:
         last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
 
 
-def _schedule_run(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(
             command,

@@ -183,7 +183,7 @@ TABLES: Final = tuple(name for name in _COVERED if name not in PRIMARY)
 
 def intact(table: str, row: str = "") -> str:
     """Return the SQL condition that a row is as it was written; NULL where it has no checksum."""
-    return f"{row or table}.crc = {_row_checksums_checksum(table, row or table)}"
+    return f"{row or table}.crc = {_row_checksum(table, row or table)}"
 
 
 def row_checksum(*values: bytes | float | None) -> int:
@@ -206,7 +206,7 @@ def add_checksums() -> tuple[str, ...]:
 def _add(table: str) -> tuple[str, ...]:
     key, numbers, texts = (names.split() for names in _COVERED[table])
     columns = ", ".join(dict.fromkeys((*key, *numbers, *texts)))
-    update = f"UPDATE {table} SET crc = {_row_checksums_checksum(table, table)}"
+    update = f"UPDATE {table} SET crc = {_row_checksum(table, table)}"
     this = " AND ".join(f"{name} = new.{name}" for name in key)
     # A change of a damaged row must not make it look intact.
     return (
@@ -220,7 +220,7 @@ def _add(table: str) -> tuple[str, ...]:
     )
 
 
-def _row_checksums_checksum(table: str, row: str) -> str:
+def _row_checksum(table: str, row: str) -> str:
     key, numbers, texts = (names.split() for names in _COVERED[table])
     plain = [f"{row}.{name}" for name in (*key, *numbers) if name not in texts]
     # Texts as bytes: a damaged one need not be UTF-8.

@@ -1,6 +1,7 @@
 """Idle jobs: the queue with expected cost and benefit, the cost and cache hits so far, and predictor statistics.
 
-A job that was started and never finished is retried, a few times at most. Knows no kind of job.
+A job that was started and never finished is retried, a few times at most. Knows no kind of job, but keeps the abstracts
+that one kind makes, each tied to its chunks.
 """
 
 import json
@@ -311,7 +312,7 @@ class JobAccount:
 
 _NAME = "abstracts"
 ABSTRACTS_DONE = "abstracts_done"  # the generation in which no chunk lacked an abstract
-_SUMMARIES_COLUMNS = ("id", "text", "chunks", "date", "made", "writer", "asked", "drawn")
+_ABSTRACT_COLUMNS = ("id", "text", "chunks", "date", "made", "writer", "asked", "drawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +378,7 @@ class Abstracts:
 
     def all(self) -> list[Abstract]:
         """Return every abstract, newest first."""
-        found = [_abstract(row) for row in self._tables.select(_NAME, "true", _SUMMARIES_COLUMNS)]
+        found = [_abstract(row) for row in self._tables.select(_NAME, "true", _ABSTRACT_COLUMNS)]
         return sorted(found, key=lambda one: one.age, reverse=True)
 
     def recount(self, retrieved: Mapping[str, int]) -> None:
@@ -417,5 +418,5 @@ def _row(one: Abstract, documents: Mapping[str, str]) -> "Row":
 
 def _abstract(row: "Row") -> Abstract:
     return Abstract(
-        **{name: row[name] for name in _SUMMARIES_COLUMNS if name != "id"} | {"chunks": tuple(row["chunks"])}
+        **{name: row[name] for name in _ABSTRACT_COLUMNS if name != "id"} | {"chunks": tuple(row["chunks"])}
     )
