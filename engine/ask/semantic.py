@@ -30,7 +30,7 @@ from engine.ask.prepare import (
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
-from engine.llm.roles import check_ids
+from engine.llm.roles import LEAST_YES, VERDICTS, check_ids
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
@@ -65,6 +65,10 @@ def entails(
             return False
         cache = read(reading, before, Trace(), held).cache
         ids = check_ids(reading.model, question.text, answer)
+        if reading.model.has_roles:
+            likely = reading.model.preference(cache, sum(map(len, before)), ids, VERDICTS) or 0.0
+            step.note = f"yes {likely:.2f}"
+            return likely >= LEAST_YES
         verdict = "".join(reading.model.decode(cache, ids, _WORD)).strip()
         step.note = "yes" if _is_yes(verdict) else "no"
         return _is_yes(verdict)

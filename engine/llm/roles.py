@@ -33,6 +33,7 @@ def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
 
 
 VERDICTS = ("yes", "no")
+LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
 # Log odds that an answer is right, as a sum; fitted by tests/bench/reading.py.
 _START, _YES, _SUPPORT = 0.0, 1.0, 0.0
 LEAST_CHANCE = 0.3

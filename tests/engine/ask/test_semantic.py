@@ -93,6 +93,14 @@ def test_any_other_word_does_not_confirm_entailment(kept: Kept, word: str) -> No
     assert says(model, reading) == (False, "no")
 
 
+@pytest.mark.parametrize(("yes", "confirms"), [(0.97, True), (0.5, True), (0.49, False), (0.0, False), (None, False)])
+def test_with_a_role_adapter_the_probability_of_yes_decides(kept: Kept, yes: float | None, confirms: bool) -> None:
+    model = RestorableModel([" Friday"], has_roles=True)
+    reading = having_read(model, kept)
+    model.yes = yes
+    assert says(model, reading) == (confirms, f"yes {yes or 0:.2f}")
+
+
 def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
     model = RestorableModel([" Friday"])
     reading = having_read(model, kept)

@@ -8,7 +8,7 @@ import pytest
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.models.types import Frame
-from engine.text.question import understand
+from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
@@ -70,6 +70,28 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
     assert told == ["Friday", " at", " 6pm"]
     assert (reply.text, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "scripted", "full")
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
+
+
+@pytest.mark.parametrize(("yes", "stands"), [(0.9, True), (0.01, False), (None, True)])
+def test_with_a_role_adapter_nothing_is_shown_before_the_model_has_checked_it(yes: float | None, stands: bool) -> None:
+    reply, told, trace = ask(ScriptedModel([" Friday", " at", " 6pm", " [", "3", "]"], has_roles=True, yes=yes))
+    assert (reply.text, told) == (("Friday at 6pm", ["Friday at 6pm"]) if stands else (None, []))
+    (note,) = (step.note for step in trace.steps if step.name == "check")
+    assert ("yes" in note, "declined" in note) == (yes is not None, not stands)
+
+
+def test_the_words_of_the_evidence_have_a_say_in_whether_a_checked_answer_stands() -> None:
+    asked: list[str] = []
+
+    def support(question: Question, evidence: Evidence) -> float:
+        asked.append(question.text)
+        return 0.25
+
+    options = GenerateOptions("scripted", NOW, 50, support=support)
+    trace, model = Trace(), ScriptedModel([" Friday", " [", "3", "]"], has_roles=True, yes=0.8)
+    generate(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options)
+    assert asked == [QUESTION.text]
+    assert "support 0.250" in next(step.note for step in trace.steps if step.name == "check")
 
 
 def test_not_found_is_a_decline_and_streams_nothing() -> None:
