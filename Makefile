@@ -20,7 +20,7 @@ help:  ## Show this
 setup: $(READY)  ## Create .venv with everything pkb needs
 
 $(READY): pyproject.toml Makefile
-	@echo "pkb: setting up $(VENV); the first time this fetches about 400 MB and takes a few minutes"
+	@echo "pkb: setting up $(VENV); the first time this fetches about 500 MB and takes a few minutes"
 	@./tests/setup.sh $(VENV) '$(EXTRA)'
 	@touch $@
 

