@@ -15,6 +15,7 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
+from engine.llm.repetition import ends_sentence, repeats_from, settled
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.words import FUNCTION_WORDS, words
@@ -188,6 +189,7 @@ class _Answer:
     text: str = ""
     tokens: int = 0
     guessed: int = 0
+    ended: str = ""  # why it was ended before the model did so
     first_ms: float = 0.0
 
 
@@ -257,14 +259,17 @@ class _Generation:
             with trace.step("draft"):
                 guesses.learn()
         with trace.step("decode") as step:
-            while piece is not None:
-                written.text, written.tokens = written.text + piece, written.tokens + 1
-                shown = _show(visible(written.text), shown, say)
-                piece = next(pieces, None)
+            while piece is not None and not written.ended:
+                _add(written, piece, most)
+                shown = _show(visible(settled(written.text)), shown, say)
+                piece = next(pieces, None) if not written.ended else None
             _show(parse(written.text).answer or "", shown, say)
             written.guessed = guesses.right if guesses else 0
             step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
-        if written.tokens == most:
+            step.note += f"; {written.ended}" if written.ended else ""
+        if written.ended:
+            trace.notices.append(written.ended)
+        elif written.tokens == most:
             trace.notices.append(f"the answer was cut at {most} tokens")
         return written
 
@@ -304,6 +309,20 @@ class _Generation:
             tokens=counts | {"generated": written.tokens, "guessed": written.guessed},
             lead=lead,
         )
+
+
+_TAIL = 8  # the last eighth of the tokens allowed: an answer that reaches it ends with its sentence
+
+
+def _add(written: _Answer, piece: str, most: int) -> None:
+    """Add a piece; the answer is ended where it begins to repeat itself, and with a sentence near the limit."""
+    is_near_limit = written.tokens >= most - most // _TAIL
+    if is_near_limit and ends_sentence(written.text) and piece.strip()[:1].isalnum():
+        written.ended = f"the answer was ended at a sentence, near its limit of {most} tokens"
+        return
+    written.text, written.tokens = written.text + piece, written.tokens + 1
+    if (start := repeats_from(written.text)) is not None:
+        written.text, written.ended = written.text[:start], "the model repeated itself and was stopped"
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:

@@ -72,6 +72,25 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
 
 
+def pieces(text: str) -> list[str]:
+    return [f" {word}" for word in text.split(" ")]
+
+
+def test_an_answer_that_repeats_itself_ends_before_that_is_shown_twice() -> None:
+    said = "Rehearsal is on Friday at 6pm. [3]"
+    reply, told, trace = ask(ScriptedModel(pieces(" ".join([said] * 8))))
+    assert (reply.text, "".join(told).strip()) == ("Rehearsal is on Friday at 6pm.",) * 2
+    assert trace.notices == ["the model repeated itself and was stopped"]
+
+
+def test_a_long_answer_ends_with_a_sentence() -> None:
+    sentences = " ".join(f"Rehearsal {n} is on Friday at 6pm." for n in range(20))
+    reply, _, trace = ask(ScriptedModel(pieces(sentences)), most=50)
+    assert reply.text
+    assert reply.text.endswith("6pm.")
+    assert trace.notices == ["the answer was ended at a sentence, near its limit of 50 tokens"]
+
+
 def test_not_found_is_a_decline_and_streams_nothing() -> None:
     reply, told, _ = ask(ScriptedModel([" not", " found", "\n"]))
     assert (reply.text, told, len(reply.sources)) == (None, [], 2)
