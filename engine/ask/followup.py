@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, understand
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer
@@ -311,7 +312,7 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()
                 model.prefill(cache, before)
-                return "".join(model.decode(cache, last, _MOST))
+                return complete(model.decode(cache, last, _MOST), _MOST)
         return ""
 
     return write

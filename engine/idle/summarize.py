@@ -5,12 +5,13 @@ Chunks come from a function and summaries go to one; a language model is called 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import log, sqrt
 
 from engine.idle.types import Job, Outcome, check_time
+from engine.llm.stopping import complete
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.sentences import sentences, spoken_sentences
@@ -215,11 +216,13 @@ def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> Writ
             check_time(is_over)
             model.prefill(cache, ids)
         check_time(is_over)
-        written = list[str]()
-        for piece in model.decode(cache, last, most):
-            written.append(piece)
-            check_time(is_over)
-        return "".join(written)
+
+        def pieces() -> Iterator[str]:
+            for piece in model.decode(cache, last, most):
+                yield piece
+                check_time(is_over)
+
+        return complete(pieces(), most)
 
     return write
 

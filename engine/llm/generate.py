@@ -15,7 +15,7 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.repetition import ends_sentence, repeats_from, settled
+from engine.llm.stopping import Output
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.words import FUNCTION_WORDS, words
@@ -183,13 +183,11 @@ class GenerateOptions:
 
 @dataclass(slots=True)
 class _Answer:
-    """The prefilled prompt, the text generated so far, its number of tokens, and how many of them were guessed."""
+    """The prefilled prompt, the text generated so far, and how many of its tokens were guessed."""
 
     read: PrefixCache
-    text: str = ""
-    tokens: int = 0
+    output: Output
     guessed: int = 0
-    ended: str = ""  # why it was ended before the model did so
     first_ms: float = 0.0
 
 
@@ -213,7 +211,7 @@ def generate(
     run = _Generation(reading, question, evidence, trace, options, segments)
     held = ExitStack()
     written = run.write(say, held)
-    said, cited = run.cite(written.text)
+    said, cited = run.cite(written.output.text)
     return GeneratedAnswer(run.answer(written, said, cited), partial(_keep, written.read, held))
 
 
@@ -249,7 +247,7 @@ class _Generation:
         """Prefill the prompt and decode the answer; what may be shown of it goes to `say` at once."""
         trace, most, guesses = self.trace, self.options.max_tokens, self._drafter()
         *before, last = self.segments.ids
-        written, shown = _Answer(read(self.reading, before, trace, held)), ""
+        written, shown = _Answer(read(self.reading, before, trace, held), output := Output(most)), ""
         with trace.step("prefill"):
             pieces = self.reading.model.decode(written.read.cache, last, most, guesses)
             piece = next(pieces, None)
@@ -259,18 +257,14 @@ class _Generation:
             with trace.step("draft"):
                 guesses.learn()
         with trace.step("decode") as step:
-            while piece is not None and not written.ended:
-                _add(written, piece, most)
-                shown = _show(visible(settled(written.text)), shown, say)
-                piece = next(pieces, None) if not written.ended else None
-            _show(parse(written.text).answer or "", shown, say)
+            while piece is not None and output.add(piece):
+                shown = _show(visible(output.settled), shown, say)
+                piece = next(pieces, None)
+            _show(parse(output.close()).answer or "", shown, say)
             written.guessed = guesses.right if guesses else 0
-            step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
-            step.note += f"; {written.ended}" if written.ended else ""
-        if written.ended:
-            trace.notices.append(written.ended)
-        elif written.tokens == most:
-            trace.notices.append(f"the answer was cut at {most} tokens")
+            step.note = f"{output.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
+        if output.ended:
+            trace.notices.append(output.ended)
         return written
 
     def _drafter(self) -> Drafter | None:
@@ -306,23 +300,9 @@ class _Generation:
             model=self.options.name,
             sources=resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead])),
             ms=self.trace.ms() | {"first_token": written.first_ms},
-            tokens=counts | {"generated": written.tokens, "guessed": written.guessed},
+            tokens=counts | {"generated": written.output.tokens, "guessed": written.guessed},
             lead=lead,
         )
-
-
-_TAIL = 8  # the last eighth of the tokens allowed: an answer that reaches it ends with its sentence
-
-
-def _add(written: _Answer, piece: str, most: int) -> None:
-    """Add a piece; the answer is ended where it begins to repeat itself, and with a sentence near the limit."""
-    is_near_limit = written.tokens >= most - most // _TAIL
-    if is_near_limit and ends_sentence(written.text) and piece.strip()[:1].isalnum():
-        written.ended = f"the answer was ended at a sentence, near its limit of {most} tokens"
-        return
-    written.text, written.tokens = written.text + piece, written.tokens + 1
-    if (start := repeats_from(written.text)) is not None:
-        written.text, written.ended = written.text[:start], "the model repeated itself and was stopped"
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
