@@ -105,19 +105,18 @@ def cite(
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
     A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
-    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where the
-    sources hold no word of the question either, as when they are in another language, words cannot judge: then the
-    answer stands on the sources that the model names, without a quote. Where there is no answer, each source shown is
-    quoted with what comes nearest to the question. With `words_first` a source that the model names counts only if none
-    holds more of the answer: for models that do not see which number a source has.
+    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where words
+    cannot judge, because the sources hold none of the question either, as in another language, or the answer is a mere
+    "Yes", it stands on the sources that the model names, in another language without a quote. Where there is no answer,
+    each source shown is quoted with what comes nearest to the question. With `words_first` a source that the model
+    names counts only if none holds more of the answer: for models that do not see which number a source has.
     """
     if said.answer is None:
         return Cited(_quotes(reads, shown, frozenset(), question), stands=False)
     telling = _telling(said.answer, question)
     named = list(dict.fromkeys(shown[number - 1] for number in said.cited if 0 < number <= len(shown)))
     if not telling:  # "Yes"
-        bearing = named or list(shown[:1])
-        return Cited(_quotes(reads, bearing, telling, question), bool(bearing), next(iter(bearing), None))
+        return Cited(_quotes(reads, named, telling, question), bool(named), next(iter(named), None))
     asked = frozenset(words(question)) - FUNCTION_WORDS
     in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
     held = {index: len(telling & found) for index, found in in_sources.items()}
@@ -378,4 +377,4 @@ def _note(said: ParsedAnswer, stands: bool) -> str:
     if said.answer is None:
         return "not found"
     numbers = ", ".join(map(str, said.cited)) or "none"
-    return f"names {numbers}" + ("" if stands else "; no source bears the answer")
+    return f"names {numbers}" + ("" if stands else "; declined: the sources do not support the answer")

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-REPEATED = "the model repeated itself and was stopped"
+REPEATED = "the answer was cut where it began to repeat itself"
 
 _UNIT = re.compile(
     r"(?P<thought></think>)|</?[a-z]{0,5}\Z"
-    r"|\[[\d\s,;&–-]{0,40}(?:\]|\Z)"  # numbers of sources belong to the sentence before them
+    r"|\[[\d ,;&–-]{0,40}(?:\]|\Z)"  # numbers of sources belong to the sentence before them
     # the mark or number of a list's item, without which items are compared
     r"|^[^\S\n]*+(?P<item>[^\w\s<\[]{1,3}[^\S\n]*+(?=\w|\Z)(?:\d{1,3}(?:[.)](?:\s|\Z)|\Z))?|\d{1,3}(?:[.)](?:\s|\Z)|\Z))"
-    r"|(?P<word>\w{1,8}|[^\w\s])",  # scripts without spaces are cut, so that their loops are found too
+    r"|(?P<word>\w{1,8}|[^\w\s]|\s{40})",  # scripts without spaces are cut, so that their loops are found too
     re.MULTILINE,
 )
 # "Dr." and "p.m." end no sentence.
@@ -63,11 +63,12 @@ class Repetition:
 
     def finish(self) -> bool:
         """Read the last word as a whole one; return whether the last sentence or line is whole."""
-        if self._tail and self.end is None:
-            self._add(self._tail)
-            self._tail = None
-            self.held = self._first_open()
-        return "\n" in self._text[self._after :] or self._stop() is not None
+        text = self._text
+        if self.end is None:
+            self.read(text + "\n\n")  # ends every unit
+        if self._item:
+            self.sentences.append(self._item)
+        return "\n" in text[self._after :] or self._stop() is not None
 
     def sentence_from(self, start: int, before: int | None = None) -> int | None:
         """Return the offset of the first sentence at or after an offset, and before another."""
@@ -128,10 +129,12 @@ class Repetition:
         """Return the offset from which a repetition may begin."""
         if run := max(self._runs, default=0):
             return self._starts[-run]
-        start = self._tail.start(self._tail.lastgroup or 0) if self._tail else len(self._text)
-        word = self._tail["word"].casefold() if self._tail and self._tail["word"] else None
-        is_new = word is not None and not any(known.startswith(word) for known in self._words[-_FURTHEST:])
-        return len(self._text) if is_new else start if self._item is None else self._item
+        text, tail = len(self._text.rstrip()), self._tail
+        word = tail["word"].casefold() if tail and tail["word"] else None
+        if word is not None and not any(known.startswith(word) for known in self._words[-_FURTHEST:]):
+            return text
+        start = tail.start(tail.lastgroup or 0) if tail else text
+        return start if self._item is None else self._item
 
 
 @dataclass(slots=True)
@@ -172,10 +175,10 @@ class Output:
         return self.text
 
     def _cut(self, *, is_whole: bool) -> None:
-        last, again = self._repetition.sentences[-1], self._repetition.sentence_from(self._repetition.held)
+        last, again = self._repetition.sentences[-1], self._repetition.sentence_from(max(1, self._repetition.held))
         end = last if again is None and self._is_near(last) and not is_whole else again
         if is_whole or end is not None:
-            self.text, self.ended = self.text[:end], f"the answer was ended with a sentence, at {self.most} tokens"
+            self.text, self.ended = self.text[:end], f"the answer was cut at {self.most} tokens, after a sentence"
         else:
             self.text, self.ended = self.settled, f"the answer was cut at {self.most} tokens"
 

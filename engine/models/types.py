@@ -16,7 +16,8 @@ _SEPARATOR = -1  # between texts; not a token
 class Drafter:
     """Speculative drafts: proposes the next tokens of an answer, copied from source texts and the answer; mutable.
 
-    While the answer repeats itself it proposes nothing. `right` counts the accepted tokens. The model sets `end`, the tokens that end an answer, if it verifies drafts.
+    It proposes nothing while the answer repeats itself. `right` counts the accepted tokens. The model sets `end`, the
+    tokens that end an answer, if it verifies drafts.
     """
 
     def __init__(self, texts: Callable[[], Iterable[Sequence[int]]], most: int) -> None:
@@ -58,10 +59,10 @@ class Drafter:
         return right
 
     def _repeats(self, at: int) -> bool:
-        """Return whether the answer came to an index by the tokens that it ends with: a whole span, or more than a name."""
+        """Return whether all tokens since an index, or the last `most`, stand before it in the answer too."""
         count = min(self._most, len(self._ids) - at)
         start = at - count
-        return 0 < count and start >= self._first and self._ids[start:at] == self._ids[-count:]
+        return count > 0 and start >= self._first and self._ids[start:at] == self._ids[-count:]
 
     def _keys(self) -> list[tuple[int, ...]]:
         return [tuple(self._ids[-tail:]) for tail in _TAILS]

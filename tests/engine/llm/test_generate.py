@@ -80,15 +80,24 @@ def test_an_answer_that_repeats_itself_ends_before_that_is_shown_twice() -> None
     said = "Rehearsal is on Friday at 6pm. [3]"
     reply, told, trace = ask(ScriptedModel(pieces(" ".join([said] * 8))))
     assert (reply.text, "".join(told).strip()) == ("Rehearsal is on Friday at 6pm.",) * 2
-    assert trace.notices == ["the model repeated itself and was stopped"]
+    assert trace.notices == ["the answer was cut where it began to repeat itself"]
 
 
 def test_a_long_answer_ends_with_a_sentence() -> None:
     sentences = " ".join(f"Rehearsal {n} is on Friday at 6pm." for n in range(20))
-    reply, _, trace = ask(ScriptedModel(pieces(sentences)), most=50)
+    reply, told, trace = ask(ScriptedModel(pieces(sentences)), most=50)
     assert reply.text
-    assert reply.text.endswith("6pm.")
-    assert trace.notices == ["the answer was ended at a sentence, near its limit of 50 tokens"]
+    assert reply.text.endswith("on Friday at 6pm.")
+    assert "".join(told) == reply.text
+    assert trace.notices == ["the answer was cut at 50 tokens, after a sentence"]
+    assert reply.tokens is not None
+    assert reply.tokens["generated"] == 50
+
+
+def test_what_a_model_thought_is_no_part_of_what_it_repeats() -> None:
+    said = "Rehearsal is on Friday at 6pm."
+    reply, told, trace = ask(ScriptedModel(pieces(f"<think>{said} So I say: {said}</think> {said}")))
+    assert (reply.text, "".join(told), trace.notices) == (said, said, [])
 
 
 def test_not_found_is_a_decline_and_streams_nothing() -> None:
@@ -96,8 +105,11 @@ def test_not_found_is_a_decline_and_streams_nothing() -> None:
     assert (reply.text, told, len(reply.sources)) == (None, [], 2)
 
 
-def test_an_answer_without_support_is_a_decline() -> None:
-    assert ask(ScriptedModel(["in Ahrenswalde"]))[0].text is None
+@pytest.mark.parametrize("said", ["in Ahrenswalde", "Yes", "am Freitag", "42", "...", "Zoë Müller [1]"])
+def test_an_answer_without_support_is_a_decline(said: str) -> None:
+    reply, _, trace = ask(ScriptedModel(pieces(said)))
+    assert reply.text is None
+    assert trace.steps[-1].note.endswith("; declined: the sources do not support the answer")
 
 
 def test_tokens_and_times_are_counted() -> None:
