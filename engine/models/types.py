@@ -16,8 +16,8 @@ _SEPARATOR = -1  # between texts; not a token
 class Drafter:
     """Speculative drafts: proposes the next tokens of an answer, copied from source texts and the answer; mutable.
 
-    It proposes nothing while the answer repeats itself. `right` counts the accepted tokens. The model sets `end`, the
-    tokens that end an answer, if it verifies drafts.
+    It proposes no span of the answer a third time in a row. `right` counts the accepted tokens. The model sets `end`,
+    the tokens that end an answer, if it verifies drafts.
     """
 
     def __init__(self, texts: Callable[[], Iterable[Sequence[int]]], most: int) -> None:
@@ -59,10 +59,10 @@ class Drafter:
         return right
 
     def _repeats(self, at: int) -> bool:
-        """Return whether all tokens since an index, or the last `most`, stand before it in the answer too."""
-        count = min(self._most, len(self._ids) - at)
+        """Return whether the tokens since an index of the answer stand right before it too: a span said twice."""
+        count = len(self._ids) - at
         start = at - count
-        return count > 0 and start >= self._first and self._ids[start:at] == self._ids[-count:]
+        return count > 0 and start >= self._first and self._ids[start:at] == self._ids[at:]
 
     def _keys(self) -> list[tuple[int, ...]]:
         return [tuple(self._ids[-tail:]) for tail in _TAILS]

@@ -105,6 +105,7 @@ def test_what_a_model_thought_is_no_part_of_what_it_repeats() -> None:
     assert (reply.text, "".join(told), trace.notices) == (said, said, [])
 
 
+@pytest.mark.slow
 def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp_path: Path) -> None:
     nano = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False)
     stored, answers = list[list[bytes]](), list[Answer]()

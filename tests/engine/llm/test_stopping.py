@@ -176,6 +176,7 @@ def test_no_more_tokens_are_taken_than_allowed(pieces: list[str], most: int) -> 
     assert complete(pieces, most) == output.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [28, 35])
 def test_guesses_change_neither_a_text_nor_where_it_is_cut(start: int, tmp_path: Path) -> None:
     model = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False)

@@ -106,8 +106,6 @@ def test_guesses_are_as_long_as_they_were_good() -> None:
         ([], [1, 2, 1], [2, 1]),  # an answer may repeat itself
         ([], [1, 2, 3, 1, 2, 3], []),  # but a third time is not guessed
         ([[4, 1, 2, 3, 1, 2, 3, 5]], [4, 1, 2, 3, 1, 2, 3], []),
-        ([], [*range(20), *range(7)], [*range(7, 11)]),
-        ([], [*range(20), *range(8)], []),  # nor what has followed the last 8 tokens
     ],
 )
 def test_what_came_after_the_same_tokens_comes_again(texts: list[list[int]], said: list[int], guess: list[int]) -> None:
@@ -123,7 +121,7 @@ def test_no_guess_prolongs_a_loop(span: list[int], most: int) -> None:
     drafts = learnt([], most)
     found, _ = written(script, len(script), drafts)
     assert found == script
-    assert drafts.right <= 2 * most
+    assert drafts.right <= len(span) + most
 
 
 def test_the_end_of_the_likeliest_text_is_the_end_of_the_answer() -> None:
