@@ -262,6 +262,7 @@ class _Generation:
             _show(parse(output.close()).answer or "", shown, say)
             written.guessed = guesses.right if guesses else 0
             step.note = f"{output.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
+            step.note += f"; {output.ended}" if output.ended else ""
         if output.ended:
             trace.notices.append(output.ended)
         return written

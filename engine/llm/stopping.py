@@ -23,7 +23,7 @@ _STOP = re.compile(r"(?:(?:\w{3}|\d|[^\w\s.])\.|[!?…]|(?P<wide>[。！？｡])
 _STOP_WIDTH = 8
 _FURTHEST = 256  # words between a text and its repetition
 _LINE = 12  # bytes of a sentence or line that is not written twice in a row
-_REFRAIN = 32  # of one that is not written a third time, whatever stands between
+_REFRAIN = 48  # of one that is not written a third time, whatever stands between
 _ROW = 100  # of shorter spans that may stand in a row: cells of a table, digits, dashes
 _TAIL = 4  # in the last quarter of the tokens a sentence is shown when it has ended
 
@@ -117,9 +117,12 @@ class Repetition:
         return start if (sentence := self.sentence_from(start, again)) is None else sentence
 
     def _is_loop(self, far: int, run: int) -> bool:
-        """Whether words that stand `far` back again are a loop: a sentence or line comes twice, a span three times."""
-        is_sentence = self._first >= len(self._words) - far and self._bytes(far) >= _LINE
-        return is_sentence or (run >= 2 * far and self._bytes(run + far) >= _ROW)
+        """Whether words that stand `far` back again are a loop: whole sentences or lines twice, other spans thrice."""
+        if run >= 2 * far and self._bytes(run + far) >= _ROW:
+            return True
+        before = self._first - far  # where the last sentence begins, in the words before
+        begins = before == 0 or (before > 0 and self._starts[before] in self.sentences)
+        return begins and len(self._words) <= self._first + far and self._bytes(far) >= _LINE
 
     def _bytes(self, count: int) -> int:
         """Return the length of the last words in bytes, because a letter of some scripts is a syllable or a word."""

@@ -86,6 +86,7 @@ def test_an_answer_that_repeats_itself_ends_before_that_is_shown_twice() -> None
     reply, told, trace = ask(ScriptedModel(pieces(" ".join([said] * 8))))
     assert (reply.text, "".join(told).strip()) == ("Rehearsal is on Friday at 6pm.",) * 2
     assert trace.notices == ["the answer was cut where it began to repeat itself"]
+    assert [step.note for step in trace.steps if step.name == "decode"] == [f"14 tokens; {trace.notices[0]}"]
 
 
 def test_a_long_answer_ends_with_a_sentence() -> None:

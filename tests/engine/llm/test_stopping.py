@@ -18,7 +18,7 @@ from tests.demo import NANO
 from tests.engine.models.shapes import TEXT
 
 ENDLESS = 10_000  # tokens
-LONG = "The key of the workshop is with Gus."
+LONG = "The key of the bicycle workshop is with Gus, as ever."
 KEY, HAT = "The key is with Gus.", "The hat is with Ann."
 PARTS = st.sampled_from(
     [
@@ -115,6 +115,8 @@ def test_a_text_is_cut_before_it_repeats_itself(once: str, more: str) -> None:
         "Ann\nHours: 9 to 5 on weekdays\nBob\nHours: 9 to 5 on weekdays\nCem\nHours: 9 to 6 on weekdays",
         f"<think>{KEY} I should say: {KEY}</think>{KEY}",
         "2024\n2025\n2026\n\n[1] [2]\n",
+        "Customer ref: TWS000379039\nRef: TWS000379039\nOrder: cash",
+        "".join(f"Deal {n}\nMarketer: Ann Lee/Bob Motley\nPrice: ${n}.12\n" for n in range(30, 36)),
     ],
 )
 def test_lists_tables_numbers_and_refrains_are_left_alone(text: str) -> None:
