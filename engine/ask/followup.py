@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from engine.ask.candidates import Candidate, content, has_sign
+from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, Question, understand, whose_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, Passage
@@ -314,7 +315,7 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()
                 model.prefill(cache, before)
-                return "".join(model.decode(cache, last, _MOST))
+                return complete(model.decode(cache, last, _MOST), _MOST)
         return ""
 
     return write

@@ -15,7 +15,7 @@ from store.errors import UsageError
 from store.types import Scope
 
 _QUOTE = "quote-8"  # raised when the same evidence would be quoted in another way
-_MODEL = "model-2"  # raised when the same evidence would be put to a model in another order or form
+_MODEL = "model-3"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")

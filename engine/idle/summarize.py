@@ -7,10 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from math import log, sqrt
 
 from engine.idle.types import Job, Outcome, check_time
+from engine.llm.stopping import complete, timed
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.sentences import sentences, spoken_sentences
@@ -224,11 +226,7 @@ def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> Writ
             check_time(is_over)
             model.prefill(cache, ids)
         check_time(is_over)
-        written = list[str]()
-        for piece in model.decode(cache, last, most):
-            written.append(piece)
-            check_time(is_over)
-        return "".join(written)
+        return complete(timed(model.decode(cache, last, most), partial(check_time, is_over)), most)
 
     return write
 

@@ -16,6 +16,7 @@ from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
 from engine.llm.roles import LEAST_CHANCE, VERDICTS, chance, check_ids, request_segments
+from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.words import FUNCTION_WORDS, words
@@ -106,19 +107,18 @@ def cite(
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
     A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
-    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where the
-    sources hold no word of the question either, as when they are in another language, words cannot judge: then the
-    answer stands on the sources that the model names, without a quote. Where there is no answer, each source shown is
-    quoted with what comes nearest to the question. With `words_first` a source that the model names counts only if none
-    holds more of the answer: for models that do not see which number a source has.
+    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where words
+    cannot judge, because the sources hold none of the question either, as in another language, or the answer is a mere
+    "Yes", it stands on the sources that the model names, in another language without a quote. Where there is no answer,
+    each source shown is quoted with what comes nearest to the question. With `words_first` a source that the model
+    names counts only if none holds more of the answer: for models that do not see which number a source has.
     """
     if said.answer is None:
         return Cited(_quotes(reads, shown, frozenset(), question), stands=False)
     telling = _telling(said.answer, question)
     named = list(dict.fromkeys(shown[number - 1] for number in said.cited if 0 < number <= len(shown)))
     if not telling:  # "Yes"
-        bearing = named or list(shown[:1])
-        return Cited(_quotes(reads, bearing, telling, question), bool(bearing), next(iter(bearing), None))
+        return Cited(_quotes(reads, named, telling, question), bool(named), next(iter(named), None))
     asked = frozenset(words(question)) - FUNCTION_WORDS
     in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
     held = {index: len(telling & found) for index, found in in_sources.items()}
@@ -186,11 +186,10 @@ class GenerateOptions:
 
 @dataclass(slots=True)
 class _Answer:
-    """The prefilled prompt, the text generated so far, its number of tokens, and how many of them were guessed."""
+    """The prefilled prompt, the text generated so far, and how many of its tokens were guessed."""
 
     read: PrefixCache
-    text: str = ""
-    tokens: int = 0
+    output: Output
     guessed: int = 0
     first_ms: float = 0.0
 
@@ -216,7 +215,7 @@ def generate(
     held = ExitStack()
     checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
     written = run.write(None if checks else say, held)
-    said, cited = run.cite(written.text)
+    said, cited = run.cite(written.output.text)
     if checks and said.answer and cited.stands:
         cited = run.check(said.answer, cited, written)
         _show(said.answer if cited.stands else "", "", say)
@@ -255,7 +254,7 @@ class _Generation:
         """Prefill the prompt and decode the answer; what may be shown of it goes to `say` at once."""
         trace, most, guesses = self.trace, self.options.max_tokens, self._drafter()
         *before, last = self.segments.ids
-        written, shown = _Answer(read(self.reading, before, trace, held)), ""
+        written, shown = _Answer(read(self.reading, before, trace, held), output := Output(most)), ""
         with trace.step("prefill"):
             pieces = self.reading.model.decode(written.read.cache, last, most, guesses)
             piece = next(pieces, None)
@@ -265,15 +264,15 @@ class _Generation:
             with trace.step("draft"):
                 guesses.learn()
         with trace.step("decode") as step:
-            while piece is not None:
-                written.text, written.tokens = written.text + piece, written.tokens + 1
-                shown = _show(visible(written.text), shown, say)
+            while piece is not None and output.add(piece):
+                shown = _show(visible(output.settled), shown, say)
                 piece = next(pieces, None)
-            _show(parse(written.text).answer or "", shown, say)
+            _show(parse(output.close()).answer or "", shown, say)
             written.guessed = guesses.right if guesses else 0
-            step.note = f"{written.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
-        if written.tokens == most:
-            trace.notices.append(f"the answer was cut at {most} tokens")
+            step.note = f"{output.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
+            step.note += f"; {output.ended}" if output.ended else ""
+        if output.ended:
+            trace.notices.append(output.ended)
         return written
 
     def _drafter(self) -> Drafter | None:
@@ -323,7 +322,7 @@ class _Generation:
             model=self.options.name,
             sources=resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead])),
             ms=self.trace.ms() | {"first_token": written.first_ms},
-            tokens=counts | {"generated": written.tokens, "guessed": written.guessed},
+            tokens=counts | {"generated": written.output.tokens, "guessed": written.guessed},
             lead=lead,
         )
 
@@ -345,12 +344,10 @@ def ask_about(
     if segments.count + most > reader.model.context:
         return ""
     with ExitStack() as held:
-        found, written = read(reader, segments.ids[:-1], Trace(asked=False), held), list[str]()
-        for piece in reader.model.decode(found.cache, segments.ids[-1], most):
-            written.append(piece)
-            check_time()
+        found = read(reader, segments.ids[:-1], Trace(asked=False), held)
+        written = complete(timed(reader.model.decode(found.cache, segments.ids[-1], most), check_time), most)
         _done(found)
-    return "".join(written)
+    return written
 
 
 def prefill_prompt(
@@ -420,4 +417,4 @@ def _note(said: ParsedAnswer, stands: bool) -> str:
     if said.answer is None:
         return "not found"
     numbers = ", ".join(map(str, said.cited)) or "none"
-    return f"names {numbers}" + ("" if stands else "; no source bears the answer")
+    return f"names {numbers}" + ("" if stands else "; declined: the sources do not support the answer")

@@ -14,9 +14,10 @@ _SEPARATOR = -1  # between texts; not a token
 
 
 class Drafter:
-    """Speculative drafts: proposes the next tokens of an answer, copied from source texts; mutable.
+    """Speculative drafts: proposes the next tokens of an answer, copied from source texts and the answer; mutable.
 
-    `right` counts the accepted tokens. The model sets `end`, the tokens that end an answer, if it verifies drafts.
+    It proposes no span of the answer a third time in a row. `right` counts the accepted tokens. The model sets `end`,
+    the tokens that end an answer, if it verifies drafts.
     """
 
     def __init__(self, texts: Callable[[], Iterable[Sequence[int]]], most: int) -> None:
@@ -25,12 +26,14 @@ class Drafter:
         self.end: tuple[int, ...] | None = None
         self._texts, self._most, self._width = texts, most, max(1, most // 2)
         self._ids = list[int]()
+        self._first = 0  # the index of the answer's first token
         self._after = dict[tuple[int, ...], int]()  # the index after the last occurrence of these tokens
 
     def learn(self) -> None:
         """Index the texts, the last one followed by the end tokens of an answer, before the tokens generated so far."""
         known = [id for text in self._texts() for id in (_SEPARATOR, *text)]
-        self._ids = [*known, *(self.end or ()), _SEPARATOR, *self._ids]
+        before = [*known, *(self.end or ()), _SEPARATOR]
+        self._ids, self._first = [*before, *self._ids], len(before)
         self._after |= {(id,): at for at, id in enumerate(self._ids[:-1], 1)}
         self._after |= {pair: at for at, pair in enumerate(pairwise(self._ids[:-1]), 2)}
 
@@ -42,6 +45,8 @@ class Drafter:
     def next(self) -> list[int]:
         """Return the proposed next tokens, possibly none."""
         at = next((self._after[key] for key in self._keys() if key in self._after), len(self._ids))
+        if self._repeats(at):
+            return []
         return list(takewhile(lambda id: id != _SEPARATOR, self._ids[at : at + self._width]))
 
     def judge(self, guess: Sequence[int], found: Sequence[int]) -> int:
@@ -52,6 +57,12 @@ class Drafter:
         elif not right:
             self._width = max(1, self._width // 2)
         return right
+
+    def _repeats(self, at: int) -> bool:
+        """Return whether the tokens since an index of the answer stand right before it too: a span said twice."""
+        count = len(self._ids) - at
+        start = at - count
+        return count > 0 and start >= self._first and self._ids[start:at] == self._ids[at:]
 
     def _keys(self) -> list[tuple[int, ...]]:
         return [tuple(self._ids[-tail:]) for tail in _TAILS]

@@ -227,6 +227,11 @@ def test_a_model_with_little_room_is_shown_less_or_not_asked(context: int, shown
     assert " ".join(model.text()).count("Answer:") == shown
 
 
+def test_a_model_that_repeats_the_question_is_stopped() -> None:
+    model = ScriptedModel(["Where is the summer concert?\n"] * 9)
+    assert with_model(lambda: PromptReader(model))("and where?", [CONCERT]) == "Where is the summer concert?\n"
+
+
 @pytest.mark.parametrize("piece", [".", " ", "a", "and ", "the ", "'", "May ", "x? "])
 def test_a_very_long_line_is_rewritten_or_left(piece: str) -> None:
     long = f"who sings {piece * 200_000} x"

@@ -31,6 +31,13 @@ def test_no_more_tokens_are_written_than_allowed() -> None:
     assert writer(ScriptedModel(["a", "b", "c"]), 2, lambda: False)(["sum up\n", "Questions:"]) == "ab"
 
 
+def test_what_loops_is_written_once_and_a_sentence_that_does_not_fit_is_left_out() -> None:
+    looping = writer(ScriptedModel(["Who has", " the key", "?\n"] * 9), 27, lambda: False)
+    assert looping(["sum up\n", "Questions:"]) == "Who has the key?\n"
+    long = writer(ScriptedModel(["Gus", " has", " the key.", " Ann", " asked"]), 4, lambda: False)
+    assert long(["sum up\n", "Summary:"]) == "Gus has the key. "
+
+
 def test_middle_segments_that_do_not_fit_are_left_out() -> None:
     model = ScriptedModel(["a"], context=9)
     writer(model, 4, lambda: False)(["sum up\n", "one two\n", "three four\n", "Questions:"])

@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
-from engine.llm.generate import ParsedAnswer, cite
+import pytest
+
+from engine.llm.generate import Cited, ParsedAnswer, cite
 from engine.types import Passage
 from store.types import Chunk
 from tests.engine.ask.passages import passage
@@ -59,6 +61,44 @@ def test_where_question_and_sources_share_no_word_the_model_is_believed_without_
     cited = cite(ParsedAnswer("am Freitag", (2,)), "Wann ist die Probe?", READS, SHOWN)
     assert (cited.quotes, cited.stands) == (("", "", ""), True)
     assert not cite(ParsedAnswer("am Freitag", ()), "Wann ist die Probe?", READS, SHOWN).stands
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "text"),
+    [
+        ("Wann ist die Probe?", "Am Freitag um 18:30", "The rehearsal is on Friday at 18:30."),  # a number
+        ("Wer leitet die Probe?", "Jürgen Vogelsang", "Jurgen Vogelsang leads it."),
+        ("Who leads it?", "Vogelsang, Juergen", "Jürgen Vogelsang leads it."),
+        ("Who leads it?", "ZOË MULLER", "Zoe Müller leads it."),
+        ("Who leads it?", "the O'Brien sisters", "It is led by O’Brien."),
+        ("What is the fee?", "12", "It costs £12.00."),
+        ("What is the fee?", "1200", "It costs £1,200."),
+        ("谁有钥匙？", "阿明", "钥匙在阿明那里。"),
+        ("Is it on Friday?", "Yes, at six", "Yes, we start at six."),
+    ],
+)
+def test_one_word_or_number_in_common_supports_an_answer_that_names_no_source(
+    question: str, answer: str, text: str
+) -> None:
+    cited = cite(ParsedAnswer(answer, ()), question, (read(text, "From: Bea"),), (0,))
+    assert (cited.quotes, cited.stands) == ((text,), True)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("When is the rehearsal?", "am Sonntag"),  # another language
+        ("Wann ist die Probe?", "am Sonntag"),
+        ("Wann ist die Probe?", "in three weeks"),
+        ("How many come?", "42"),
+        ("Is the rehearsal on Friday?", "Yes"),
+        ("Is the rehearsal on Friday?", "No."),
+        ("Who leads the rehearsal?", "阿明"),
+        ("Who leads the rehearsal?", "…"),
+    ],
+)
+def test_an_answer_that_names_no_source_and_shares_no_word_with_any_is_a_decline(question: str, answer: str) -> None:
+    assert cite(ParsedAnswer(answer, ()), question, READS, SHOWN) == Cited(("", "", ""), stands=False)
 
 
 def test_a_source_that_the_prompt_lacks_supports_nothing() -> None:

@@ -1,17 +1,22 @@
 """Generation: the prompt from evidence, and the answer from the model's output."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from engine.llm.generate import GenerateOptions, generate
-from engine.llm.prefill import PromptReader
+from engine.llm.prefill import KvBinding, PromptReader
+from engine.models.load import load
 from engine.models.types import Frame
 from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
+from tests.demo import NANO
+from tests.engine.ask.equivalence_box import ROOT, Box
 from tests.engine.ask.passages import passage
 from tests.engine.llm.scripted_model import ScriptedModel
 
@@ -94,13 +99,63 @@ def test_the_words_of_the_evidence_have_a_say_in_whether_a_checked_answer_stands
     assert "support 0.250" in next(step.note for step in trace.steps if step.name == "check")
 
 
+def pieces(text: str) -> list[str]:
+    return [f" {word}" for word in text.split(" ")]
+
+
+def test_an_answer_that_repeats_itself_ends_before_that_is_shown_twice() -> None:
+    said = "Rehearsal is on Friday at 6pm. [3]"
+    reply, told, trace = ask(ScriptedModel(pieces(" ".join([said] * 8))))
+    assert (reply.text, "".join(told).strip()) == ("Rehearsal is on Friday at 6pm.",) * 2
+    assert trace.notices == ["the answer was cut where it began to repeat itself"]
+    assert [step.note for step in trace.steps if step.name == "decode"] == [f"14 tokens; {trace.notices[0]}"]
+
+
+def test_a_long_answer_ends_with_a_sentence() -> None:
+    sentences = " ".join(f"Rehearsal {n} is on Friday at 6pm." for n in range(20))
+    reply, told, trace = ask(ScriptedModel(pieces(sentences)), most=50)
+    assert reply.text
+    assert reply.text.endswith("on Friday at 6pm.")
+    assert "".join(told) == reply.text
+    assert trace.notices == ["the answer was cut at 50 tokens, after a sentence"]
+    assert reply.tokens is not None
+    assert reply.tokens["generated"] == 50
+
+
+def test_what_a_model_thought_is_no_part_of_what_it_repeats() -> None:
+    said = "Rehearsal is on Friday at 6pm."
+    reply, told, trace = ask(ScriptedModel(pieces(f"<think>{said} So I say: {said}</think> {said}")))
+    assert (reply.text, "".join(told), trace.notices) == (said, said, [])
+
+
+@pytest.mark.slow
+def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp_path: Path) -> None:
+    nano = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False)
+    stored, answers = list[list[bytes]](), list[Answer]()
+    for folder, most in (("short", 1), ("long", 200), ("long", 200)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        box = Box(tmp_path / folder, nano)
+        trace, reading = Trace(), partial(PromptReader, nano, KvBinding(box.store, ROOT, nano))
+        answer = generate(reading, QUESTION, EVIDENCE, trace, GenerateOptions("nano", NOW, most))
+        answer.keep()
+        stored.append([path.read_bytes() for path in box.files()])
+        answers.append(answer.reply)
+        box.close()
+        assert "repeat itself" in trace.notices[0] or most == 1
+    assert stored[0] == stored[1] == stored[2]
+    assert (answers[1].text, answers[1].tier, answers[2].tier) == (answers[2].text, "full", "prefix")
+
+
 def test_not_found_is_a_decline_and_streams_nothing() -> None:
     reply, told, _ = ask(ScriptedModel([" not", " found", "\n"]))
     assert (reply.text, told, len(reply.sources)) == (None, [], 2)
 
 
-def test_an_answer_without_support_is_a_decline() -> None:
-    assert ask(ScriptedModel(["in Ahrenswalde"]))[0].text is None
+@pytest.mark.parametrize("said", ["in Ahrenswalde", "Yes", "am Freitag", "42", "...", "Zoë Müller [1]"])
+def test_an_answer_without_support_is_a_decline(said: str) -> None:
+    reply, _, trace = ask(ScriptedModel(pieces(said)))
+    assert reply.text is None
+    assert trace.steps[-1].note.endswith("; declined: the sources do not support the answer")
 
 
 def test_tokens_and_times_are_counted() -> None:

@@ -104,6 +104,8 @@ def test_guesses_are_as_long_as_they_were_good() -> None:
         ([[1, 2, 3]], [8], []),
         ([[1, 2]], [2], []),  # at a text's end nothing is known
         ([], [1, 2, 1], [2, 1]),  # an answer may repeat itself
+        ([], [1, 2, 3, 1, 2, 3], []),  # but a third time is not guessed
+        ([[4, 1, 2, 3, 1, 2, 3, 5]], [4, 1, 2, 3, 1, 2, 3], []),
     ],
 )
 def test_what_came_after_the_same_tokens_comes_again(texts: list[list[int]], said: list[int], guess: list[int]) -> None:
@@ -111,6 +113,15 @@ def test_what_came_after_the_same_tokens_comes_again(texts: list[list[int]], sai
     for id in said:
         drafts.add(id)
     assert drafts.next() == guess
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=30, unique=True), st.integers(1, 9))
+def test_no_guess_prolongs_a_loop(span: list[int], most: int) -> None:
+    script = span * (1 + 90 // len(span))
+    drafts = learnt([], most)
+    found, _ = written(script, len(script), drafts)
+    assert found == script
+    assert drafts.right <= len(span) + most
 
 
 def test_the_end_of_the_likeliest_text_is_the_end_of_the_answer() -> None:
