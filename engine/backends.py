@@ -1,28 +1,33 @@
-"""The two backends that answer questions: quotes from the evidence, or a language model. Both retrieve the same way.
+"""The backends that answer questions: quotes, a language model here, or one that a server runs. All retrieve alike.
 
 Imports stand inside functions: a cached answer must not wait for LanceDB, numpy or a model.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+
+from store.errors import PkbError
 
 if TYPE_CHECKING:
     from engine.llm.generate import GenerateOptions
     from engine.llm.prefill import KvBinding, PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
+    from engine.models.endpoint import Endpoint
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
+    from engine.models.openai import ServerModel
     from engine.models.types import Embedder
-    from engine.settings import KvSettings, Settings
+    from engine.settings import KvSettings, ModelSettings, Settings
     from engine.text.question import Question
-    from engine.types import AskOptions, Evidence, GeneratedAnswer, OnText, Trace
+    from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, OnText, Trace
     from store.catalog import Catalog
     from store.database import Ledger
     from store.hits import Vectors
@@ -75,7 +80,7 @@ class Retriever:
 
 @dataclass(frozen=True, slots=True)
 class _Retrieving:
-    """The half that both backends share."""
+    """The half that all backends share."""
 
     retriever: Retriever
 
@@ -166,6 +171,49 @@ class LocalModel(_Retrieving):
         return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, _drafts)
 
 
+@dataclass(frozen=True, slots=True)
+class ServedModel(LocalModel):
+    """Answers with a language model that a server runs, whose KV cache is the server's own.
+
+    `warning` is told with each answer that it writes, where others can read what is sent.
+    """
+
+    served: "Callable[[], ServerModel]"
+    warning: str
+
+    def generate(
+        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
+    ) -> "GeneratedAnswer":
+        """Have the server write the answer; its own figures take the place of estimates."""
+        written = LocalModel.generate(self, question, evidence, trace, on_text)
+        if not written.reply.tokens:
+            return written  # nothing was retrieved, and so nothing sent
+        notices, last = trace.notices, self.served().last
+        notices += [self.warning] if self.warning else []
+        cut = f"the answer was cut at {self.max_tokens} tokens"
+        notices += [cut] if last.is_cut and cut not in notices else []
+        return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
+
+    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+        """Do nothing: no KV cache of the model is kept here."""
+
+    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
+        """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
+        from engine.models.openai import OnlyReasoning
+
+        with suppress(OnlyReasoning):
+            return LocalModel.entails(self, question, evidence, answer, trace)
+        return False
+
+
+def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":
+    """Return an answer with the tokens that a server counted, as far as it did."""
+    tokens = reply.tokens or {}
+    count = prompt or tokens["prompt"]
+    found = {"prompt": count, "reused": min(reused, count), "computed": count - min(reused, count)}
+    return replace(reply, tokens=tokens | found | {"generated": generated or tokens["generated"]})
+
+
 def _drafts(*parts: "Any") -> "list[list[int]]":
     from engine.ask.extract import draft_answers  # imported after the first token, which must not wait for it
 
@@ -197,6 +245,81 @@ def local_model(
     load = cache(lambda: _load_model(found, digest, home, ledger(), settings, models(), kept=kept))
     named = f"{by_model(digest, chosen.max_tokens, *_options(settings))}/{retriever.embedder_name}"
     return LocalModel(retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts)
+
+
+def served_model(
+    retriever: Retriever,
+    settings: "Settings",
+    ledger: "Callable[[], Ledger]",
+    now: datetime,
+    environ: Mapping[str, str],
+    *,
+    models: "Callable[[], ResidentModel]",
+    order: "Callable[[], Order]",
+) -> ServedModel:
+    """Return the backend of the configured server; UsageError where mail text may not be sent there.
+
+    The server is reached when it is to write, and before that only to learn whether the model's files have changed.
+    """
+    from engine.ask.keys import by_model
+    from engine.llm.prefill import PromptReader
+    from engine.models.endpoint import endpoint_of, exposure
+    from engine.models.openai import reach
+
+    chosen, endpoint = settings.model, endpoint_of(settings.model)
+
+    def serve() -> "ServerModel":
+        model = reach(chosen, environ, lambda: models().yield_point())
+        _note(endpoint, model, ledger())
+        return model
+
+    served = cache(serve)
+    load = cache(lambda: PromptReader(served(), caches_prefixes=True))
+    name, digest = _known(chosen, endpoint, served, ledger(), environ)
+    limited = f"context {chosen.context}" if chosen.context else ""
+    named = by_model(_identity(replace(endpoint, name=name), digest), chosen.max_tokens, limited)
+    parts = (f"{named}/{retriever.embedder_name}", f"{name} at {endpoint.place}", load, now, chosen.max_tokens)
+    return ServedModel(retriever, *parts, order, drafts=0, served=served, warning=exposure(endpoint))
+
+
+def _known(
+    chosen: "ModelSettings",
+    endpoint: "Endpoint",
+    served: "Callable[[], ServerModel]",
+    ledger: "Ledger",
+    environ: Mapping[str, str],
+) -> tuple[str, str]:
+    """Return a served model's name and the digest of its files: as told last, but Ollama, which tells it, is asked."""
+    noted = ledger.get(_note_name(endpoint))
+    if noted is None:
+        with suppress(PkbError):  # repeated, and reported, when it is to write
+            return served().client.endpoint.name, served().digest
+        return endpoint.name, ""
+    name, digest = json.loads(noted)
+    if not digest:
+        return name, ""
+    from engine.models.endpoint import api_key
+    from engine.models.openai import ServerClient, ollama_digest
+
+    return name, ollama_digest(ServerClient(endpoint, api_key(chosen.key, environ)), name) or digest
+
+
+def _note(endpoint: "Endpoint", model: "ServerModel", ledger: "Ledger") -> None:
+    """Keep what identifies a served model, so that cached answers are found while its server is down."""
+    noted = json.dumps([model.client.endpoint.name, model.digest])
+    if ledger.get(_note_name(endpoint)) != noted:
+        ledger.set(_note_name(endpoint), noted)
+
+
+def _note_name(endpoint: "Endpoint") -> str:
+    return f"served.{endpoint}"
+
+
+def _identity(endpoint: "Endpoint", digest: str) -> str:
+    """Return a digest of address, name and files of a served model, as far as they are known."""
+    from hashlib import blake2b
+
+    return blake2b(f"{endpoint}\n{digest}".encode(), digest_size=32).hexdigest()
 
 
 def _options(settings: "Settings") -> list[str]:

@@ -54,7 +54,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _finished("model", lambda: _model(settings.model, environ))
     if settings.kv.reuse == "blocks":
         yield _finished("blocks", lambda: _blocks(settings.model, environ))
-    elif settings.model.name not in _NO_MODEL:
+    elif settings.model.name not in _NO_MODEL and not settings.model.is_served:
         yield _finished("kv", lambda: _kv_form(settings, environ))
 
 
@@ -180,7 +180,8 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
     from engine.models import runtime
 
     if not runtime.has_backend():
-        needed = settings.model.name not in _NO_MODEL or settings.embed.model != "minilm"
+        is_local = settings.model.name not in _NO_MODEL and not settings.model.is_served
+        needed = is_local or settings.embed.model != "minilm"
         return Check("compute", "bad" if needed else "note", runtime.NO_BACKEND, runtime.install_command())
     try:
         runtime.private_tmp(home.cache)
@@ -223,6 +224,8 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
     if settings.name in _NO_MODEL:
         return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
+    if settings.is_served:
+        return _server(settings, environ)
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
@@ -231,6 +234,21 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     kind = "fp32" if device() == "cpu" else "as stored"
     result = f"{found.name} in {kind}, {needed / 1e9:.1f} GB of memory, {limit / 1e9:.1f} GB allowed"
     return Check("model", "ok", result) if needed <= limit else Check("model", "bad", result, "pkb model list")
+
+
+def _server(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    """Check that the configured model server has the model, and that nobody can read what is sent there."""
+    from engine.models.endpoint import exposure
+    from engine.models.openai import reach
+
+    try:
+        found = reach(settings, environ)
+    except PkbError as error:
+        return Check("model", "bad", error.message, error.next_step)
+    result = f"{found.name}, {found.window} tokens of context"
+    if warning := exposure(found.client.endpoint):
+        return Check("model", "note", f"{result}; {warning}", "use https, or a server on this machine")
+    return Check("model", "ok", result)
 
 
 def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
@@ -253,6 +271,10 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
     if settings.name in _NO_MODEL:
         return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
+    if settings.is_served:
+        return Check(
+            "blocks", "note", "a server runs the model: it has its own cache", "pkb config set kv.reuse prefix"
+        )
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
