@@ -189,6 +189,9 @@ class ServedModel(LocalModel):
         if not written.reply.tokens:
             return written  # nothing was retrieved, and so nothing sent
         notices, last = trace.notices, self.served().last
+        if last.prompt:
+            prefill = next(step for step in reversed(trace.steps) if step.name == "prefill")
+            prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
         notices += [self.warning] if self.warning else []
         cut = f"the answer was cut at {self.max_tokens} tokens"
         notices += [cut] if last.is_cut and cut not in notices else []
@@ -289,11 +292,15 @@ def _known(
     ledger: "Ledger",
     environ: Mapping[str, str],
 ) -> tuple[str, str]:
-    """Return a served model's name and the digest of its files: as told last, but Ollama, which tells it, is asked."""
+    """Return a served model's name and the digest of its files, as told last.
+
+    A server that tells digests, which are Ollama's alone, or that may choose the model, is asked again, if it is there.
+    """
     noted = ledger.get(_note_name(endpoint))
-    if noted is None:
+    if noted is None or not endpoint.name:
         with suppress(PkbError):  # repeated, and reported, when it is to write
             return served().client.endpoint.name, served().digest
+    if noted is None:
         return endpoint.name, ""
     name, digest = json.loads(noted)
     if not digest:

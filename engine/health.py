@@ -245,7 +245,8 @@ def _server(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         found = reach(settings, environ)
     except PkbError as error:
         return Check("model", "bad", error.message, error.next_step)
-    result = f"{found.name}, {found.window} tokens of context"
+    guess = "" if found.told or found.limit else ", a guess: the server does not tell (model.context)"
+    result = f"{found.name}, {found.window} tokens of context{guess}"
     if warning := exposure(found.client.endpoint):
         return Check("model", "note", f"{result}; {warning}", "use https, or a server on this machine")
     return Check("model", "ok", result)
@@ -272,9 +273,7 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     if settings.name in _NO_MODEL:
         return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
     if settings.is_served:
-        return Check(
-            "blocks", "note", "a server runs the model: it has its own cache", "pkb config set kv.reuse prefix"
-        )
+        return Check("blocks", "note", "the server has its own cache", "pkb config set kv.reuse prefix")
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:

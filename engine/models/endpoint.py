@@ -92,8 +92,8 @@ def endpoint_of(settings: ModelSettings) -> Endpoint:
     found = parse_endpoint(settings.name)
     if not found.is_private and settings.plain_http.strip().lower() != found.host:
         raise UsageError(
-            f"{found.place} is reached without encryption, and others could read the mail text that is sent",
-            f"pkb config set model.plain_http {found.host}, or use https",
+            f"{found.place} is reached without encryption, and others could read the mail text sent there; use https",
+            f"pkb config set model.plain_http {found.host}",
         )
     return found
 

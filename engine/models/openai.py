@@ -8,7 +8,6 @@ import json
 import re
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -175,8 +174,11 @@ def invalid(endpoint: Endpoint) -> PkbError:
     return PkbError(f"{endpoint.place} does not answer as a model server does", EXAMPLE)
 
 
-def refusal(endpoint: Endpoint, status: int, said: str) -> PkbError:
-    """Return the error of a refusal; `said` is the server's text, of which nothing is repeated."""
+def refusal(endpoint: Endpoint, status: int, said: str, window: int = CONTEXT) -> PkbError:
+    """Return the error of a refusal; `said` is the server's text, of which nothing is repeated.
+
+    `window` is the context that prompts were made for, in tokens.
+    """
     place, known = endpoint.place, said.casefold()
     model = f"{endpoint.name} at {place}" if endpoint.name else place
     if 300 <= status < 400:
@@ -184,7 +186,7 @@ def refusal(endpoint: Endpoint, status: int, said: str) -> PkbError:
     if status in (401, 403):
         return PkbError(f"{place} asks for an API key, or refuses the one given", "pkb config set model.key env:NAME")
     if "context" in known and re.search(r"length|size|window|exceed|too long|maximum", known):
-        return PkbError(f"the prompt is too long for {model}", f"pkb config set model.context {CONTEXT // 2}")
+        return PkbError(f"the prompt is too long for {model}", f"pkb config set model.context {window // 2}")
     if "model" in known and re.search(r"not found|not exist|no such|unknown|not loaded|not load", known):
         return NoModel(f"there is no model {model}", EXAMPLE)
     if status == 404:
@@ -279,10 +281,8 @@ def reach(
     endpoint = endpoint_of(settings)
     client = ServerClient(endpoint, api_key(settings.key, environ))
     told = describe(client)
-    window = min(settings.context or told.context or CONTEXT, told.context or sys.maxsize)
-    return ServerModel(
-        replace(client, endpoint=replace(endpoint, name=told.name), yield_point=yield_point), window, told.digest
-    )
+    named = replace(client, endpoint=replace(endpoint, name=told.name), yield_point=yield_point)
+    return ServerModel(named, told.context, settings.context, told.digest)
 
 
 class OnlyReasoning(PkbError):
@@ -299,7 +299,8 @@ class ServerModel:
     """
 
     client: ServerClient
-    window: int  # tokens
+    told: int | None  # tokens of context, where the server tells it
+    limit: int = 0  # of them, by the settings; 0: none
     digest: str = ""  # of the model's files, where the server tells it
     last: Completion = field(default_factory=Completion)
     meter: Meter = field(default_factory=Meter)
@@ -310,6 +311,12 @@ class ServerModel:
     def name(self) -> str:
         """Return the model's name and where it runs."""
         return f"{self.client.endpoint.name} at {self.client.endpoint.place}"
+
+    @property
+    def window(self) -> int:
+        """Return the context length in tokens, as told, set or assumed."""
+        assumed = self.limit or self.told or CONTEXT
+        return min(assumed, self.told) if self.told else assumed
 
     @property
     def context(self) -> int:
@@ -342,7 +349,7 @@ class ServerModel:
                     is_said = True
                     yield piece
         except Refused as error:
-            raise refusal(endpoint, error.status, error.said) from None
+            raise refusal(endpoint, error.status, error.said, self.window) from None
         except (ValueError, RecursionError):
             raise invalid(endpoint) from None
         self.meter.prefilled += (self.last.prompt or 0) - min(self.last.reused, self.last.prompt or 0)
