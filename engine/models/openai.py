@@ -19,7 +19,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from engine.models.endpoint import EXAMPLE, Endpoint, api_key, endpoint_of
-from engine.models.sse import Completion, Refused, as_count, as_dict, events, spoken
+from engine.models.sse import Completion, Refused, as_count, as_dict, events
 from engine.models.types import Drafter, Frame, Meter, Size
 from engine.settings import ModelSettings
 from engine.text.terminal import one_line
@@ -345,7 +345,7 @@ class ServerModel:
         system, *rest = [*cache, _text_of(ids)]
         try:
             with closing(self._stream(system, "".join(rest), most)) as chunks:
-                for piece in spoken(self.last.pieces(events(chunks))):
+                for piece in self.last.pieces(events(chunks)):
                     is_said = True
                     yield piece
         except Refused as error:
@@ -356,9 +356,10 @@ class ServerModel:
         self.meter.generated += self.last.generated or 0
         if not self.last.is_done:
             raise PkbError(f"the model server at {endpoint.place} broke off", "see its log, then ask again")
-        if not is_said and self.last.is_cut:
+        if self.last.has_reasoned and not is_said:
             raise OnlyReasoning(
-                f"{endpoint.name} only reasoned, for {most} tokens", f"pkb config set model.max_tokens {8 * most}"
+                f"{endpoint.name} only reasoned in the {most} tokens that it may write",
+                f"pkb config set model.max_tokens {8 * most}",
             )
 
     def _stream(self, system: str, user: str, most: int) -> Generator[bytes, None, None]:

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_MARK = b"\xef\xbb\xbf"  # of UTF-8, before a body
+_OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
+
 
 class Refused(Exception):
     """A server's refusal: its HTTP status, 0 in the middle of a reply, and what it says, which may be mail."""
@@ -21,8 +24,9 @@ def events(chunks: Iterable[bytes]) -> Iterator[str]:
     """
     whole, data, is_first = list[bytes](), list[bytes](), True
     for line in _lines(chunks):
-        if whole or (is_first and line.lstrip(b"\xef\xbb\xbf \t")[:1] == b"{"):
-            whole.append(line.removeprefix(b"\xef\xbb\xbf"))
+        line = line.removeprefix(_MARK) if is_first else line
+        if whole or (is_first and line.lstrip()[:1] == b"{"):
+            whole.append(line)
         elif line.startswith(b"data:"):
             data.append(line[len(b"data:") :].removeprefix(b" "))
         elif not line and data:
@@ -54,9 +58,35 @@ class Completion:
     generated: int | None = None
     is_cut: bool = False  # by the limit of tokens
     is_done: bool = False
+    has_reasoned: bool = False
 
     def pieces(self, found: Iterable[str]) -> Iterator[str]:
-        """Yield the text of each event; ValueError where one is malformed, Refused where it reports an error."""
+        """Yield the text of events in pieces, none empty, without the reasoning that it may begin with.
+
+        ValueError where an event is malformed, Refused where it reports an error.
+        """
+        held, is_open = "", True
+        for piece in filter(None, self._contents(found)):
+            held += piece
+            if is_open:
+                held = self._without_reasoning(held)
+                is_open = _OPENING.startswith(held.lstrip()[: len(_OPENING)])  # it reasons, or may be about to
+            if not is_open:
+                yield held
+                held = ""
+        if held.strip() and not held.lstrip().startswith(_OPENING):
+            yield held
+
+    def _without_reasoning(self, held: str) -> str:
+        """Return the beginning of a text without reasoning that is complete, and the blanks behind it."""
+        start = held.lstrip()
+        if start.startswith(_OPENING):
+            self.has_reasoned = True
+            _, closed, after = start.partition(_CLOSING)
+            return after.lstrip() if closed else start
+        return start if self.has_reasoned else held
+
+    def _contents(self, found: Iterable[str]) -> Iterator[str]:
         for data in found:
             if data.strip() == "[DONE]":
                 self.is_done = True
@@ -73,7 +103,9 @@ class Completion:
     def _text(self, choice: Any) -> str:
         reason, message = as_dict(choice).get("finish_reason"), as_dict(choice).get("message")
         self.is_done, self.is_cut = self.is_done or bool(reason or message), self.is_cut or reason == "length"
-        text = as_dict(message or as_dict(choice).get("delta")).get("content") or ""
+        part = as_dict(message or as_dict(choice).get("delta"))
+        self.has_reasoned |= bool(part.get("reasoning_content") or part.get("reasoning"))
+        text = part.get("content") or ""
         if not isinstance(text, str):
             raise ValueError("no text")
         return text
@@ -82,27 +114,6 @@ class Completion:
         self.prompt = as_count(usage.get("prompt_tokens")) or self.prompt
         self.generated = as_count(usage.get("completion_tokens")) or self.generated
         self.reused = as_count(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or self.reused
-
-
-_OPENING, _CLOSING = "<think>", "</think>"
-
-
-def spoken(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces of a text, none empty, without the reasoning that it may begin with."""
-    held, is_open = "", True
-    for piece in pieces:
-        held += piece
-        start = held.lstrip()
-        if is_open and start.startswith(_OPENING) and _CLOSING in start:
-            held = start = start.partition(_CLOSING)[2].lstrip()
-        if is_open and (start.startswith(_OPENING) or _OPENING.startswith(start)):
-            continue
-        is_open = False
-        if held:
-            yield held
-        held = ""
-    if held.strip() and not held.lstrip().startswith(_OPENING):
-        yield held
 
 
 def as_dict(value: Any) -> dict[str, Any]:
