@@ -159,6 +159,7 @@ def server() -> Iterator[ChatServer]:
 
 
 OLLAMA = {"models": [{"name": "tiny:latest", "digest": "abc"}]}
+LOADED = {"models": [{"name": "tiny:latest", "context_length": 600}]}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ OLLAMA = {"models": [{"name": "tiny:latest", "digest": "abc"}]}
         ({"max_model_len": 900}, {}, 900, ""),  # vLLM
         ({"owned_by": "llamacpp"}, {"/props": {"default_generation_settings": {"n_ctx": 800}}}, 800, ""),
         ({"owned_by": "llamacpp", "meta": {"n_ctx": 700}}, {}, 700, ""),
-        ({}, {"/api/tags": OLLAMA, "/api/ps": {"models": [{"name": "tiny:latest", "context_length": 600}]}}, 600, "abc"),
+        ({}, {"/api/tags": OLLAMA, "/api/ps": LOADED}, 600, "abc"),
         ({}, {"/api/tags": OLLAMA, "/api/show": {"parameters": "stop x\nnum_ctx    500"}}, 500, "abc"),
         ({}, {"/api/tags": OLLAMA}, CONTEXT, "abc"),
         ({}, {"/api/v0/models": {"data": [{"id": "tiny", "loaded_context_length": 400}]}}, 400, ""),  # LM Studio
