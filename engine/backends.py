@@ -265,24 +265,30 @@ def served_model(
     The server is reached when it is to write, and before that only to learn whether the model's files have changed.
     """
     from engine.ask.keys import by_model
-    from engine.llm.prefill import PromptReader
     from engine.models.endpoint import endpoint_of, exposure
-    from engine.models.openai import reach
 
     chosen, endpoint = settings.model, endpoint_of(settings.model)
 
     def serve() -> "ServerModel":
+        from engine.models.openai import reach
+
         model = reach(chosen, environ, lambda: models().yield_point())
         _note(endpoint, model, ledger())
         return model
 
     served = cache(serve)
-    load = cache(lambda: PromptReader(served(), caches_prefixes=True))
+    load = cache(lambda: _reader(served()))
     name, digest = _known(chosen, endpoint, served, ledger(), environ)
     limited = f"context {chosen.context}" if chosen.context else ""
     named = by_model(_identity(replace(endpoint, name=name), digest), chosen.max_tokens, limited)
     parts = (f"{named}/{retriever.embedder_name}", f"{name} at {endpoint.place}", load, now, chosen.max_tokens)
     return ServedModel(retriever, *parts, order, drafts=0, served=served, warning=exposure(endpoint))
+
+
+def _reader(model: "ServerModel") -> "PromptReader":
+    from engine.llm.prefill import PromptReader
+
+    return PromptReader(model, caches_prefixes=True)
 
 
 def _known(
@@ -305,8 +311,7 @@ def _known(
     name, digest = json.loads(noted)
     if not digest:
         return name, ""
-    from engine.models.endpoint import api_key
-    from engine.models.openai import ServerClient, ollama_digest
+    from engine.models.endpoint import ServerClient, api_key, ollama_digest
 
     return name, ollama_digest(ServerClient(endpoint, api_key(chosen.key, environ)), name) or digest
 

@@ -1,273 +1,135 @@
 """A language model that a server runs, over OpenAI's chat protocol: Ollama, LM Studio, mlx_lm, llama.cpp, vLLM.
 
-Knows HTTP and server-sent events, and nothing of prompts. It follows no redirect and uses no proxy. Errors repeat no
-text that a server sent, since that may be mail.
+Knows completions as server-sent events or one JSON object, and nothing of prompts.
 """
 
 import json
-import re
-import socket
-import ssl
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import ip_address
-from itertools import islice
-from queue import Empty, Queue
-from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
-from engine.models.endpoint import EXAMPLE, Endpoint, api_key, endpoint_of
-from engine.models.sse import Completion, Refused, as_count, as_dict, events
+from engine.models.endpoint import (
+    CONTEXT,
+    Refused,
+    ServerClient,
+    api_key,
+    as_count,
+    as_dict,
+    describe,
+    endpoint_of,
+    invalid,
+    refusal,
+)  # fmt: skip
 from engine.models.types import Drafter, Frame, Meter, Size
 from engine.settings import ModelSettings
-from engine.text.terminal import one_line
-from store.errors import NoModel, PkbError
+from store.errors import PkbError
 
-CONTEXT = 4096  # tokens, where neither server nor settings tell: Ollama's, which cuts longer prompts without an error
 _SPARE = 8  # of the context, one token in so many is left free: tokens are estimated, and the template adds some
 _BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate is rather too high
 _SEED = 0
-_CONNECT_S, _DESCRIBE_S, _SILENT_S = 5.0, 10.0, 600.0  # seconds without a byte; a long prompt takes minutes
-_POLL_S = 0.1
-_MOST_BYTES = 64 << 20  # of one reply
-_READ = 1 << 16
 _EXTRAS = ("stream_options", "chat_template_kwargs", "seed")  # that a strict server may refuse
-_LISTED = 5  # models that an error names
-_SHOWN = 4  # chunks of a refusal that are looked at
-T = TypeVar("T")
-Call = tuple[str, str, Any]  # method, path, and the body as JSON values; None for no body
+_MARK = b"\xef\xbb\xbf"  # of UTF-8, before a body
+_OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
 
 
-class _Exchange(Thread):
-    """One request and its reply, on a thread of its own: whoever waits for it can be interrupted, and then ends it."""
+def events(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the data of each server-sent event, however its bytes are cut; a body that is one JSON object is one event.
 
-    def __init__(self, endpoint: Endpoint, key: str | None, call: Call, silent_s: float) -> None:
-        super().__init__(name="model server", daemon=True)
-        self._endpoint, self._key, self._call, self._silent_s = endpoint, key, call, silent_s
-        self._status = Queue[int | Exception]()
-        self._chunks = Queue[bytes | Exception]()  # an empty one ends the body
-        self._socket: socket.socket | None = None
-        self._ended = False
-
-    def run(self) -> None:
-        """Send the request and queue what comes back."""
-        method, path, body = self._call
-        reached: Queue[Any] = self._status
-        try:
-            with closing(self._connect()) as connection:
-                sent = None if body is None else json.dumps(body).encode()
-                connection.request(method, path, sent, self._headers())
-                reply = connection.getresponse()
-                self._status.put(reply.status)
-                reached = self._chunks
-                while chunk := reply.read1(_READ):
-                    self._chunks.put(chunk)
-            self._chunks.put(b"")
-        except (OSError, HTTPException, ValueError) as error:
-            reached.put(error)
-
-    def status(self, yield_point: Callable[[], None]) -> int:
-        """Return the status of the reply; `yield_point` is called again and again while it waits."""
-        return self._next(self._status, yield_point)
-
-    def chunk(self, yield_point: Callable[[], None]) -> bytes:
-        """Return the next bytes of the body, none at its end; `yield_point` is called as for the status."""
-        return self._next(self._chunks, yield_point)
-
-    def _next(self, queue: "Queue[T | Exception]", yield_point: Callable[[], None]) -> T:
-        while True:
-            yield_point()
-            with suppress(Empty):
-                found = queue.get(timeout=_POLL_S)
-                if isinstance(found, Exception):
-                    raise self._failure(found)
-                return found
-
-    def end(self) -> None:
-        """Close the connection, whatever it waits for."""
-        self._ended = True
-        if self._socket:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def _connect(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._endpoint.scheme == "https" else HTTPConnection
-        made = kind(self._endpoint.host, self._endpoint.port, timeout=_CONNECT_S)
-        made.connect()
-        if self._ended or (self._endpoint.is_loopback and not ip_address(made.sock.getpeername()[0]).is_loopback):
-            made.close()
-            raise ConnectionError("localhost is another machine")
-        self._socket = made.sock
-        made.sock.settimeout(self._silent_s)
-        return made
-
-    def _headers(self) -> dict[str, str]:
-        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        return {"Content-Type": "application/json", "Connection": "close", **key}
-
-    def _failure(self, error: Exception) -> PkbError:
-        """Return the error of a server that is not there, or that stops in the middle."""
-        place = self._endpoint.place
-        if isinstance(error, ssl.SSLError):
-            return PkbError(f"no secure connection to {place}: its certificate or protocol is not valid", "pkb doctor")
-        if self._socket is not None:
-            return PkbError(f"the model server at {place} broke off", "see its log, then ask again")
-        known = {
-            ConnectionRefusedError: "nothing listens there",
-            TimeoutError: "no reply",
-            socket.gaierror: "no such host",
-        }
-        reason = next((words for kind, words in known.items() if isinstance(error, kind)), "it cannot be reached")
-        return NoModel(f"no model server at {place}: {reason}", "start it, or: pkb model use quote")
-
-
-@dataclass(frozen=True, slots=True)
-class ServerClient:
-    """Sends requests to one server; `yield_point` is called while it waits, and what it raises ends the request."""
-
-    endpoint: Endpoint
-    key: str | None = None
-    yield_point: Callable[[], None] = lambda: None
-
-    def stream(self, call: Call, silent_s: float = _SILENT_S) -> Generator[bytes, None, None]:
-        """Yield the body of a reply as it comes; Refused where the server refuses, PkbError where it breaks off."""
-        exchange, size = _Exchange(self.endpoint, self.key, call, silent_s), 0
-        exchange.start()
-        try:
-            status = exchange.status(self.yield_point)
-            chunks = iter(lambda: exchange.chunk(self.yield_point), b"")
-            if not 200 <= status < 300:
-                raise Refused(status, b"".join(islice(chunks, _SHOWN)).decode("utf-8", "replace"))
-            for chunk in chunks:
-                size += len(chunk)
-                if size > _MOST_BYTES:
-                    raise invalid(self.endpoint)
-                yield chunk
-        finally:
-            exchange.end()
-
-    def values(self, path: str, body: Any = None) -> Any:
-        """Return the JSON values of a reply; None where there are none, for whatever reason."""
-        with suppress(Refused, PkbError, ValueError, RecursionError):
-            return json.loads(b"".join(self.stream(("GET" if body is None else "POST", path, body), _DESCRIBE_S)))
-        return None
-
-    def listed(self) -> dict[str, dict[str, Any]]:
-        """Return what the server tells of each of its models, by name; PkbError where it is no model server.
-
-        Of mlx_lm, which lists the models of the Hugging Face cache, the reply is empty where there is no such folder.
-        """
-        try:
-            body = b"".join(self.stream(("GET", f"{self.endpoint.path}/models", None), _DESCRIBE_S))
-            found = (json.loads(body) if body else {"data": []})["data"]
-            return {row["id"]: row for row in found or () if isinstance(row["id"], str)}
-        except Refused as error:
-            raise refusal(self.endpoint, error.status, error.said) from None
-        except (ValueError, LookupError, TypeError, RecursionError):
-            raise invalid(self.endpoint) from None
-
-
-def invalid(endpoint: Endpoint) -> PkbError:
-    """Return the error of a reply that no model server gives."""
-    return PkbError(f"{endpoint.place} does not answer as a model server does", EXAMPLE)
-
-
-def refusal(endpoint: Endpoint, status: int, said: str, window: int = CONTEXT) -> PkbError:
-    """Return the error of a refusal; `said` is the server's text, of which nothing is repeated.
-
-    `window` is the context that prompts were made for, in tokens.
+    Comments and other fields are skipped, and an event that the end of the body cuts off counts too.
     """
-    place, known = endpoint.place, said.casefold()
-    model = f"{endpoint.name} at {place}" if endpoint.name else place
-    if 300 <= status < 400:
-        return PkbError(f"{place} redirects to another address, which pkb does not follow", EXAMPLE)
-    if status in (401, 403):
-        return PkbError(f"{place} asks for an API key, or refuses the one given", "pkb config set model.key env:NAME")
-    if "context" in known and re.search(r"length|size|window|exceed|too long|maximum", known):
-        return PkbError(f"the prompt is too long for {model}", f"pkb config set model.context {window // 2}")
-    if "model" in known and re.search(r"not found|not exist|no such|unknown|not loaded|not load", known):
-        return NoModel(f"there is no model {model}", EXAMPLE)
-    if status == 404:
-        return PkbError(f"{place} has nothing under {endpoint.path}", EXAMPLE)
-    what = "failed" if status >= 500 else "refused the request" if status else "reported an error"
-    return PkbError(f"{model} {what}" + (f" (HTTP {status})" if status else ""), "see the server's log, then ask again")
+    whole, data, is_first = list[bytes](), list[bytes](), True
+    for line in _lines(chunks):
+        line = line.removeprefix(_MARK) if is_first else line
+        if whole or (is_first and line.lstrip()[:1] == b"{"):
+            whole.append(line)
+        elif line.startswith(b"data:"):
+            data.append(line[len(b"data:") :].removeprefix(b" "))
+        elif not line and data:
+            yield b"\n".join(data).decode("utf-8", "replace")
+            data = []
+        is_first = is_first and not line.strip()
+    if found := whole or data:
+        yield b"\n".join(found).decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """What a server tells of a model: name, context in tokens, digest of its files; None or empty where it does not."""
-
-    name: str
-    context: int | None
-    digest: str = ""
-
-
-def describe(client: ServerClient) -> ServerInfo:
-    """Ask a server about the named model, or its only one; NoModel if it has none such, PkbError if it is no server."""
-    listed = client.listed()
-    name = _chosen(client.endpoint, list(listed))
-    told = listed.get(name, {})
-    context = as_count(told.get("max_model_len")) or _llama_cpp_context(client, told)  # vLLM tells it in the list
-    if context:
-        return ServerInfo(name, context)
-    if digest := ollama_digest(client, name):
-        return ServerInfo(name, _ollama_context(client, name), digest)
-    return ServerInfo(name, _lm_studio_context(client, name))
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a body without their ends, LF or CRLF."""
+    parts = list[bytes]()
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            yield b"".join([*parts, line]).removesuffix(b"\r")
+            parts = []
+        parts.append(rest)
+    yield b"".join(parts).removesuffix(b"\r")
 
 
-def _chosen(endpoint: Endpoint, names: Sequence[str]) -> str:
-    shown = ", ".join(one_line(name, 60) for name in names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
-    step = f"pkb model use '{replace(endpoint, name=one_line(names[0], 200) if names else 'NAME')}'"
-    if not endpoint.name:
-        if len(names) == 1:
-            return names[0]
-        raise NoModel(f"{endpoint.place} has " + (f"several models: {shown}" if names else "no model to choose"), step)
-    if names and not {endpoint.name, f"{endpoint.name}:latest"} & set(names):
-        raise NoModel(f"{endpoint.place} has no model {endpoint.name}, but {shown}", step)
-    return endpoint.name
+@dataclass(slots=True)
+class Completion:
+    """One completion as it arrives, and the server's figures of it, None where it tells none; mutable."""
 
+    prompt: int | None = None
+    reused: int = 0  # tokens that the server took from its own prefix cache
+    generated: int | None = None
+    is_cut: bool = False  # by the limit of tokens
+    is_done: bool = False
+    has_reasoned: bool = False
 
-def _llama_cpp_context(client: ServerClient, told: Mapping[str, Any]) -> int | None:
-    """Return the context of each of llama.cpp's slots."""
-    if told.get("owned_by") != "llamacpp":
-        return None
-    settings = as_dict(as_dict(client.values(f"{client.endpoint.root}/props")).get("default_generation_settings"))
-    return as_count(settings.get("n_ctx")) or as_count(as_dict(told.get("meta")).get("n_ctx"))
+    def pieces(self, found: Iterable[str]) -> Iterator[str]:
+        """Yield the text of events in pieces, none empty, without the reasoning that it may begin with.
 
+        ValueError where an event is malformed, Refused where it reports an error.
+        """
+        held, is_open = "", True
+        for piece in filter(None, self._contents(found)):
+            held += piece
+            if is_open:
+                held = self._without_reasoning(held)
+                is_open = _OPENING.startswith(held.lstrip()[: len(_OPENING)])  # it reasons, or may be about to
+            if not is_open:
+                yield held
+                held = ""
+        if held.strip() and not held.lstrip().startswith(_OPENING):
+            yield held
 
-def ollama_digest(client: ServerClient, name: str) -> str:
-    """Return the digest of a model's files, which Ollama alone tells; empty of another server."""
-    digest = _row(client.values(f"{client.endpoint.root}/api/tags"), "models", name).get("digest")
-    return digest if isinstance(digest, str) else ""
+    def _without_reasoning(self, held: str) -> str:
+        """Return the beginning of a text without reasoning that is complete, and the blanks behind it."""
+        start = held.lstrip()
+        if start.startswith(_OPENING):
+            self.has_reasoned = True
+            _, closed, after = start.partition(_CLOSING)
+            return after.lstrip() if closed else start
+        return start if self.has_reasoned else held
 
+    def _contents(self, found: Iterable[str]) -> Iterator[str]:
+        for data in found:
+            if data.strip() == "[DONE]":
+                self.is_done = True
+                return
+            values = json.loads(data)
+            if not isinstance(values, dict):
+                raise ValueError("no object")
+            if values.get("error"):
+                raise Refused(0, json.dumps(values["error"]))
+            self._measure(as_dict(values.get("usage")))
+            choices = values.get("choices")
+            yield from map(self._text, choices[:1] if isinstance(choices, list) else ())
 
-def _ollama_context(client: ServerClient, name: str) -> int | None:
-    """Return the context that a model is loaded with, or that its file sets; what it was trained for is no help."""
-    root = client.endpoint.root
-    if loaded := as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length")):
-        return loaded
-    parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
-    found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
-    return int(found[1]) if found else None
+    def _text(self, choice: Any) -> str:
+        reason, message = as_dict(choice).get("finish_reason"), as_dict(choice).get("message")
+        self.is_done, self.is_cut = self.is_done or bool(reason or message), self.is_cut or reason == "length"
+        part = as_dict(message or as_dict(choice).get("delta"))
+        self.has_reasoned |= bool(part.get("reasoning_content") or part.get("reasoning"))
+        text = part.get("content") or ""
+        if not isinstance(text, str):
+            raise ValueError("no text")
+        return text
 
-
-def _lm_studio_context(client: ServerClient, name: str) -> int | None:
-    row = _row(client.values(f"{client.endpoint.root}/api/v0/models"), "data", name)
-    return as_count(row.get("loaded_context_length"))
-
-
-def _row(values: Any, key: str, name: str) -> dict[str, Any]:
-    """Return the object of a model in a list of them; empty where there is none."""
-    rows = as_dict(values).get(key)
-    names = {name, f"{name}:latest"}
-    found = (
-        row
-        for row in (rows if isinstance(rows, list) else ())
-        if {as_dict(row).get("name"), as_dict(row).get("id")} & names
-    )
-    return next(found, {})
+    def _measure(self, usage: Mapping[str, Any]) -> None:
+        self.prompt = as_count(usage.get("prompt_tokens")) or self.prompt
+        self.generated = as_count(usage.get("completion_tokens")) or self.generated
+        self.reused = as_count(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or self.reused
 
 
 def reach(

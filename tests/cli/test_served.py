@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,16 @@ def test_an_answer_is_cached_under_the_model_and_nothing_is_sent_for_it(words: P
     assert words("ask", WHEN, "--json", "--model", f"openai:{server.url}#other").row["tier"] == "full"
     with chatting() as elsewhere:
         assert words("ask", WHEN, "--json", "--model", f"openai:{elsewhere.url}#tiny").row["tier"] == "full"
+
+
+@pytest.mark.slow
+def test_an_answer_from_the_cache_imports_no_http_and_nothing_heavy(words: Pkb) -> None:
+    words("ask", WHEN)
+    code = f"import sys; from cli.app import run; run(['ask', {WHEN!r}, '--json']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    row, modules = done.stdout.splitlines()
+    assert json.loads(row)["tier"] == "exact"
+    assert set(modules.split()) & {"http.client", "ssl", "numpy", "lancedb", "mlx"} == set()
 
 
 def test_other_files_under_the_same_name_are_another_model(words: Pkb, server: ChatServer) -> None:

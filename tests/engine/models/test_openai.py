@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.endpoint import api_key, endpoint_of, exposure, parse_endpoint
-from engine.models.openai import CONTEXT, ServerClient, ServerModel, reach
-from engine.models.sse import Completion, events
+from engine.models.endpoint import CONTEXT, ServerClient, api_key, endpoint_of, exposure, parse_endpoint
+from engine.models.openai import Completion, ServerModel, events, reach
 from engine.settings import ModelSettings, Settings, put
 from store.errors import NoModel, PkbError, UsageError
 from tests.effort import PATIENCE_S
