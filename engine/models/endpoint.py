@@ -381,7 +381,7 @@ def _lm_studio_context(client: ServerClient, name: str) -> int | None:
 def _row(values: Any, key: str, name: str) -> dict[str, Any]:
     """Return the object of a model in a list of them; empty where there is none."""
     rows, names = as_dict(values).get(key), (name, f"{name}:latest")
-    objects = map(_dict, rows if isinstance(rows, list) else ())
+    objects = map(as_dict, rows if isinstance(rows, list) else ())
     return next((row for row in objects if row.get("name") in names or row.get("id") in names), {})
 
 
