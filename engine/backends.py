@@ -279,9 +279,9 @@ def served_model(
     served = cache(serve)
     load = cache(lambda: _reader(served()))
     name, digest = _known(chosen, endpoint, served, ledger(), environ)
-    limited = f"context {chosen.context}" if chosen.context else ""
-    named = by_model(_identity(replace(endpoint, name=name), digest), chosen.max_tokens, limited)
-    parts = (f"{named}/{retriever.embedder_name}", f"{name} at {endpoint.place}", load, now, chosen.max_tokens)
+    found, limited = replace(endpoint, name=name), f"context {chosen.context}" if chosen.context else ""
+    named = by_model(_identity(found, digest), chosen.max_tokens, limited)
+    parts = (f"{named}/{retriever.embedder_name}", found.shown, load, now, chosen.max_tokens)
     return ServedModel(retriever, *parts, order, drafts=0, served=served, warning=exposure(endpoint))
 
 

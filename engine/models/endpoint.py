@@ -59,6 +59,11 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def shown(self) -> str:
+        """Return the model and where it runs, for people."""
+        return f"{self.name or 'a model'} at {self.place}"
+
+    @property
     def root(self) -> str:
         """Return the path above the version, below which servers have calls of their own."""
         return self.path.rpartition("/")[0]

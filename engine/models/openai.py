@@ -172,7 +172,7 @@ class ServerModel:
     @property
     def name(self) -> str:
         """Return the model's name and where it runs."""
-        return f"{self.client.endpoint.name} at {self.client.endpoint.place}"
+        return self.client.endpoint.shown
 
     @property
     def window(self) -> int:
