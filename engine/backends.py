@@ -188,10 +188,12 @@ class ServedModel(LocalModel):
         written = LocalModel.generate(self, question, evidence, trace, on_text)
         if not written.reply.tokens:
             return written  # nothing was retrieved, and so nothing sent
-        notices, last = trace.notices, self.served().last
+        notices, last, window = trace.notices, self.served().last, self.served().window
         if last.prompt:
             prefill = next(step for step in reversed(trace.steps) if step.name == "prefill")
             prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
+            if last.prompt > self.served().context:  # more than was estimated; Ollama cuts what is too long
+                notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
         notices += [self.warning] if self.warning else []
         cut = f"the answer was cut at {self.max_tokens} tokens"
         notices += [cut] if last.is_cut and cut not in notices else []
