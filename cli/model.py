@@ -22,7 +22,10 @@ _QUOTE = "quote"
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
-Usable = Annotated[str, typer.Argument(metavar="NAME", help="As list shows it, a folder, a GGUF file, or quote.")]
+Usable = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote."),
+]
 
 
 @model.command("pull")
@@ -75,12 +78,16 @@ def show(as_json: Json = False) -> None:
 
 @model.command("use")
 def use(name: Usable, as_json: Json = False) -> None:
-    """Select the model that answers; a GGUF file is converted first.
+    """Select the model that answers: installed, a GGUF file, or a server's.
 
-    Example: pkb model use llama3.2:3b
+    Example: pkb model use openai:http://127.0.0.1:11434#llama3.2:3b
     """
     from engine.inventory import memory_budget_of, select
+    from engine.settings import SERVED
 
+    if name.startswith(SERVED):
+        _use_server(name, as_json=as_json)
+        return
     with session() as opened:
         found = None if name == _QUOTE else _usable(opened, name, quiet=as_json)
         select(opened, found.name if found else "", (found and found.revision) or "")
@@ -91,6 +98,26 @@ def use(name: Usable, as_json: Json = False) -> None:
         output.data({"schema": output.SCHEMA, "name": shown, "revision": revision})
     else:
         print(f"now answering with {shown}")
+
+
+def _use_server(name: str, *, as_json: bool) -> None:
+    """Select a model that a server runs, once the server has said that it has it."""
+    from engine.inventory import select
+    from engine.models.endpoint import exposure
+    from engine.models.openai import reach
+    from engine.text.terminal import line
+
+    with session() as opened:
+        opened.override("model.name", name)
+        found = reach(opened.settings.model, os.environ)
+        endpoint = found.client.endpoint
+        select(opened, str(endpoint), "")
+    if as_json:
+        output.data({"schema": output.SCHEMA, "name": str(endpoint), "revision": None})
+    else:
+        print(line(f"now answering with {found.name}"))
+    if warning := exposure(endpoint):
+        output.say(f"pkb: {warning}")
 
 
 @model.command("rm")

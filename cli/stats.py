@@ -95,6 +95,8 @@ def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if index["problems"]:
         yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
     yield from _folder_lines(row["folders"])
+    if row["model"]:
+        yield "model", line(row["model"])
     yield "answers", f"{answers['answered']:,} cached, {size(answers['bytes'])} of {size(answers['budget'])}"
     yield from (("", words) for words in _semantic_lines(answers))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last

@@ -1,29 +1,34 @@
-"""The two backends that answer questions: quotes from the evidence, or a language model. Both retrieve the same way.
+"""The backends that answer questions: quotes, a language model here, or one that a server runs. All retrieve alike.
 
 Imports stand inside functions: a cached answer must not wait for LanceDB, numpy or a model.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+
+from store.errors import PkbError
 
 if TYPE_CHECKING:
     from engine.llm.generate import GenerateOptions
     from engine.llm.prefill import KvBinding, PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
+    from engine.models.endpoint import Endpoint
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
+    from engine.models.openai import ServerModel
     from engine.models.role_adapter import RoleAdapter
     from engine.models.types import Embedder
-    from engine.settings import KvSettings, Settings
+    from engine.settings import KvSettings, ModelSettings, Settings
     from engine.text.question import Question
-    from engine.types import AskOptions, Evidence, GeneratedAnswer, OnText, Trace
+    from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, OnText, Trace
     from store.catalog import Catalog
     from store.database import Ledger
     from store.hits import Vectors
@@ -76,7 +81,7 @@ class Retriever:
 
 @dataclass(frozen=True, slots=True)
 class _Retrieving:
-    """The half that both backends share."""
+    """The half that all backends share."""
 
     retriever: Retriever
 
@@ -139,7 +144,7 @@ class LocalModel(_Retrieving):
     max_tokens: int
     order: "Callable[[], Order]"
     drafts: int
-    roles: bool = False  # whether a role adapter fits the model
+    roles: bool  # whether a role adapter fits the model
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -166,6 +171,54 @@ class LocalModel(_Retrieving):
         from engine.llm.generate import GenerateOptions
 
         return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, support_of)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel(LocalModel):
+    """Answers with a language model that a server runs, whose KV cache is the server's own.
+
+    `warning` is told with each answer that it writes, where others can read what is sent.
+    """
+
+    served: "Callable[[], ServerModel]"
+    warning: str
+
+    def generate(
+        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
+    ) -> "GeneratedAnswer":
+        """Have the server write the answer; its own figures take the place of estimates."""
+        written = LocalModel.generate(self, question, evidence, trace, on_text)
+        if not written.reply.tokens:
+            return written  # nothing was retrieved, and so nothing sent
+        notices, last, window = trace.notices, self.served().last, self.served().window
+        if last.prompt:
+            prefill = next(step for step in reversed(trace.steps) if step.name == "prefill")
+            prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
+            if last.prompt > self.served().context:  # more than was estimated; Ollama cuts what is too long
+                notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
+        notices += [self.warning] if self.warning else []
+        cut = f"the answer was cut at {self.max_tokens} tokens"
+        notices += [cut] if last.is_cut and not any(told.startswith(cut) for told in notices) else []
+        return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
+
+    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+        """Do nothing: no KV cache of the model is kept here."""
+
+    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
+        """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
+        from engine.models.openai import OnlyReasoning
+
+        with suppress(OnlyReasoning):
+            return LocalModel.entails(self, question, evidence, answer, trace)
+        return False
+
+
+def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":
+    """Return an answer with the tokens that a server counted, as far as it did."""
+    tokens = reply.tokens or {}
+    count = prompt or tokens["prompt"]
+    found = {"prompt": count, "reused": min(reused, count), "computed": count - min(reused, count)}
+    return replace(reply, tokens=tokens | found | {"generated": generated or tokens["generated"]})
 
 
 def drafts_of(*parts: "Any") -> "list[list[int]]":
@@ -213,6 +266,90 @@ def local_model(
     return LocalModel(
         retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, bool(adapter)
     )
+
+
+def served_model(
+    retriever: Retriever,
+    settings: "Settings",
+    ledger: "Callable[[], Ledger]",
+    now: datetime,
+    environ: Mapping[str, str],
+    *,
+    models: "Callable[[], ResidentModel]",
+    order: "Callable[[], Order]",
+) -> ServedModel:
+    """Return the backend of the configured server; UsageError where mail text may not be sent there.
+
+    The server is reached when it is to write, and before that only to learn whether the model's files have changed.
+    """
+    from engine.ask.keys import by_model
+    from engine.models.endpoint import endpoint_of, exposure
+
+    chosen, endpoint = settings.model, endpoint_of(settings.model)
+
+    def serve() -> "ServerModel":
+        from engine.models.openai import reach
+
+        model = reach(chosen, environ, lambda: models().yield_point())
+        _note(endpoint, model, ledger())
+        return model
+
+    served = cache(serve)
+    load = cache(lambda: _reader(served()))
+    name, digest = _known(chosen, endpoint, served, ledger(), environ)
+    found, limited = replace(endpoint, name=name), f"context {chosen.context}" if chosen.context else ""
+    named = by_model(_identity(found, digest), chosen.max_tokens, limited)
+    parts = (f"{named}/{retriever.embedder_name}", found.shown, load, now, chosen.max_tokens)
+    return ServedModel(retriever, *parts, order, drafts=0, roles=False, served=served, warning=exposure(endpoint))
+
+
+def _reader(model: "ServerModel") -> "PromptReader":
+    from engine.llm.prefill import PromptReader
+
+    return PromptReader(model, caches_prefixes=True)
+
+
+def _known(
+    chosen: "ModelSettings",
+    endpoint: "Endpoint",
+    served: "Callable[[], ServerModel]",
+    ledger: "Ledger",
+    environ: Mapping[str, str],
+) -> tuple[str, str]:
+    """Return a served model's name and the digest of its files, as told last.
+
+    A server that tells digests, which are Ollama's alone, or that may choose the model, is asked again, if it is there.
+    """
+    noted = ledger.get(_note_name(endpoint))
+    if noted is None or not endpoint.name:
+        with suppress(PkbError):  # repeated, and reported, when it is to write
+            return served().client.endpoint.name, served().digest
+    if noted is None:
+        return endpoint.name, ""
+    name, digest = json.loads(noted)
+    if not digest:
+        return name, ""
+    from engine.models.endpoint import ServerClient, api_key, ollama_digest
+
+    return name, ollama_digest(ServerClient(endpoint, api_key(chosen.key, environ)), name) or digest
+
+
+def _note(endpoint: "Endpoint", model: "ServerModel", ledger: "Ledger") -> None:
+    """Keep what identifies a served model, so that cached answers are found while its server is down."""
+    noted = json.dumps([model.client.endpoint.name, model.digest])
+    if ledger.get(_note_name(endpoint)) != noted:
+        ledger.set(_note_name(endpoint), noted)
+
+
+def _note_name(endpoint: "Endpoint") -> str:
+    return f"served.{endpoint}"
+
+
+def _identity(endpoint: "Endpoint", digest: str) -> str:
+    """Return a digest of address, name and files of a served model, as far as they are known."""
+    from hashlib import blake2b
+
+    return blake2b(f"{endpoint}\n{digest}".encode(), digest_size=32).hexdigest()
 
 
 def _options(settings: "Settings") -> list[str]:

@@ -55,7 +55,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _finished("model", lambda: _model(settings.model, environ))
     if settings.kv.reuse == "blocks":
         yield _finished("blocks", lambda: _blocks(settings.model, environ))
-    elif settings.model.name not in _NO_MODEL:
+    elif settings.model.name not in _NO_MODEL and not settings.model.is_served:
         yield _finished("kv", lambda: _kv_form(settings, environ))
 
 
@@ -181,7 +181,8 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
     from engine.models import runtime
 
     if not runtime.has_backend():
-        needed = settings.model.name not in _NO_MODEL or settings.embed.model != "minilm"
+        is_local = settings.model.name not in _NO_MODEL and not settings.model.is_served
+        needed = is_local or settings.embed.model != "minilm"
         return Check("compute", "bad" if needed else "note", runtime.NO_BACKEND, runtime.install_command())
     try:
         runtime.private_tmp(home.cache)
@@ -224,6 +225,8 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
     if settings.name in _NO_MODEL:
         return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
+    if settings.is_served:
+        return _server(settings, environ)
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:
@@ -249,6 +252,22 @@ def _larger(settings: ModelSettings) -> str | None:
     return "pkb model pull" if fits else None
 
 
+def _server(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
+    """Check that the configured model server has the model, and that nobody can read what is sent there."""
+    from engine.models.endpoint import exposure
+    from engine.models.openai import reach
+
+    try:
+        found = reach(settings, environ)
+    except PkbError as error:
+        return Check("model", "bad", error.message, error.next_step)
+    guess = "" if found.told or found.limit else ", a guess: the server does not tell (model.context)"
+    result = f"{found.name}, {found.window} tokens of context{guess}"
+    if warning := exposure(found.client.endpoint):
+        return Check("model", "note", f"{result}; {warning}", "use https, or a server on this machine")
+    return Check("model", "ok", result)
+
+
 def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
     """Return how to get a language model: select one that is installed, else download one; None if none fits."""
     from engine.models import lookup, runtime
@@ -268,6 +287,8 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
     if settings.name in _NO_MODEL:
         return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
+    if settings.is_served:
+        return Check("blocks", "note", "the server has its own cache", "pkb config set kv.reuse prefix")
     try:
         found = find(settings.name, settings.revision or None, environ)
     except NoModel as error:

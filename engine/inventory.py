@@ -9,6 +9,7 @@ from engine.models import lookup, runtime
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
 from engine.models.runtime import device
 from engine.session import Session
+from engine.settings import SERVED
 from engine.text.terminal import plain, size
 from store.errors import NoModel
 
@@ -88,7 +89,8 @@ class ModelRow:
         name = plain(self.name) + (f"@{self.revision[:8]}" if self.revision else "")
         what = "answers" if self.role == "writer" else "embeds"
         fit = f"{'fits' if self.fits else 'does not fit'}: {size(self.needs)} of {size(self.room)}"
-        sizes = f"{size(self.bytes):>8}  {fit}" if self.folder else "built in"
+        built_in = "by a server" if self.name.startswith(SERVED) else "built in"
+        sizes = f"{size(self.bytes):>8}  {fit}" if self.folder else built_in
         return f"{'*' if self.in_use else ' '} {name:<{width}}  {what:<7}  {sizes}"
 
 
@@ -107,13 +109,16 @@ def list_models(opened: Session) -> Inventory:
     found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
     rows = [_row(opened, local, used, embedder) for local in sorted(found, key=lambda local: local.name)]
     limit = memory_budget(opened, 0).limit
-    quotes = ModelRow(QUOTE, None, None, "writer", None, 0, 0, limit, True, used is None and problem is None)
-    return Inventory((quotes, *rows), problem)
+    chosen = opened.settings.model
+    quoting = used is None and problem is None and not chosen.is_served
+    quotes = ModelRow(QUOTE, None, None, "writer", None, 0, 0, limit, True, quoting)
+    served = ModelRow(chosen.name, None, None, "writer", None, 0, 0, limit, True, True)
+    return Inventory((quotes, *([served] if chosen.is_served else []), *rows), problem)
 
 
 def _selected(opened: Session) -> tuple[InstalledModel | None, NoModel | None]:
     chosen = opened.settings.model
-    if chosen.name in ("", QUOTE):
+    if chosen.name in ("", QUOTE) or chosen.is_served:
         return None, None
     try:
         return find(chosen.name, chosen.revision or None, os.environ), None

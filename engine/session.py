@@ -217,7 +217,7 @@ class Session:
 
     @property
     def load_model(self) -> "Callable[[], PromptReader] | None":
-        """Return what loads the language model, unless it is in memory; None if pkb quotes."""
+        """Return what loads the language model, or reaches its server; None if pkb quotes."""
         return self._local_model.load if self._local_model else None
 
     @property
@@ -229,9 +229,11 @@ class Session:
     def _local_model(self) -> "LocalModel | None":
         if self.settings.model.name in ("", "quote"):
             return None
-        from engine.backends import local_model
+        from engine.backends import local_model, served_model
 
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
+        if self.settings.model.is_served:
+            return served_model(self._retriever, *parts[1:], models=lambda: self.models, order=lambda: self.order)
         kept = self.keeps_tensors and self.settings.kv.reuse != "off" and not self.ledger.temporary
         return local_model(self._retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
 

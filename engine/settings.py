@@ -3,6 +3,7 @@
 What only measurements vary is in `Experiment`, which no config file sets.
 """
 
+import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from store.errors import PkbError, UsageError
 
 T = TypeVar("T")
+SERVED = "openai:"  # begins the name of a language model that a server runs
 
 
 def _option(default: T, about: str, **limits: object) -> T:
@@ -52,12 +54,24 @@ class EmbedSettings:
 class ModelSettings:
     """Which language model answers (none: pkb quotes), and how much it may use."""
 
-    name: str = _option("", "language model; empty: quote")
+    name: str = _option("", "language model, or openai:URL#NAME for one that a server runs; empty: quote")
     revision: str = _option("", "commit of the model; empty for a folder")
     max_tokens: int = _option(256, "longest answer in tokens", least=1)
     memory_share: float = _option(
         0.75, "share of memory that a model may use; the background server exits at 15 % more", most=1
     )
+    context: int = _option(0, "context of a model server in tokens; 0: as the server tells, else 4096", least=0)
+    key: str = _option(
+        "",
+        "where the API key of a model server is: env:NAME or file:PATH",
+        like=(r"env:\w+|file:.+", "env:NAME or file:PATH"),
+    )
+    plain_http: str = _option("", "host of a model server that may be sent mail text without encryption")
+
+    @property
+    def is_served(self) -> bool:
+        """Return whether a server runs the model, so that none is loaded here and no KV cache stored."""
+        return self.name.startswith(SERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +294,8 @@ def _convert(value: Any, kind: type) -> Any:
 
 
 def _within(value: Any, limits: Mapping[str, Any]) -> bool:
+    if "like" in limits:
+        return not value or re.fullmatch(limits["like"][0], value) is not None
     if isinstance(value, str) or "among" in limits:
         return value in limits.get("among", (value,))
     return bool(limits.get("least", 0) <= value <= limits.get("most", value))
@@ -287,6 +303,8 @@ def _within(value: Any, limits: Mapping[str, Any]) -> bool:
 
 def _expected(value: Any, limits: Mapping[str, Any]) -> str:
     """Describe the values that a key accepts."""
+    if "like" in limits:
+        return str(limits["like"][1])
     if isinstance(value, str) or "among" in limits:
         return " or ".join(map(str, limits.get("among", ()))) or "text"
     kind, least = "an integer" if isinstance(value, int) else "a number", limits.get("least", 0)

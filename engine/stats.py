@@ -1,11 +1,13 @@
 """The figures of `pkb stats`, from the counters of a home. Loads nothing heavy, and prints nothing."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from engine import operations
 from engine.session import Session
 from engine.types import SCHEMA
+from store.errors import UsageError
 
 if TYPE_CHECKING:
     from store.jobs import JobBenefit
@@ -36,6 +38,7 @@ def gather(opened: Session) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
+        "model": _model(opened),
         "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
         "folders": _folders(opened),
@@ -53,6 +56,18 @@ def gather(opened: Session) -> dict[str, Any]:
                     "reused": prompts.reused},
         "idle": _idle_counts(opened),
     }  # fmt: skip
+
+
+def _model(opened: Session) -> str | None:
+    """Return the language model that answers, of a model server with its address; None if pkb quotes."""
+    chosen = opened.settings.model
+    if not chosen.is_served:
+        return None if chosen.name in ("", "quote") else chosen.name
+    from engine.models.endpoint import parse_endpoint
+
+    with suppress(UsageError):  # `pkb doctor` names it
+        return parse_endpoint(chosen.name).shown
+    return chosen.name
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def entails(
 def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
     """Return whether the whole prompt before the question is in the KV cache."""
     if reading.kept is None:
-        return False
+        return reading.caches_prefixes
     queries, root = reading.kept.store.queries, reading.kept.root
     paths = [(before[0], block) for block in before[1:]] if reading.ropes else [tuple(before)]
     return all(queries.uses(path_keys(root, path)[-1]) is not None for path in paths)

@@ -86,7 +86,8 @@ class IdlePlanner:
 
     def handlers(self) -> "Handlers":
         """Return the handler of each kind of job, in the order in which they run."""
-        prefills = self.session.load_model is not None and self.session.settings.kv.reuse != "off"
+        is_local = self.session.load_model is not None and not self.session.settings.model.is_served
+        prefills = is_local and self.session.settings.kv.reuse != "off"
         prefetch: Kind = "blocks" if self.session.settings.kv.reuse == "blocks" else "prefetch"
         handlers: Handlers = {
             "refresh": self._refresh(),
@@ -228,7 +229,8 @@ class IdlePlanner:
         from engine.types import AskOptions
 
         settings = self.session.settings
-        decode = self.session.load_model is None or decodes(settings.bank.tau, settings.experiment.cutoff)
+        keeps_none = self.session.load_model is None or settings.model.is_served  # so that there is none to prefill
+        decode = keeps_none or decodes(settings.bank.tau, settings.experiment.cutoff)
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
     @property

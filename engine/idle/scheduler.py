@@ -26,7 +26,7 @@ from engine.idle.types import (
 )
 from engine.operations import OnProgress
 from engine.session import Session
-from store.errors import Locked, PkbError
+from store.errors import Locked, NoModel, PkbError
 from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
 
 if TYPE_CHECKING:
@@ -182,14 +182,14 @@ class JobRunner:
     def _run_job(self, job: Job, handler: Handler) -> JobResult:
         """Run a job. One that is killed has been tried, and so has one that ran out of time: it may always be too long.
 
-        One that a signal stops has not.
+        One that a signal stops has not, nor one whose model is not there, such as while its server is down.
         """
         before, node = self._context.measure(), self._account.newest_node()
         reason, (kind, subject) = "", (job.kind, job.subject)
         self._jobs.start(kind, subject)
         try:
             outcome = handler.run(job)
-        except (SystemExit, KeyboardInterrupt, Locked):
+        except (SystemExit, KeyboardInterrupt, Locked, NoModel):
             self._jobs.release(kind, subject)
             raise
         except OutOfTime:

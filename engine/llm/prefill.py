@@ -31,11 +31,15 @@ class KvBinding:
 
 @dataclass(frozen=True, slots=True)
 class PromptReader:
-    """A model with its KV store, None to store nothing; with `ropes` prompts are prefilled in blocks."""
+    """A model with its KV store, None to store nothing; with `ropes` prompts are prefilled in blocks.
+
+    One that `caches_prefixes` itself needs no store to read the beginning of a prompt again.
+    """
 
     model: LanguageModel
     kept: KvBinding | None = None
     ropes: Ropes | None = None
+    caches_prefixes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

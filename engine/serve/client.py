@@ -191,7 +191,7 @@ def _wait_for_model(opened: Session) -> None:
 
 def _may_load(opened: Session) -> bool:
     """Return whether this process may load a model; call it before the resident process starts and loads one."""
-    return opened.load_model is None or opened.models.claim()
+    return opened.settings.model.is_served or opened.load_model is None or opened.models.claim()
 
 
 def reach(opened: Session) -> "ServerLink | None":

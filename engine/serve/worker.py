@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from engine.llm.resident import ResidentModel
 from engine.serve.protocol import Broken, Frame, Request, answer, pack, requested, under, unpack
 from engine.session import Session
+from engine.settings import SERVED
 from store.errors import NoModel, PkbError
 from store.history import History
 
@@ -95,7 +96,9 @@ class WorkerState:
     @property
     def lacks_model(self) -> bool:
         """Return whether the configured model is still to be loaded."""
-        return not self._tried and self.models.loaded is None and self._base.settings.model.name not in ("", "quote")
+        chosen = self._base.settings.model
+        is_local = chosen.name not in ("", "quote") and not chosen.is_served
+        return is_local and not self._tried and self.models.loaded is None
 
     def load(self) -> None:
         """Load the configured model, unless another process has one in memory."""
@@ -134,7 +137,8 @@ class WorkerState:
         """Return whether a question needs another model than the configured one."""
         name, revision = (asked.settings.get(f"model.{part}", "") for part in ("name", "revision"))
         own = self._base.settings.model
-        return name not in ("", "quote") and (name, revision) != (own.name, own.revision)
+        is_local = name not in ("", "quote") and not name.startswith(SERVED)
+        return is_local and (name, revision) != (own.name, own.revision)
 
     def is_large(self) -> bool:
         """Return whether this process exceeds its share of memory, after freeing as much as it can."""

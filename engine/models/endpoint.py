@@ -1,0 +1,400 @@
+"""A model server: its address, whether others can read what is sent there, its key, and what it tells of its models.
+
+Sends over HTTP whatever it is given; follows no redirect and uses no proxy. Imports of HTTP stand inside functions: a
+cached answer needs the address alone. Errors repeat no text that a server sent, since that may be mail.
+"""
+
+import json
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from itertools import islice
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from engine.settings import SERVED, ModelSettings
+from engine.text.terminal import one_line
+from store.errors import NoModel, PkbError, UsageError
+
+if TYPE_CHECKING:
+    import socket
+    from http.client import HTTPConnection, HTTPResponse
+
+T = TypeVar("T")
+Call = tuple[str, str, Any]  # method, path, and the body as JSON values; None for no body
+CONTEXT = 4096  # tokens, where neither server nor settings tell: Ollama's, which cuts longer prompts without an error
+_LISTED = 5  # models that an error names
+_DESCRIBE_S = 10.0  # seconds without a byte, of what costs a server nothing
+_CONNECT_S, _SILENT_S = 5.0, 600.0  # a long prompt takes minutes
+_POLL_S = 0.1
+_MOST_BYTES = 64 << 20  # of one reply; the rest is not read
+_READ = 1 << 16
+_SHOWN = 4  # chunks of a refusal that are looked at
+EXAMPLE = "pkb model use openai:http://127.0.0.1:11434#llama3.2:3b"
+_HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.ASCII)
+_PATH = re.compile(r"(/[\w.~%+-]+)*/?", re.ASCII)
+_VERSION = re.compile(r"/v\d\w*(/|\Z)", re.ASCII)
+_KEY = re.compile(r"[\x21-\x7e]+")
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is served: a base URL in parts, and the model's name there, empty for the only one."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str  # ends in the version of the protocol, such as /v1
+    name: str = ""
+
+    @property
+    def place(self) -> str:
+        """Return host and port, as people write them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def shown(self) -> str:
+        """Return the model and where it runs, for people."""
+        return f"{self.name or 'a model'} at {self.place}"
+
+    @property
+    def root(self) -> str:
+        """Return the path above the version, below which servers have calls of their own."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def is_loopback(self) -> bool:
+        """Return whether the host is this machine, by its name or number."""
+        return self.host == "localhost" or (_is_number(self.host) and ip_address(self.host).is_loopback)
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether nobody on a network can read what is sent."""
+        return self.scheme == "https" or self.is_loopback
+
+    def __str__(self) -> str:
+        """Return the setting that selects it."""
+        usual = self.port == _PORTS[self.scheme]
+        place = self.place.removesuffix(f":{self.port}") if usual else self.place
+        return f"{SERVED}{self.scheme}://{place}{self.path}" + (f"#{self.name}" if self.name else "")
+
+
+def _is_number(host: str) -> bool:
+    with suppress(ValueError):
+        ip_address(host)
+        return True
+    return False
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Read `openai:URL#NAME`; /v1 is added where the URL names no version. UsageError for anything else."""
+    url, _, name = text.removeprefix(SERVED).partition("#")
+    try:
+        parts, port = urlsplit(url), urlsplit(url).port
+    except ValueError:
+        raise UsageError("the address of the model server is no URL", EXAMPLE) from None
+    host, path = parts.hostname or "", parts.path
+    is_host = _is_number(host) or _HOST.fullmatch(host)
+    if parts.scheme not in _PORTS or not is_host or not _PATH.fullmatch(path) or port == 0:
+        raise UsageError("the address of a model server is like openai:http://127.0.0.1:11434#NAME", EXAMPLE)
+    if parts.username is not None or parts.query or "?" in url:
+        raise UsageError("the address of a model server has no password or query", "pkb config set model.key env:NAME")
+    if name != name.strip() or not name.isprintable():
+        raise UsageError("the name of the served model has blanks around it, or control characters", EXAMPLE)
+    path = path.rstrip("/").removesuffix("/chat/completions").removesuffix("/models")
+    path = path if _VERSION.search(path) else f"{path}/v1"
+    host = "127.0.0.1" if host == "0.0.0.0" else host  # what servers print that listen everywhere
+    return Endpoint(parts.scheme, host, port or _PORTS[parts.scheme], path, name)
+
+
+def endpoint_of(settings: ModelSettings) -> Endpoint:
+    """Return the configured endpoint; UsageError where it is none, or mail text would travel in clear unasked."""
+    found = parse_endpoint(settings.name)
+    if not found.is_private and settings.plain_http.strip().lower() != found.host:
+        raise UsageError(
+            f"{found.place} is reached without encryption, and others could read the mail text sent there; use https",
+            f"pkb config set model.plain_http {found.host}",
+        )
+    return found
+
+
+def exposure(endpoint: Endpoint) -> str:
+    """Return the warning that is due where others can read what is sent; empty where they cannot."""
+    return "" if endpoint.is_private else f"mail text travels to {endpoint.host} unencrypted"
+
+
+def api_key(named: str, environ: Mapping[str, str]) -> str | None:
+    """Return the key that a setting names, `env:NAME` or `file:PATH`; None if it names none. PkbError without a key."""
+    kind, _, place = named.partition(":")
+    if not named:
+        return None
+    try:
+        found = environ.get(place, "") if kind == "env" else _private_text(Path(place).expanduser())
+    except (OSError, UnicodeDecodeError, RuntimeError):
+        raise PkbError(f"cannot read the API key in {place}", "pkb config get model.key") from None
+    if not _KEY.fullmatch(found.strip()):
+        raise PkbError(f"there is no API key in {place}", "pkb config get model.key")
+    return found.strip()
+
+
+def _private_text(path: Path) -> str:
+    if path.stat().st_mode & 0o077:
+        raise PkbError(f"others can read the API key in {path}", f"chmod 600 {path}")
+    return path.read_text("ascii")
+
+
+class _Exchange(Thread):
+    """One request and its reply, on a thread of its own: whoever waits for it can be interrupted, and then ends it."""
+
+    def __init__(self, endpoint: Endpoint, key: str | None, call: Call, silent_s: float) -> None:
+        super().__init__(name="model server", daemon=True)
+        self._endpoint, self._key, self._call, self._silent_s = endpoint, key, call, silent_s
+        self._status = Queue[int | Exception]()
+        self._chunks = Queue[bytes | Exception]()  # an empty one ends the body
+        self._socket: socket.socket | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        """Send the request and queue what comes back."""
+        from http.client import HTTPException
+
+        reached: Queue[Any] = self._status
+        left = _MOST_BYTES
+        try:
+            with closing(self._connection()) as connection, closing(self._reply(connection)) as reply:
+                self._status.put(reply.status)
+                reached = self._chunks
+                while (chunk := reply.read1(_READ)) and left > 0:
+                    self._chunks.put(chunk)
+                    left -= len(chunk)
+            self._chunks.put(b"")
+        except (OSError, HTTPException, ValueError) as error:
+            reached.put(error)
+
+    def status(self, yield_point: Callable[[], None]) -> int:
+        """Return the status of the reply; `yield_point` is called again and again while it waits."""
+        return self._next(self._status, yield_point)
+
+    def chunk(self, yield_point: Callable[[], None]) -> bytes:
+        """Return the next bytes of the body, none at its end; `yield_point` is called as for the status."""
+        return self._next(self._chunks, yield_point)
+
+    def _next(self, queue: "Queue[T | Exception]", yield_point: Callable[[], None]) -> T:
+        while True:
+            yield_point()
+            with suppress(Empty):
+                found = queue.get(timeout=_POLL_S)
+                if isinstance(found, Exception):
+                    raise self._failure(found)
+                return found
+
+    def end(self) -> None:
+        """Close the connection, whatever it waits for."""
+        from socket import SHUT_RDWR
+
+        self._ended = True
+        if self._socket:
+            with suppress(OSError):
+                self._socket.shutdown(SHUT_RDWR)
+
+    def _connection(self) -> "HTTPConnection":
+        from http.client import HTTPConnection, HTTPSConnection
+
+        kind = HTTPSConnection if self._endpoint.scheme == "https" else HTTPConnection
+        return kind(self._endpoint.host, self._endpoint.port, timeout=_CONNECT_S)
+
+    def _reply(self, connection: "HTTPConnection") -> "HTTPResponse":
+        connection.connect()
+        is_here = ip_address(connection.sock.getpeername()[0]).is_loopback
+        if self._ended or (self._endpoint.is_loopback and not is_here):
+            raise ConnectionError("localhost is another machine")
+        self._socket = connection.sock
+        connection.sock.settimeout(self._silent_s)
+        method, path, body = self._call
+        connection.request(method, path, None if body is None else json.dumps(body).encode(), self._headers())
+        return connection.getresponse()
+
+    def _headers(self) -> dict[str, str]:
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        return {"Content-Type": "application/json", "Connection": "close", **key}
+
+    def _failure(self, error: Exception) -> PkbError:
+        """Return the error of a server that is not there, or that stops in the middle."""
+        from socket import gaierror
+        from ssl import SSLError
+
+        place = self._endpoint.place
+        if isinstance(error, SSLError):
+            return PkbError(f"no secure connection to {place}: its certificate or protocol is not valid", "pkb doctor")
+        if self._socket is not None:
+            return PkbError(f"the model server at {place} broke off", "see its log, then ask again")
+        known = {
+            ConnectionRefusedError: "nothing listens there",
+            TimeoutError: "no reply",
+            gaierror: "no such host",
+        }
+        reason = next((words for kind, words in known.items() if isinstance(error, kind)), "it cannot be reached")
+        return NoModel(f"no model server at {place}: {reason}", "start it, or: pkb model use quote")
+
+
+class Refused(Exception):
+    """A server's refusal: its HTTP status, 0 in the middle of a reply, and what it says, which may be mail."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(status)
+        self.status, self.said = status, said
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClient:
+    """Sends requests to one server; `yield_point` is called while it waits, and what it raises ends the request."""
+
+    endpoint: Endpoint
+    key: str | None = None
+    yield_point: Callable[[], None] = lambda: None
+
+    def stream(self, call: Call, silent_s: float = _SILENT_S) -> Generator[bytes, None, None]:
+        """Yield the body of a reply as it comes; Refused where the server refuses, PkbError where it breaks off."""
+        exchange = _Exchange(self.endpoint, self.key, call, silent_s)
+        exchange.start()
+        try:
+            status = exchange.status(self.yield_point)
+            chunks = iter(lambda: exchange.chunk(self.yield_point), b"")
+            if not 200 <= status < 300:
+                raise Refused(status, b"".join(islice(chunks, _SHOWN)).decode("utf-8", "replace"))
+            yield from chunks
+        finally:
+            exchange.end()
+
+    def values(self, path: str, body: Any = None) -> Any:
+        """Return the JSON values of a reply; None where there are none, for whatever reason."""
+        with suppress(Refused, PkbError, ValueError, RecursionError):
+            return json.loads(b"".join(self.stream(("GET" if body is None else "POST", path, body), _DESCRIBE_S)))
+        return None
+
+
+def invalid(endpoint: Endpoint) -> PkbError:
+    """Return the error of a reply that no model server gives."""
+    return PkbError(f"{endpoint.place} does not answer as a model server does", EXAMPLE)
+
+
+def refusal(endpoint: Endpoint, status: int, said: str, window: int = CONTEXT) -> PkbError:
+    """Return the error of a refusal; `said` is the server's text, of which nothing is repeated.
+
+    `window` is the context that prompts were made for, in tokens.
+    """
+    place, known = endpoint.place, said.casefold()
+    model = f"{endpoint.name} at {place}" if endpoint.name else place
+    if 300 <= status < 400:
+        return PkbError(f"{place} redirects to another address, which pkb does not follow", EXAMPLE)
+    if status in (401, 403):
+        return PkbError(f"{place} asks for an API key, or refuses the one given", "pkb config set model.key env:NAME")
+    if "context" in known and re.search(r"length|size|window|exceed|too long|maximum", known):
+        return PkbError(f"the prompt is too long for {model}", f"pkb config set model.context {window // 2}")
+    if "model" in known and re.search(r"not found|not exist|no such|unknown|not loaded|not load", known):
+        return NoModel(f"there is no model {model}", EXAMPLE)
+    if status == 404:
+        return PkbError(f"{place} has nothing under {endpoint.path}", EXAMPLE)
+    what = "failed" if status >= 500 else "refused the request" if status else "reported an error"
+    return PkbError(f"{model} {what}" + (f" (HTTP {status})" if status else ""), "see the server's log, then ask again")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server tells of a model: name, context in tokens, digest of its files; None or empty where it does not."""
+
+    name: str
+    context: int | None
+    digest: str = ""
+
+
+def describe(client: ServerClient) -> ServerInfo:
+    """Ask a server about the named model, or its only one; NoModel if it has none such, PkbError if it is no server."""
+    listed = _listed(client)
+    name = _chosen(client.endpoint, list(listed))
+    told = listed.get(name, {})
+    context = as_count(told.get("max_model_len")) or _llama_cpp_context(client, told)  # vLLM tells it in the list
+    if context:
+        return ServerInfo(name, context)
+    if digest := ollama_digest(client, name):
+        return ServerInfo(name, _ollama_context(client, name), digest)
+    return ServerInfo(name, _lm_studio_context(client, name))
+
+
+def _listed(client: ServerClient) -> dict[str, dict[str, Any]]:
+    """Return what the server tells of each of its models, by name; PkbError where it is no model server.
+
+    Of mlx_lm, which lists the models of the Hugging Face cache, the reply is empty where there is no such folder.
+    """
+    try:
+        body = b"".join(client.stream(("GET", f"{client.endpoint.path}/models", None), _DESCRIBE_S))
+        found = (json.loads(body) if body else {"data": []})["data"]
+        return {row["id"]: row for row in found or () if isinstance(row["id"], str)}
+    except Refused as error:
+        raise refusal(client.endpoint, error.status, error.said) from None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise invalid(client.endpoint) from None
+
+
+def _chosen(endpoint: Endpoint, names: Sequence[str]) -> str:
+    shown = ", ".join(one_line(name, 60) for name in names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
+    step = f"pkb model use '{replace(endpoint, name=one_line(names[0], 200) if names else 'NAME')}'"
+    if not endpoint.name:
+        if len(names) == 1:
+            return names[0]
+        raise NoModel(f"{endpoint.place} has " + (f"several models: {shown}" if names else "no model to choose"), step)
+    if names and not {endpoint.name, f"{endpoint.name}:latest"} & set(names):
+        raise NoModel(f"{endpoint.place} has no model {endpoint.name}, but {shown}", step)
+    return endpoint.name
+
+
+def _llama_cpp_context(client: ServerClient, told: Mapping[str, Any]) -> int | None:
+    """Return the context of each of llama.cpp's slots."""
+    if told.get("owned_by") != "llamacpp":
+        return None
+    settings = as_dict(as_dict(client.values(f"{client.endpoint.root}/props")).get("default_generation_settings"))
+    return as_count(settings.get("n_ctx")) or as_count(as_dict(told.get("meta")).get("n_ctx"))
+
+
+def ollama_digest(client: ServerClient, name: str) -> str:
+    """Return the digest of a model's files, which Ollama alone tells; empty of another server."""
+    digest = _row(client.values(f"{client.endpoint.root}/api/tags"), "models", name).get("digest")
+    return digest if isinstance(digest, str) else ""
+
+
+def _ollama_context(client: ServerClient, name: str) -> int | None:
+    """Return the context that a model is loaded with, or that its file sets; what it was trained for is no help."""
+    root = client.endpoint.root
+    if loaded := as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length")):
+        return loaded
+    parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
+    found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _lm_studio_context(client: ServerClient, name: str) -> int | None:
+    row = _row(client.values(f"{client.endpoint.root}/api/v0/models"), "data", name)
+    return as_count(row.get("loaded_context_length"))
+
+
+def _row(values: Any, key: str, name: str) -> dict[str, Any]:
+    """Return the object of a model in a list of them; empty where there is none."""
+    rows, names = as_dict(values).get(key), (name, f"{name}:latest")
+    objects = map(as_dict, rows if isinstance(rows, list) else ())
+    return next((row for row in objects if row.get("name") in names or row.get("id") in names), {})
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """Return a JSON object; empty for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_count(value: Any) -> int | None:
+    """Return an integer of 0 or more; None for anything else."""
+    return value if type(value) is int and value >= 0 else None

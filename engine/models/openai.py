@@ -1,0 +1,259 @@
+"""A language model that a server runs, over OpenAI's chat protocol: Ollama, LM Studio, mlx_lm, llama.cpp, vLLM.
+
+Knows completions as server-sent events or one JSON object, and nothing of prompts.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.models.endpoint import (
+    CONTEXT,
+    Refused,
+    ServerClient,
+    api_key,
+    as_count,
+    as_dict,
+    describe,
+    endpoint_of,
+    invalid,
+    refusal,
+)  # fmt: skip
+from engine.models.types import Drafter, Frame, Meter, Size
+from engine.settings import ModelSettings
+from store.errors import PkbError
+
+_SPARE = 8  # of the context, one token in so many is left free: tokens are estimated, and the template adds some
+_BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate is rather too high
+_SEED = 0
+_EXTRAS = ("stream_options", "chat_template_kwargs", "seed")  # that a strict server may refuse
+_MARK = b"\xef\xbb\xbf"  # of UTF-8, before a body
+_OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
+
+
+def events(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the data of each server-sent event, however its bytes are cut; a body that is one JSON object is one event.
+
+    Comments and other fields are skipped, and an event that the end of the body cuts off counts too.
+    """
+    whole, data, is_first = list[bytes](), list[bytes](), True
+    for line in _lines(chunks):
+        line = line.removeprefix(_MARK) if is_first else line
+        if whole or (is_first and line.lstrip()[:1] == b"{"):
+            whole.append(line)
+        elif line.startswith(b"data:"):
+            data.append(line[len(b"data:") :].removeprefix(b" "))
+        elif not line and data:
+            yield b"\n".join(data).decode("utf-8", "replace")
+            data = []
+        is_first = is_first and not line.strip()
+    if found := whole or data:
+        yield b"\n".join(found).decode("utf-8", "replace")
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a body without their ends, LF or CRLF."""
+    parts = list[bytes]()
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            yield b"".join([*parts, line]).removesuffix(b"\r")
+            parts = []
+        parts.append(rest)
+    yield b"".join(parts).removesuffix(b"\r")
+
+
+@dataclass(slots=True)
+class Completion:
+    """One completion as it arrives, and the server's figures of it, None where it tells none; mutable."""
+
+    prompt: int | None = None
+    reused: int = 0  # tokens that the server took from its own prefix cache
+    generated: int | None = None
+    is_cut: bool = False  # by the limit of tokens
+    is_done: bool = False
+    has_reasoned: bool = False
+
+    def pieces(self, found: Iterable[str]) -> Iterator[str]:
+        """Yield the text of events in pieces, none empty, without the reasoning that it may begin with.
+
+        ValueError where an event is malformed, Refused where it reports an error.
+        """
+        held, is_open = "", True
+        for piece in filter(None, self._contents(found)):
+            held += piece
+            if is_open:
+                held = self._without_reasoning(held)
+                is_open = _OPENING.startswith(held.lstrip()[: len(_OPENING)])  # it reasons, or may be about to
+            if not is_open:
+                yield held
+                held = ""
+        if held.strip() and not held.lstrip().startswith(_OPENING):
+            yield held
+
+    def _without_reasoning(self, held: str) -> str:
+        """Return the beginning of a text without reasoning that is complete, and the blanks behind it."""
+        start = held.lstrip()
+        if start.startswith(_OPENING):
+            self.has_reasoned = True
+            _, closed, after = start.partition(_CLOSING)
+            return after.lstrip() if closed else start
+        return start if self.has_reasoned else held
+
+    def _contents(self, found: Iterable[str]) -> Iterator[str]:
+        for data in found:
+            if data.strip() == "[DONE]":
+                self.is_done = True
+                return
+            values = json.loads(data)
+            if not isinstance(values, dict):
+                raise ValueError("no object")
+            if values.get("error"):
+                raise Refused(0, json.dumps(values["error"]))
+            self._measure(as_dict(values.get("usage")))
+            choices = values.get("choices")
+            yield from map(self._text, choices[:1] if isinstance(choices, list) else ())
+
+    def _text(self, choice: Any) -> str:
+        reason, message = as_dict(choice).get("finish_reason"), as_dict(choice).get("message")
+        self.is_done, self.is_cut = self.is_done or bool(reason or message), self.is_cut or reason == "length"
+        part = as_dict(message or as_dict(choice).get("delta"))
+        self.has_reasoned |= bool(part.get("reasoning_content") or part.get("reasoning"))
+        text = part.get("content") or ""
+        if not isinstance(text, str):
+            raise ValueError("no text")
+        return text
+
+    def _measure(self, usage: Mapping[str, Any]) -> None:
+        self.prompt = as_count(usage.get("prompt_tokens")) or self.prompt
+        self.generated = as_count(usage.get("completion_tokens")) or self.generated
+        self.reused = as_count(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or self.reused
+
+
+def reach(
+    settings: ModelSettings, environ: Mapping[str, str], yield_point: Callable[[], None] = lambda: None
+) -> "ServerModel":
+    """Return the configured model, as its server describes it.
+
+    NoModel if it is not there, UsageError where mail text may not be sent there. `yield_point` is called while the
+    model writes.
+    """
+    endpoint = endpoint_of(settings)
+    client = ServerClient(endpoint, api_key(settings.key, environ))
+    told = describe(client)
+    named = replace(client, endpoint=replace(endpoint, name=told.name), yield_point=yield_point)
+    return ServerModel(named, told.context, settings.context, told.digest)
+
+
+class OnlyReasoning(PkbError):
+    """The model reasoned until the limit of tokens and said nothing."""
+
+
+@dataclass(slots=True)
+class ServerModel:
+    """A language model that a server runs, in the shape of one in memory; mutable: it counts.
+
+    Nothing is known of its tokenizer. What counts as a token is three bytes of text, so that budgets hold and the text
+    can be put together again; its first segment is the system message, the others are the user's. It computes nothing
+    before it is to decode, and keeps nothing: the server has a prefix cache of its own.
+    """
+
+    client: ServerClient
+    told: int | None  # tokens of context, where the server tells it
+    limit: int = 0  # of them, by the settings; 0: none
+    digest: str = ""  # of the model's files, where the server tells it
+    last: Completion = field(default_factory=Completion)
+    meter: Meter = field(default_factory=Meter)
+    size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))  # nothing is computed in this process
+    frame: Frame = field(default_factory=Frame)
+
+    @property
+    def name(self) -> str:
+        """Return the model's name and where it runs."""
+        return self.client.endpoint.shown
+
+    @property
+    def has_roles(self) -> bool:
+        """Return False: a server's model has no role adapter of pkb's."""
+        return False
+
+    @property
+    def window(self) -> int:
+        """Return the context length in tokens, as told, set or assumed."""
+        assumed = self.limit or self.told or CONTEXT
+        return min(assumed, self.told) if self.told else assumed
+
+    @property
+    def context(self) -> int:
+        """Return the context length in estimated tokens."""
+        return self.window - self.window // _SPARE
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the estimated tokens of a text, each a number made of three bytes."""
+        data = text.encode("utf-8", "replace")
+        return [int.from_bytes(b"\x01" + data[at : at + _BYTES]) for at in range(0, len(data), _BYTES)]
+
+    def begin(self) -> list[str]:
+        """Return an empty prompt, which grows by segments."""
+        return []
+
+    def prefill(self, cache: list[str], ids: Sequence[int]) -> None:
+        """Add a segment to the prompt."""
+        cache.append(_text_of(ids))
+
+    def decode(self, cache: list[str], ids: Sequence[int], most: int, drafts: Drafter | None = None) -> Iterator[str]:
+        """Have the server complete the prompt and yield the text as it comes; drafts are not used.
+
+        PkbError where it does not, or ends in the middle; OnlyReasoning where nothing but reasoning comes.
+        """
+        self.last, endpoint, is_said = Completion(), self.client.endpoint, False
+        system, *rest = [*cache, _text_of(ids)]
+        try:
+            with closing(self._stream(system, "".join(rest), most)) as chunks:
+                for piece in self.last.pieces(events(chunks)):
+                    is_said = True
+                    yield piece
+        except Refused as error:
+            raise refusal(endpoint, error.status, error.said, self.window) from None
+        except (ValueError, RecursionError):
+            raise invalid(endpoint) from None
+        self.meter.prefilled += (self.last.prompt or 0) - min(self.last.reused, self.last.prompt or 0)
+        self.meter.generated += self.last.generated or 0
+        if not self.last.is_done:
+            raise PkbError(f"the model server at {endpoint.place} broke off", "see its log, then ask again")
+        if self.last.has_reasoned and not is_said:
+            raise OnlyReasoning(
+                f"{endpoint.name} only reasoned in the {most} tokens that it may write",
+                f"pkb config set model.max_tokens {8 * most}",
+            )
+
+    def preference(self, cache: list[str], start: int, ids: Sequence[int], texts: tuple[str, str]) -> None:
+        """Return None: servers tell no probabilities that all of them agree on."""
+
+    def _stream(self, system: str, user: str, most: int) -> Generator[bytes, None, None]:
+        """Send the prompt; where the server refuses fields that not all servers know, send it once more without."""
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        body = {
+            "model": self.client.endpoint.name,
+            "messages": messages,
+            "stream": True,
+            "temperature": 0,
+            "max_tokens": most,
+            "seed": _SEED,
+            "stream_options": {"include_usage": True},
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+        path = f"{self.client.endpoint.path}/chat/completions"
+        try:
+            yield from self.client.stream(("POST", path, body))
+        except Refused as error:
+            if error.status not in (400, 422):
+                raise
+            plain = {key: value for key, value in body.items() if key not in _EXTRAS}
+            yield from self.client.stream(("POST", path, plain))
+
+
+def _text_of(ids: Sequence[int]) -> str:
+    return b"".join(id.to_bytes(_BYTES + 1).lstrip(b"\x00")[1:] for id in ids).decode("utf-8")
