@@ -129,6 +129,8 @@ def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
     if answers["verified"]:
         share = f"{answers['wrong'] / answers['verified'] * 100:.1f} %"
         yield f"{count(answers['verified'], 'semantic hit')} verified, {answers['wrong']:,} wrong ({share})"
+    if answers["judged"]:
+        yield f"{count(answers['judged'], 'similar question')} judged by the model, {answers['aliases']:,} ask the same"
     if answers["rejected"]:
         yield f"{answers['rejected']:,} marked wrong"
 

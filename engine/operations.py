@@ -21,7 +21,7 @@ from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.health import Check
-    from engine.ingest.chunking import Embedded
+    from engine.ingest.embed import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
     from engine.types import Evidence, Listing, ListOptions, SearchResult
@@ -41,7 +41,7 @@ def missing_vectors(opened: Session) -> int:
 
 def embed(opened: Session) -> "Iterator[Embedded]":
     """Fill in missing vectors, then tidy the tables."""
-    from engine.ingest.chunking import embed
+    from engine.ingest.embed import embed
 
     yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
     with opened.locks.writer():

@@ -88,10 +88,11 @@ def _folders(opened: Session) -> list[dict[str, Any]]:
 
 def _answers(opened: Session) -> dict[str, Any]:
     """Return the size of the answer cache, and the results of verifying semantic hits."""
-    from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
+    from store.answers import Aliases, AnswerBank, Notices, RejectedAnswers, Verifications
 
     bank, rules = AnswerBank(opened.ledger), opened.rules()
     verified, wrong = Verifications(opened.ledger).result_counts()
+    judged, aliases = Aliases(opened.ledger).counts()
     return {
         **bank.counts(),
         "bytes": bank.size()[1],
@@ -100,6 +101,8 @@ def _answers(opened: Session) -> dict[str, Any]:
         "verified": verified,
         "wrong": wrong,
         "false_hit_rate": round(wrong / verified, 4) if verified else None,
+        "judged": judged,
+        "aliases": aliases,
         "rejected": RejectedAnswers(opened.ledger).count(),
         "notices": Notices(opened.ledger).count(),
     }

@@ -393,6 +393,53 @@ class Verifications:
 
 
 @dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A question (`key`) that was not given the answer of the one it is most like (`matched`)."""
+
+    key: bytes
+    matched: bytes
+    similarity: float  # the cosine of the two questions
+    at: float  # seconds since the epoch
+
+
+_NEAR_MISS = "key, matched, similarity, at"
+
+
+class Aliases:
+    """Near misses, at most one a question. One that was judged to ask the same is an alias: it shares the answer."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._rows = ledger.rows
+
+    def add(self, miss: NearMiss) -> None:
+        """Add a near miss to be judged, unless the question is an alias or the pair was judged; both must be cached."""
+        sql = f"""INSERT INTO aliases ({_NEAR_MISS}) SELECT ?1, ?2, ?3, ?4
+                  WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2
+                  ON CONFLICT (key) DO UPDATE SET matched = excluded.matched, similarity = excluded.similarity,
+                      at = excluded.at, same = NULL WHERE same IS NOT 1 AND matched != excluded.matched"""
+        self._rows.execute(sql, astuple(miss))
+
+    def find(self, key: bytes) -> NearMiss | None:
+        """Return what a question is an alias of; None if it is none."""
+        row = self._rows.execute(f"SELECT {_NEAR_MISS} FROM intact_aliases WHERE key = ? AND same", (key,)).fetchone()
+        return NearMiss(*row) if row else None
+
+    def unjudged(self) -> list[NearMiss]:
+        """Return the near misses that wait for a verdict, oldest first."""
+        sql = f"SELECT {_NEAR_MISS} FROM intact_aliases WHERE same IS NULL ORDER BY at, key"
+        return [NearMiss(*row) for row in self._rows.execute(sql)]
+
+    def judge(self, miss: NearMiss, *, same: bool) -> None:
+        """Store the verdict on a near miss, unless it was replaced by another one."""
+        self._rows.execute("UPDATE aliases SET same = ? WHERE key = ? AND matched = ?", (same, miss.key, miss.matched))
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many near misses were judged, and how many of them are aliases."""
+        judged, same = self._rows.execute("SELECT count(same), coalesce(sum(same), 0) FROM aliases").fetchone()
+        return int(judged), int(same)
+
+
+@dataclass(frozen=True, slots=True)
 class WriterKey:
     """Entries that can be computed now: of writers with this prefix, and of this day where they are time-sensitive."""
 

@@ -356,13 +356,26 @@ _CHECKSUMS = (
         SELECT value ->> 0, value ->> 1, value ->> 2, new.seen, 1 FROM json_each(new.people) WHERE true
         ON CONFLICT (name, address, sends) DO UPDATE SET documents = documents + 1, seen = min(seen, excluded.seen);
         END""",
-    *add_checksums(),
+    *add_checksums(
+        "answers", "verifications", "notices", "rejected_answers", "predictions", "provenance", "people", "places"
+    ),
+)
+
+# A question that was not given the answer of the one it is most like, and whether the two were judged to be the same
+# (NULL: not judged yet).
+_ALIASES = (
+    """CREATE TABLE aliases (
+        key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
+        matched BLOB NOT NULL REFERENCES answers (key) ON DELETE CASCADE,
+        similarity REAL NOT NULL, same INTEGER, at REAL NOT NULL)""",
+    "CREATE INDEX aliases_matched ON aliases (matched)",
+    *add_checksums("aliases"),
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS,
+    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES,
 )  # fmt: skip
 
 

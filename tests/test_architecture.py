@@ -54,7 +54,7 @@ LIBRARIES = {
     "gguf": ("engine/models/gguf.py", "engine/models/gguf_weights.py"),
     "numpy": (
         "engine/models/*",
-        "engine/ingest/chunking.py",
+        "engine/ingest/embed.py",
         "store/tables.py",
         "store/hits.py",
         "store/question_index.py",
@@ -70,7 +70,7 @@ LIBRARIES = {
     "safetensors": ("engine/models/*", "store/kv_files.py"),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
-MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 125, 600, 60
+MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 126, 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")
 

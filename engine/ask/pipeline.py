@@ -1,4 +1,4 @@
-"""The ask path: question -> exact? -> embed -> retrieve -> same evidence? -> similar? -> write -> keep -> answer.
+"""The ask path: question -> exact, alias? -> embed -> retrieve -> same evidence? -> similar? -> write -> keep.
 
 Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from engine.ask.keys import is_model
 from engine.ask.prepare import (
     BankBudget,
     PendingQuestion,
@@ -19,12 +20,12 @@ from engine.ask.prepare import (
     store_answer,
 )
 from engine.types import Answer, AskOptions, AskResult, Backend, OnText
-from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers
+from store.answers import Aliases, AnswerBank, CachedAnswer, NearMiss, Notices, RejectedAnswers
 from store.database import Ledger
 from store.history import History, HistoryEntry, RetrievalLog
 
 if TYPE_CHECKING:
-    from engine.ask.semantic import SemanticRules
+    from engine.ask.semantic import SemanticLookup, SemanticRules
     from engine.types import Evidence
     from store.question_index import Near
 
@@ -87,6 +88,8 @@ class Asker:
         """
         ask = begin(self._backend, self._ledger, text, options, now)
         kept = self._match(ask)
+        if kept and (alias := self._alias(ask, kept)):
+            return self._serve_alias(ask, *alias)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
         asked = gather_context(self._backend, ask)
@@ -94,8 +97,13 @@ class Asker:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
-        near = self._similar(ask, asked) if kept is None else None
-        return self._serve_similar(ask, asked, near) if near else self._make(ask, asked, kept, say)
+        lookup = self._lookup(ask, asked) if kept is None else None
+        if lookup and (near := lookup.find(ask, asked)):
+            return self._serve_similar(ask, asked, near)
+        made = self._make(ask, asked, kept, say)
+        if lookup and lookup.missed:
+            self._note_miss(ask, lookup.missed)
+        return made
 
     def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
         """Find the answer that was given to this question; one that is owed or only read ahead is none."""
@@ -127,18 +135,56 @@ class Asker:
         reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale=stale)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
-    def _similar(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
-        """Find another question whose answer is this one's too."""
+    def _alias(self, ask: PendingQuestion, kept: CachedAnswer) -> tuple[NearMiss, CachedAnswer] | None:
+        """Find the answer of a question that was judged to ask the same, if the own one is stale or a decline."""
+        said = answer_of(kept)
+        alias = Aliases(self._ledger).find(ask.key.digest)
+        if alias is None or (said.answered and kept.generation == ask.generation) or self._rules() is None:
+            return None
+        with ask.trace.step("alias") as step:
+            target = self._bank.find(alias.matched)
+            if target is None or target.state != "answered" or target.generation != ask.generation:
+                step.note = "its answer is stale too"
+                return None
+            if not self._replaces(said, alias.matched, answer_of(target)):
+                step.note = "has another answer"
+                return None
+            step.note = f"{alias.similarity:.3f}"
+            return alias, target
+
+    def _replaces(self, said: Answer, key: bytes, other: Answer) -> bool:
+        """Return whether another question's answer may take the place of the own one: it says more, or the same."""
+        doubted = RejectedAnswers(self._ledger).find(key)
+        if not other.answered or (doubted and doubted[0] == other.text):
+            return False
+        from engine.ask.updates import same_answer
+
+        return not said.answered or same_answer(said.text, other.text, said.span, other.span)
+
+    def _serve_alias(self, ask: PendingQuestion, alias: NearMiss, target: CachedAnswer) -> AskResult:
+        """Return the answer of a question that was judged to ask the same."""
+        if ask.options.write_bank:
+            with ask.trace.step("count"):
+                self._bank.record_use(alias.matched, ask.generation, ask.now.timestamp(), target.evidence)
+        reply = _served_for(ask, target, alias.similarity)
+        return self._answered(ask, reply, ServedFrom(ask.key.digest), target.made_ms - reply.ms["total"], None)
+
+    def _lookup(self, ask: PendingQuestion, asked: QueryContext) -> "SemanticLookup | None":
+        """Return what finds another question whose answer is this one's too; None if that is off."""
         if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
         from engine.ask.semantic import SemanticLookup
 
-        return SemanticLookup(self._backend, self._ledger, rules).find(ask, asked)
+        return SemanticLookup(self._backend, self._ledger, rules)
+
+    def _note_miss(self, ask: PendingQuestion, near: "Near") -> None:
+        """Note a question whose answer was refused, for the model to judge at idle."""
+        if ask.options.write_bank and is_model(ask.key.writer):
+            Aliases(self._ledger).add(NearMiss(ask.key.digest, near.key, near.similarity, ask.now.timestamp()))
 
     def _serve_similar(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
-        reply = _served(ask, near.answer, stale=False)
-        reply = replace(reply, tier="semantic", matched_question=near.answer.question, similarity=near.similarity)
+        reply = _served_for(ask, near.answer, near.similarity)
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
@@ -192,6 +238,12 @@ class Asker:
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
     age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
     return answer_of(kept).served(ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
+
+
+def _served_for(ask: PendingQuestion, answer: CachedAnswer, similarity: float) -> Answer:
+    """Return another question's answer as this one's."""
+    reply = _served(ask, answer, stale=False)
+    return replace(reply, tier="semantic", matched_question=answer.question, similarity=similarity)
 
 
 def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:

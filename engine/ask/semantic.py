@@ -1,7 +1,7 @@
 """The semantic tier: another question's answer, where cosine, words, evidence and answer all speak for it.
 
 near? -> guard -> still fresh? -> borne by what was retrieved for this question -> lent, and the own answer owed.
-Any doubt is a miss.
+Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges whether both ask the same.
 """
 
 import math
@@ -34,7 +34,7 @@ from engine.llm.roles import LEAST_YES, VERDICTS, check_ids
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
-from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
+from store.answers import Aliases, AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry
 from store.kv_index import path_keys
@@ -98,10 +98,22 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     if last is None or last.key is None or cached is None:
         return None
     with ledger.transaction():
-        answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
+        answer = _reject_alias(ledger, last)
+        if answer is None:
+            answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)
     return last
+
+
+def _reject_alias(ledger: Ledger, last: HistoryEntry) -> str | None:
+    """End the alias that the last question was answered by, and return that answer; None if it was not."""
+    alias = Aliases(ledger).find(last.key) if last.key and last.tier == "semantic" else None
+    served = AnswerBank(ledger).find(alias.matched) if alias else None
+    if alias is None or served is None or served.state != "answered":
+        return None
+    AnswerBank(ledger).raise_tau(alias.matched, above(alias.similarity))
+    return answer_of(served).text
 
 
 def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
@@ -139,11 +151,12 @@ class SemanticRules:
 
 
 class SemanticLookup:
-    """Looks up an answer of a paraphrase."""
+    """Looks up an answer of a paraphrase; `missed` is the nearest question whose answer was refused, if any."""
 
     def __init__(self, backend: Backend, ledger: Ledger, rules: SemanticRules) -> None:
         self._backend, self._ledger, self._rules = backend, ledger, rules
         self._wrong = RejectedAnswers(ledger)
+        self.missed: Near | None = None
 
     def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
         """Return the nearest question whose answer also answers this one."""
@@ -159,8 +172,11 @@ class SemanticLookup:
                 asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
             )
             for one in near:
+                if reason := self._why_refused(one):
+                    notes.append(f"{one.similarity:.3f} {reason}")
+                    continue
                 kept = understood(self._ledger, one.answer.question, ask.now)
-                reason = self._why_unlike(asked, kept, one)
+                reason = self._why_unlike(asked, kept)
                 if reason is None:
                     fresh = self._fresh(ask, one)
                     reason = self._why_not_entailed(ask, asked, kept, fresh) if fresh else "its evidence has changed"
@@ -168,14 +184,15 @@ class SemanticLookup:
                 if reason is None and fresh:
                     step.note = f"{fresh.similarity:.3f}"
                     return fresh
+                self.missed = self.missed or one
                 notes.append(f"{one.similarity:.3f} {reason}")
                 if verified == _VERIFIED:
                     break
             step.note = "; ".join(notes) or f"none above {self._rules.tau:g}"
         return None
 
-    def _why_unlike(self, asked: QueryContext, kept: Question, near: "Near") -> str | None:
-        """Return why two questions may not share an answer."""
+    def _why_refused(self, near: "Near") -> str | None:
+        """Return why an answer may be given to no other question."""
         if near.answer.tau is not None and near.similarity < near.answer.tau:
             return f"below its own threshold of {near.answer.tau:.3f}"
         answer = answer_of(near.answer).text
@@ -183,6 +200,10 @@ class SemanticLookup:
             return "has no answer"
         if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
             return "its answer was marked wrong"
+        return None
+
+    def _why_unlike(self, asked: QueryContext, kept: Question) -> str | None:
+        """Return why two questions may not share an answer."""
         if not self._rules.guard:
             return None
         from engine.ask.paraphrase import why_different

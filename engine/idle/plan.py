@@ -92,6 +92,7 @@ class IdlePlanner:
         handlers: Handlers = {
             "refresh": self._refresh(),
             "verify": self._verify(),
+            "judge": self._judge(),
             "summarize": self._summarize(),
             "predict": self._predict(),
             "populate": self._populate(),
@@ -135,6 +136,14 @@ class IdlePlanner:
         return Handler(
             lambda: self._load_for(plan_verifications(self._reasker)),
             lambda job: verify(self._reasker, job, tau, max_error),
+        )
+
+    def _judge(self) -> Handler:
+        from engine.idle.refresh import judge, plan_judgements
+
+        return Handler(
+            lambda: self._load_for(plan_judgements(self._reasker)) if self.session.load_model else [],
+            lambda job: judge(self._reasker, job),
         )
 
     def _summarize(self) -> Handler:

@@ -1,8 +1,10 @@
-"""Jobs that answer stored questions again: `refresh`, `verify` and `convert`.
+"""Jobs that answer or compare stored questions again: `refresh`, `verify`, `judge` and `convert`.
 
 refresh (PerCache 4.1.3): a stale answer. Same evidence? raise its generation : make the answer anew -> did a person
 see another answer? notify the next one who asks. Freshness is decided when an answer is served; this saves the wait.
 verify: a question that was served the answer of a similar one gets its own, and the two are compared.
+judge: a question was refused the answer of one that it is like. Does the model find that both ask the same? Then it is
+an alias, whose answer the other's may be (Krites, arXiv 2602.13165).
 convert: a question that was only prefilled is answered.
 """
 
@@ -18,6 +20,7 @@ from engine.ask.keys import scope_of
 from engine.ask.prepare import (
     BankBudget,
     Prepared,
+    answer_of,
     begin,
     fingerprint,
     gather_context,
@@ -29,10 +32,12 @@ from engine.ask.semantic import learned_tau
 from engine.ask.updates import change_of, same_answer
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import Answer, AskOptions, Backend
+from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import (
+    Aliases,
     AnswerBank,
     CachedAnswer,
+    NearMiss,
     Notice,
     Notices,
     PendingVerification,
@@ -234,6 +239,65 @@ def _store_verdict(reasker: Reasker, pending: PendingVerification, *, right: boo
     verifications.resolve(pending.key, right, at)
     if not right:
         AnswerBank(reasker.ledger).raise_tau(pending.matched, math.nextafter(pending.similarity, math.inf))
+
+
+MOST_JUDGED = 200  # near misses in one plan
+
+
+def plan_judgements(reasker: Reasker) -> list[Job]:
+    """Return a job for each near miss whose two questions are answered now."""
+    seconds = reasker.answer_s()
+    return by_rate(
+        Job("judge", miss.key.hex(), own.question, f"like: {other.question}", demand(own), seconds, seconds)
+        for miss, own, other in islice(_near_misses(reasker), MOST_JUDGED)
+    )
+
+
+def _near_misses(reasker: Reasker) -> Iterator[tuple[NearMiss, CachedAnswer, CachedAnswer]]:
+    """Yield near misses with both questions, where these have answers that hold."""
+    bank, holding = AnswerBank(reasker.ledger), {("answered", reasker.ledger.generation)}
+    for miss in Aliases(reasker.ledger).unjudged():
+        own, other = bank.find(miss.key), bank.find(miss.matched)
+        if not own or not other or {(own.state, own.generation), (other.state, other.generation)} != holding:
+            continue
+        if reasker.makes(miss.key, own) and reasker.makes(miss.matched, other):
+            yield miss, own, other
+
+
+def judge(reasker: Reasker, job: Job) -> Outcome:
+    """Ask the model whether each question's evidence bears the other's answer, and store the verdict.
+
+    Where it does not, the other question's threshold is raised, as after a hit that was wrong.
+    """
+    key = bytes.fromhex(job.subject)
+    found = next((found for found in _near_misses(reasker) if found[0].key == key), None)
+    if found is None:
+        return Outcome("cached")
+    miss, own, other = found
+    same = _bears(reasker, own, answer_of(other)) and _agree(reasker, own, other)
+    with reasker.ledger.transaction():
+        Aliases(reasker.ledger).judge(miss, same=same)
+        if not same:
+            AnswerBank(reasker.ledger).raise_tau(miss.matched, math.nextafter(miss.similarity, math.inf))
+    return DONE
+
+
+def _agree(reasker: Reasker, own: CachedAnswer, other: CachedAnswer) -> bool:
+    """Return whether the own answer does not speak against that of another question that asks the same."""
+    mine, its = answer_of(own), answer_of(other)
+    if not mine.answered or same_answer(mine.text, its.text, mine.span, its.span):
+        return True
+    return _bears(reasker, other, mine)
+
+
+def _bears(reasker: Reasker, cached: CachedAnswer, answer: Answer) -> bool:
+    """Return whether the model finds an answer borne by the evidence of a stored question."""
+    if not answer.text:
+        return False
+    asked = begin(reasker.backend, reasker.ledger, cached.question, options_of(cached), reasker.now)
+    found = gather_context(reasker.backend, asked)
+    reasker.backend.prefill(found.question, found.evidence, Trace(asked=False))
+    return reasker.backend.entails(found.question, found.evidence, answer.text, Trace(asked=False))
 
 
 MOST_CONVERSIONS = 500  # entries in one plan

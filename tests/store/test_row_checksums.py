@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from store import provenance
-from store.answers import AnswerBank, CachedAnswer, Notice, Notices, PendingVerification, RejectedAnswers, Verifications
+from store.answers import (
+    Aliases,
+    AnswerBank,
+    CachedAnswer,
+    NearMiss,
+    Notice,
+    Notices,
+    PendingVerification,
+    RejectedAnswers,
+    Verifications,
+)
 from store.catalog import Catalog
 from store.checksums import TABLES, intact
 from store.database import MIGRATIONS, Ledger, migrate_to, open_ledger
@@ -31,6 +41,7 @@ def fill(ledger: Ledger) -> None:
     bank.put(b"key-a", ENTRY, 10_000)
     bank.put(b"key-b", ENTRY, 10_000)
     Verifications(ledger).add(PendingVerification(b"key-b", b"key-a", 0.95, "served on Friday", 6.0))
+    Aliases(ledger).add(NearMiss(b"key-b", b"key-a", 0.93, 7.0))
     Notices(ledger).add(Notice(b"key-a", "changed", "was Thursday", "is Friday", "{}", 5.0))
     RejectedAnswers(ledger).add(b"key-a", "rejected Thursday", 4.0)
     ledger.rows.execute("INSERT INTO predictions (question, chunk) VALUES ('who sings then?', 'a/0')")
@@ -43,6 +54,7 @@ def everything(ledger: Ledger) -> list[object]:
     return [
         *(AnswerBank(ledger).find(key) for key in (b"key-a", b"key-b")),
         Verifications(ledger).all(),
+        Aliases(ledger).unjudged(),
         RejectedAnswers(ledger).find(b"key-a"),
         ledger.rows.execute("SELECT question, chunk FROM intact_predictions").fetchall(),
         provenance.provenance_of(ledger, ["a"]),
