@@ -28,6 +28,7 @@ from tests.nano.pool import Pool
 LEFT_OUT = ("tweetqa", "tweetqa-neg")  # their licence is not certain
 KEPT = 20  # one passage in so many is kept for evaluation
 _RARE = 60  # passages that may share a word which makes two alike
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _TURN = re.compile(r"^[^\s:][^:\n]{0,30}: ", re.MULTILINE)
 _NAME = re.compile(r"(?<=[a-z] )(?:[A-Z]\w{2,}|\d{2,}\b)")
 _ASKS = re.compile(r"\W*(who|whom|whose|when|where|which|what|how (?:many|much|long|old)|why|how)\b", re.IGNORECASE)
@@ -134,17 +135,36 @@ def _tasks(rng: Random, library: Library, shown: Sequence[Read], today: datetime
     absent = list(_absent(rng, library, shown))
     if asked and (other := _renamed(rng, asked[0][0], shown)):
         absent.append(other)
+    absent = rng.sample(absent, min(len(absent), 1 + len(asked) // 3))
     made += [tasks.answer(question, today, "", []) for question in absent]
-    for question, said, _ in asked[:3]:
-        wrong = _wrong(rng, question, said, told)
-        made.append(tasks.check(question, wrong or said, holds=wrong is None) if rng.random() < 0.5 else
-                    tasks.check(question, said, holds=True))  # fmt: skip
+    made += [_check(rng, one, shown, told) for one in asked[:4]]
     if absent and told:
         question = rng.choice(absent)
-        made.append(tasks.check(question, _wrong(rng, question, "", told) or told[0][1], holds=False))
+        wrong = _sentence(rng, shown, "") if rng.random() < 0.5 else _wrong(rng, question, "", told)
+        made.append(tasks.check(question, wrong or told[0][1], holds=False))
     if len(clear) > 3 and rng.random() < 0.3:
         made.append(tasks.predict([question for question, _, _ in rng.sample(clear, 3)]))
     return made
+
+
+def _check(
+    rng: Random, asked: tuple[str, str, int], shown: Sequence[Read], told: Sequence[tuple[str, str, int]]
+) -> Task:
+    """Ask whether an answer is borne: a few words, or a sentence as the quote writer answers with."""
+    question, said, number = asked
+    if rng.random() < 0.5:
+        holds = rng.random() < 0.5
+        if quoted := _sentence(rng, [shown[number - 1]] if rng.random() < 0.7 else shown, said, holds=holds):
+            return tasks.check(question, quoted, holds=holds)
+    wrong = _wrong(rng, question, said, told) if rng.random() < 0.5 else None
+    return tasks.check(question, wrong or said, holds=wrong is None)
+
+
+def _sentence(rng: Random, shown: Sequence[Read], said: str, *, holds: bool = False) -> str | None:
+    """Return a sentence with some words in it, or without; None where there is none such, or only long ones."""
+    parts = [part.strip() for one in shown for part in _SENTENCE_END.split(one.text)]
+    fitting = [part for part in parts if (said.lower() in part.lower()) is holds and 15 < len(part) < 250]
+    return rng.choice(fitting) if fitting and (said or not holds) else None
 
 
 def _points(question: str, own: Read, shown: Sequence[Read]) -> bool:

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from engine.models.role_adapter import BASE
 from store.types import Chunk
-from tests.adapters import made, reading
+from tests.adapters import contacts, made, reading
 from tests.adapters.base import Base, Factors, Past, Tensor, fresh
 from tests.adapters.rows import PADDING, Framed, Row
 from tests.adapters.tasks import Example
@@ -26,7 +26,7 @@ ALPHA = 2.0  # what the adapter adds is multiplied by this
 WARMUP, EACH = 40, 4  # steps, and examples a step
 SAVED = 60.0  # seconds between two saved adapters
 FILE = "adapters.safetensors"
-SHARES = (0.60, 0.28, 0.06, 0.06)  # of examples: reading, made up, abstracts, follow-ups
+SHARES = (0.52, 0.20, 0.16, 0.06, 0.06)  # of examples: reading, made up, contacts, abstracts, follow-ups
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ def examples(rng: Random, library: reading.Library, *, unseen: bool = False) -> 
     kinds: tuple[Callable[[], Example], ...] = (
         lambda: reading.example(rng, library),
         lambda: made.example(rng, distractors(), unseen),
+        lambda: contacts.example(rng, distractors(), unseen),
         lambda: made.abstracts(rng, unseen),
         lambda: made.follow_ups(rng, unseen),
     )
