@@ -170,7 +170,7 @@ class LocalModel(_Retrieving):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, support_of)
+        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, quoted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +228,12 @@ def drafts_of(*parts: "Any") -> "list[list[int]]":
     return draft_answers(*parts)
 
 
-def support_of(question: "Question", evidence: "Evidence") -> float:
-    """Return the probability that the evidence holds an answer, as the quote writer judges it."""
-    from engine.ask.extract import QuoteSettings, quote
+def quoted(question: "Question", evidence: "Evidence") -> "tuple[Answer, float]":
+    """Return the best quoted answer, and the probability that the evidence holds an answer."""
+    from engine.ask.extract import quoted_answer
+    from engine.types import Trace
 
-    return quote(question, evidence.passages, QuoteSettings(least=0.0, forced=True)).support
+    return quoted_answer(question, evidence, Trace(asked=False), least=0.0)
 
 
 def local_model(

@@ -514,6 +514,11 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 
 def write(question: Question, evidence: Evidence, trace: Trace, least: float) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
+    return GeneratedAnswer(quoted_answer(question, evidence, trace, least)[0])
+
+
+def quoted_answer(question: Question, evidence: Evidence, trace: Trace, least: float) -> tuple[Answer, float]:
+    """Return the answer that `write` gives, and the probability that the evidence holds one."""
     with trace.step("write") as step:
         settings, leading = QuoteSettings(least=least), evidence.leading
         quoted = _who_said(question, evidence) or quote(question, evidence.passages, settings, leading, evidence.said)
@@ -533,7 +538,7 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
         lead=lead,
         synthesis=quoted.synthesis,
     )
-    return GeneratedAnswer(reply)
+    return reply, quoted.support
 
 
 def _who_said(question: Question, evidence: Evidence) -> Quote | None:

@@ -15,7 +15,7 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.roles import LEAST_CHANCE, VERDICTS, chance, check_ids, request_segments
+from engine.llm.roles import VERDICTS, Choose, Claims, check_ids, choose, request_segments
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
@@ -164,7 +164,8 @@ _SEAMS = 64  # tokens that cutting chunks in two may add
 
 # Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
-Support = Callable[[Question, Evidence], float]  # the probability that the evidence holds an answer
+# Returns a quoted answer, and the probability that the evidence holds an answer at all.
+Quoted = Callable[[Question, Evidence], tuple[Answer, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ class GenerateOptions:
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids. For models with a role adapter `support` has a say in whether an answer stands.
+    returns as token ids. With a role adapter the model also checks the answer that `quote` returns, and `choose` says
+    which of the two is given, if any.
     """
 
     name: str
@@ -181,7 +183,8 @@ class GenerateOptions:
     order: Order = in_document_order
     drafts: int = 0
     draft: Draft | None = None
-    support: Support | None = None
+    quote: Quoted | None = None
+    choose: Choose = choose
 
 
 @dataclass(slots=True)
@@ -216,10 +219,10 @@ def generate(
     checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
     written = run.write(None if checks else say, held)
     said, cited = run.cite(written.output.text)
-    if checks and said.answer and cited.stands:
-        cited = run.check(said.answer, cited, written)
-        _show(said.answer if cited.stands else "", "", say)
-    return GeneratedAnswer(run.answer(written, said, cited), partial(_keep, written.read, held))
+    reply = run.choose(written, said, cited) if checks else run.answer(written, said, cited)
+    if checks:
+        _show(reply.text or "", "", say)
+    return GeneratedAnswer(reply, partial(_keep, written.read, held))
 
 
 def _not_found(question: Question, trace: Trace, options: GenerateOptions) -> GeneratedAnswer:
@@ -295,36 +298,72 @@ class _Generation:
                 self.trace.notices.append("the answer shares no word with its sources; check it")
         return said, cited
 
-    def check(self, answer: str, cited: Cited, written: _Answer) -> Cited:
-        """Let an answer stand only if the model itself and the words of the evidence bear it."""
+    def choose(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
+        """Return the model's answer or the quoted one, whichever is likelier right; neither if both hardly are."""
+        quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
+        other = quoted.text if quoted else None
+        own = said.answer if cited.stands else None
         with self.trace.step("check") as step:
-            model, start = self.reading.model, sum(map(len, self.segments.ids[:-1]))
-            ids = check_ids(model, self.question.text, answer)
-            yes = model.preference(written.read.cache, start, ids, VERDICTS)
-            support = self.options.support(self.question, self.evidence) if self.options.support else 1.0
-            if yes is None:
-                return cited
-            likely = chance(yes, support)
-            stands = likely >= LEAST_CHANCE
-            step.note = f"yes {yes:.4f}, support {support:.3f}: {likely:.2f}" + ("" if stands else ", declined")
-        return cited if stands else replace(cited, stands=False)
+            claims = Claims(self._yes(written, own), self._yes(written, other), support, _agree(own or "", other or ""))
+            side, likely = self.options.choose(claims)
+            step.note = _verdict(claims, side, likely)
+        if side == "quoted" and quoted:
+            return self._quoted(written, quoted)
+        return self.answer(written, said, cited if side == "own" else replace(cited, stands=False))
+
+    def _yes(self, written: _Answer, answer: str | None) -> float | None:
+        """Return the probability with which the model finds an answer borne; 1 where it cannot say."""
+        if answer is None:
+            return None
+        model, start = self.reading.model, sum(map(len, self.segments.ids[:-1]))
+        yes = model.preference(written.read.cache, start, check_ids(model, self.question.text, answer), VERDICTS)
+        return 1.0 if yes is None else yes
+
+    def _quoted(self, written: _Answer, quoted: Answer) -> Answer:
+        """Return a quoted answer with the figures of the model that chose it."""
+        counts, tier = self._counts(written)
+        return replace(
+            quoted, tier=tier, model=self.options.name, tokens=counts,
+            ms=self.trace.ms() | {"first_token": written.first_ms},
+        )  # fmt: skip
+
+    def _counts(self, written: _Answer) -> tuple[dict[str, int], Tier]:
+        """Return the tokens of prompt and answer, and the tier that they say."""
+        reused, count = sum(written.read.reused), self.segments.count
+        counts = {"prompt": count, "reused": reused, "computed": count - reused}
+        counts |= {"generated": written.output.tokens, "guessed": written.guessed}
+        return counts, _tier(self.reading) if reused else "full"
 
     def answer(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
         """Return the answer with its sources and figures."""
-        reused, count = sum(written.read.reused), self.segments.count
-        counts = {"prompt": count, "reused": reused, "computed": count - reused}
+        counts, tier = self._counts(written)
         lead = (cited.first or 0) if cited.stands else 0
         return Answer(
             question=self.question.text,
             text=said.answer if cited.stands else None,
-            tier=_tier(self.reading) if reused else "full",
+            tier=tier,
             writer="model",
             model=self.options.name,
             sources=resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead])),
             ms=self.trace.ms() | {"first_token": written.first_ms},
-            tokens=counts | {"generated": written.output.tokens, "guessed": written.guessed},
+            tokens=counts,
             lead=lead,
         )
+
+
+def _agree(one: str, other: str) -> bool:
+    """Return whether the words of one answer are all among those of the other."""
+    few, many = sorted((frozenset(words(one)) - FUNCTION_WORDS, frozenset(words(other)) - FUNCTION_WORDS), key=len)
+    return bool(few) and few <= many
+
+
+def _verdict(claims: Claims, side: str | None, likely: float) -> str:
+    """Return the note of a check."""
+    if claims.own_yes is None and claims.quoted_yes is None:
+        return "nothing to check"
+    named = (("own", claims.own_yes), ("quoted", claims.quoted_yes))
+    yes = ", ".join(f"{name}: yes {found:.2f}" for name, found in named if found is not None)
+    return f"{yes}; support {claims.support:.2f}; {side or 'declined'}, {likely:.2f}"
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:

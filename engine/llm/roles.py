@@ -3,8 +3,10 @@
 Chunks are read as in the prompt of an answer, so that all roles load each other's KV tensors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import exp, log
+from typing import Literal
 
 from engine.llm.blocks import in_blocks
 from engine.llm.prefill import PromptReader
@@ -34,17 +36,63 @@ def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
 
 VERDICTS = ("yes", "no")
 LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
-# Log odds that an answer is right, as a sum; fitted by tests/bench/reading.py.
-_START, _YES, _SUPPORT = 0.0, 1.0, 0.0
-LEAST_CHANCE = 0.3
-_EDGE = 1e-6
+LEAST_CHANCE = 0.3  # of being right, under which a question is declined
+_EDGE = 1e-3  # probabilities nearer to 0 or 1 count as this near
 
 
-def chance(yes: float, support: float) -> float:
-    """Return the probability that an answer is right, of the model's yes and of the evidence holding an answer."""
-    return 1 / (1 + exp(-(_START + _YES * _log_odds(yes) + _SUPPORT * _log_odds(support))))
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What speaks for the answer that the model wrote and for the one that is quoted; a yes is None if there is none.
+
+    `support` is the probability that the evidence holds an answer, as the quote writer judges it.
+    """
+
+    own_yes: float | None
+    quoted_yes: float | None
+    support: float
+    agree: bool  # one answer holds the other
+
+    def own_signs(self) -> tuple[float, ...]:
+        """Return what the chance of the model's answer is a sum of."""
+        return (1.0, log_odds(self.own_yes or 0.0), log_odds(self.support), float(self.agree))
+
+    def quoted_signs(self) -> tuple[float, ...]:
+        """Return what the chance of the quoted answer is a sum of."""
+        yes = log_odds(self.quoted_yes or 0.0)
+        return (1.0, yes, log_odds(self.support), float(self.agree), float(self.own_yes is None))
 
 
-def _log_odds(probability: float) -> float:
+# Weights of the signs, in log odds; fitted by tests/bench/reading.py.
+_OWN = (0.0, 1.0, 0.0, 0.0)
+_QUOTED = (0.0, 1.0, 0.0, 0.0, 0.0)
+Side = Literal["own", "quoted"]
+Choose = Callable[[Claims], tuple[Side | None, float]]
+
+
+def choose(claims: Claims) -> tuple[Side | None, float]:
+    """Return which answer to give, None for neither, and the probability that the better one is right."""
+    return pick(claims, _OWN, _QUOTED, LEAST_CHANCE)
+
+
+def pick(claims: Claims, own: Sequence[float], quoted: Sequence[float], least: float) -> tuple[Side | None, float]:
+    """Choose as `choose` does, with weights for each answer and the least probability of one that is given."""
+    chances: dict[Side, float] = {}
+    if claims.own_yes is not None:
+        chances["own"] = chance(own, claims.own_signs())
+    if claims.quoted_yes is not None:
+        chances["quoted"] = chance(quoted, claims.quoted_signs())
+    best = max(chances, key=lambda side: chances[side], default=None)
+    if best is None:
+        return None, 0.0
+    return (best if chances[best] >= least else None), chances[best]
+
+
+def chance(weights: Sequence[float], signs: Sequence[float]) -> float:
+    """Return a probability of weighted signs."""
+    return 1 / (1 + exp(-sum(weight * sign for weight, sign in zip(weights, signs, strict=True))))
+
+
+def log_odds(probability: float) -> float:
+    """Return the log odds of a probability, cut off at both ends."""
     kept = min(1 - _EDGE, max(_EDGE, probability))
     return log(kept / (1 - kept))

@@ -2,26 +2,29 @@
 
 Run `python -m tests.bench.reading DATA OUT [--model FOLDER] [--plain] [SET...]`: rows are added to the file OUT, one a
 question, so that a run may be interrupted; without --model quotes answer, with --plain no role adapter is used.
-`--report OUT...` prints the figures. DATA and sets are those of tests.bench.quoting.
+`--report OUT...` prints the figures. `--fit OUT...` fits the weights that choose between the model's answer and the
+quoted one, and prints each set's figures by weights fitted on the others. DATA and sets are those of
+tests.bench.quoting.
 """
 
 import argparse
 import json
-import re
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from engine.ask.extract import write
-from engine.backends import drafts_of, support_of
+from engine.backends import drafts_of, quoted
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
+from engine.llm.roles import Claims, Side, choose, pick
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
 from engine.models.runtime import load_blas
@@ -35,7 +38,9 @@ from tests.bench.metrics import exact, f1, rouge_l
 from tests.bench.quoting import NOW, SETS, K
 
 Row = dict[str, Any]
-_CHECKED = re.compile(r"yes ([\d.]+), support ([\d.]+)")
+_DECLINED = 0.07  # of the questions that have an answer
+_RIDGE = 0.1
+_HEAD = f"{'':18}    n     EM     F1 [95 %]           ROUGE-L  answered  source right of answered"
 _DRAWS = 1000  # of the bootstrap
 
 
@@ -55,12 +60,15 @@ class Asked:
         return f"{self.set} {self.number} {self.group}"
 
 
-Answering = Callable[[Question, Evidence, Trace], Answer]
+Answering = Callable[[Question, Evidence], tuple[Answer, Claims | None]]
 
 
 def main() -> None:
     """Do what the command line asks."""
     asked = _arguments()
+    if asked.fit:
+        fit_all(asked.fit)
+        return
     if asked.report:
         for path in asked.report:
             report(path)
@@ -89,52 +97,73 @@ def questions(name: str, users: Sequence[IndexedUser], others: Sequence[IndexedU
 
 
 def answered(one: Asked, answering: Answering) -> Row:
-    """Ask, and return the row of the answer."""
+    """Ask, and return the row of the answer: what was answered, and with a role adapter what could have been."""
     question = understand(" ".join(one.row["question"].split()), NOW)
     passages = tuple(retrieve(one.user.bank, None, question, Scope(), K, RetrievalLimits()).passages)
     evidence = Evidence(passages, tuple(chunk.id for passage in passages for chunk in passage.chunks), 0.0)
-    trace, began = Trace(), perf_counter()
-    reply = answering(question, evidence, trace)
-    seconds = perf_counter() - began
-    said = reply.text or ""
-    lead = passages[reply.lead] if passages else None
+    began = perf_counter()
+    reply, claims = answering(question, evidence)
+    row = {"name": one.name, "set": one.set, "group": one.group, "question": one.row["question"],
+           "gold": one.row["answer"], "seconds": round(perf_counter() - began, 3), "tokens": reply.tokens,
+           "own": graded(one, evidence, reply)}  # fmt: skip
+    if claims:
+        by_words, _ = quoted(question, evidence)
+        row |= {"quoted": graded(one, evidence, by_words), "claims": asdict(claims)}
+    return row
+
+
+def graded(one: Asked, evidence: Evidence, reply: Answer) -> Row:
+    """Return an answer with its scores, and whether it names a right source."""
+    lead = evidence.passages[reply.lead] if evidence.passages else None
     paths = {path for hit in (lead.all_hits if lead else ()) for path in one.user.paths.get(hit.chunk.document, ())}
-    found = {path for passage in passages for hit in passage.all_hits
-             for path in one.user.paths.get(hit.chunk.document, ())}  # fmt: skip
-    notes = " ".join(step.note for step in trace.steps if step.name == "check")
-    checked = _CHECKED.search(notes)
+    said = reply.text or ""
     return {
-        "name": one.name, "set": one.set, "group": one.group, "question": one.row["question"],
-        "gold": one.row["answer"], "answer": reply.text, "seconds": round(seconds, 3), "tokens": reply.tokens,
-        "em": best(exact, said, one.row), "f1": best(f1, said, one.row), "rouge": best(rouge_l, said, one.row),
-        "source": not paths.isdisjoint(one.row.get("doc_ids") or ()),
-        "retrieved": not found.isdisjoint(one.row.get("doc_ids") or ()),
-        "yes": float(checked[1]) if checked else None, "support": float(checked[2]) if checked else None,
-        "declined_of": next((step.note for step in trace.steps if step.name == "cite"), ""),
+        "answer": reply.text, "em": best(exact, said, one.row), "f1": best(f1, said, one.row),
+        "rouge": best(rouge_l, said, one.row), "source": not paths.isdisjoint(one.row.get("doc_ids") or ()),
     }  # fmt: skip
 
 
-def by_quotes(question: Question, evidence: Evidence, trace: Trace) -> Answer:
+def by_quotes(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
     """Answer by quotes, as pkb does without a model."""
-    return write(question, evidence, trace, Settings().ask.decline_below).reply
+    return write(question, evidence, Trace(), Settings().ask.decline_below).reply, None
 
 
 def by_model(folder: Path, *, plain: bool) -> Answering:
-    """Return what answers by a model, with nothing stored."""
+    """Return what answers by a model, with nothing stored; with a role adapter, always with the model's own answer."""
     load_blas()
     adapter = None if plain else find_adapter(folder)
     cache = Path(tempfile.mkdtemp(prefix="pkb-reading-"))
     model = load_model(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=adapter)
-    reader, settings = PromptReader(model), Settings()
+    reader, settings, found = PromptReader(model), Settings(), list[Claims]()
+
+    def own(claims: Claims) -> tuple[Side | None, float]:
+        found.append(claims)
+        return (None if claims.own_yes is None else "own"), 1.0
+
     options = GenerateOptions(
-        folder.name, NOW, settings.model.max_tokens, drafts=settings.experiment.drafts, draft=drafts_of,
-        support=support_of,
+        folder.name, NOW, settings.model.max_tokens, drafts=settings.experiment.drafts, draft=drafts_of, quote=quoted,
+        choose=own,
     )  # fmt: skip
 
-    def answer(question: Question, evidence: Evidence, trace: Trace) -> Answer:
-        return generate(lambda: reader, question, evidence, trace, options).reply
+    def answer(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
+        found.clear()
+        reply = generate(lambda: reader, question, evidence, Trace(), options).reply
+        return reply, found[-1] if found else None
 
     return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Fitted weights of the two answers' signs, and the chance under which a question is declined."""
+
+    own: tuple[float, ...]
+    quoted: tuple[float, ...]
+    least: float = 0.0
+
+    def choose(self, claims: Claims) -> tuple[Side | None, float]:
+        """Return which answer to give, and the chance of the better one."""
+        return pick(claims, self.own, self.quoted, self.least)
 
 
 def rows(path: Path) -> list[Row]:
@@ -143,26 +172,73 @@ def rows(path: Path) -> list[Row]:
 
 
 def report(path: Path) -> None:
-    """Print the figures of a file by set, with 95 % intervals of F1 over questions."""
-    groups = defaultdict[str, dict[str, list[Row]]](lambda: defaultdict(list))
-    for row in rows(path):
-        groups[row["set"]][row["group"]].append(row)
-    print(f"{path}\n{'':18}    n     EM     F1 [95 %]           ROUGE-L  answered  source right of answered")
-    for name, of in sorted(groups.items()):
-        own = of["answerable"]
-        if own:
-            low, high = interval([row["f1"] for row in own])
-            given = [row for row in own if row["answer"] is not None]
-            sources = f"{fmean(row['source'] for row in given):.3f}" if given else "none"
-            print(
-                f"{name:18}{len(own):5}  {fmean(row['em'] for row in own):.3f}  {fmean(row['f1'] for row in own):.3f}"
-                f" [{low:.3f}, {high:.3f}]  {fmean(row['rouge'] for row in own):.3f}  {len(given) / len(own):.3f}"
-                f"  {sources}, median {sorted(row['seconds'] for row in own)[len(own) // 2]:.1f} s"
-            )
-        for group in ("unanswerable", "other"):
-            if not_answered := of[group]:
-                share = fmean(row["answer"] is None for row in not_answered)
-                print(f"{'':18}{len(not_answered):5}  {group}: declined {share:.3f}")
+    """Print the figures of a file by set."""
+    found = rows(path)
+    print(f"{path}\n{_HEAD}")
+    for name in sorted({row["set"] for row in found}):
+        show(name, [(row, given(row)) for row in found if row["set"] == name])
+
+
+def given(row: Row, weights: Weights | None = None) -> Row:
+    """Return the answer that is given: the only one, or the one that weights choose, pkb's own if there are none."""
+    if "claims" not in row:
+        return dict(row["own"])
+    claims = Claims(**row["claims"])
+    side, _ = weights.choose(claims) if weights else choose(claims)
+    return dict(row[side]) if side else {"answer": None, "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": False}
+
+
+def show(name: str, answers: Sequence[tuple[Row, Row]]) -> None:
+    """Print the figures of a set, F1 with a 95 % interval over questions."""
+    own = [(row, said) for row, said in answers if row["group"] == "answerable"]
+    if own:
+        low, high = interval([said["f1"] for _, said in own])
+        told = [said for _, said in own if said["answer"] is not None]
+        scores = [fmean(said[key] for _, said in own) for key in ("em", "f1", "rouge")]
+        sources = f"{fmean(said['source'] for said in told):.3f}" if told else "none"
+        seconds = sorted(row["seconds"] for row, _ in own)[len(own) // 2]
+        print(
+            f"{name:18}{len(own):5}  {scores[0]:.3f}  {scores[1]:.3f} [{low:.3f}, {high:.3f}]  {scores[2]:.3f}"
+            f"  {len(told) / len(own):.3f}  {sources}, median {seconds:.1f} s"
+        )
+    for group in ("unanswerable", "other"):
+        if not_answered := [said["answer"] is None for row, said in answers if row["group"] == group]:
+            print(f"{'':18}{len(not_answered):5}  {group}: declined {fmean(not_answered):.3f}")
+
+
+def fit_all(paths: Sequence[Path]) -> None:
+    """Fit the weights on all rows and print them; then print each set's figures by weights fitted on the others."""
+    found = [row for path in paths for row in rows(path) if "claims" in row]
+    print(f"all sets: {fit(found)}\n{_HEAD}")
+    for name in sorted({row["set"] for row in found}):
+        weights = fit([row for row in found if row["set"] != name])
+        show(name, [(row, given(row, weights)) for row in found if row["set"] == name])
+
+
+def fit(found: Sequence[Row]) -> Weights:
+    """Fit the chances of both answers to their F1, sets alike, and the least one to 7 % of answerable ones declined."""
+    share = {name: 1 / sum(row["set"] == name for row in found) for name in {row["set"] for row in found}}
+    sides = list[tuple[float, ...]]()
+    for side, signs in (("own", Claims.own_signs), ("quoted", Claims.quoted_signs)):
+        told = [(row, Claims(**row["claims"])) for row in found if row["claims"][f"{side}_yes"] is not None]
+        right = [row[side]["f1"] if row["group"] == "answerable" else 0.0 for row, _ in told]
+        sides.append(logistic([signs(claims) for _, claims in told], right, [share[row["set"]] for row, _ in told]))
+    weights = Weights(sides[0], sides[1])
+    chances = sorted(weights.choose(Claims(**row["claims"]))[1] for row in found if row["group"] == "answerable")
+    return replace(weights, least=chances[int(_DECLINED * len(chances))])
+
+
+def logistic(signs: Sequence[Sequence[float]], right: Sequence[float], share: Sequence[float]) -> tuple[float, ...]:
+    """Return the weights of a logistic regression with a small ridge, by Newton's method."""
+    x, y = np.array(signs), np.array(right)
+    each = np.array(share) * len(y) / sum(share)
+    weights = np.zeros(x.shape[1])
+    for _ in range(30):
+        likely = 1 / (1 + np.exp(-x @ weights))
+        slope = x.T @ (each * (y - likely)) - _RIDGE * weights
+        bend = (x * (each * likely * (1 - likely))[:, None]).T @ x + _RIDGE * np.eye(x.shape[1])
+        weights = weights + np.linalg.solve(bend, slope)
+    return tuple(round(float(one), 3) for one in weights)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -177,6 +253,7 @@ def _arguments() -> argparse.Namespace:
         prog="python -m tests.bench.reading", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--report", type=Path, nargs="+", metavar="OUT")
+    parser.add_argument("--fit", type=Path, nargs="+", metavar="OUT")
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("sets", nargs="*")

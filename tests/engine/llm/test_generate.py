@@ -9,6 +9,7 @@ import pytest
 
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.roles import Claims, Side
 from engine.models.load import load
 from engine.models.types import Frame
 from engine.text.question import Question, understand
@@ -82,21 +83,48 @@ def test_with_a_role_adapter_nothing_is_shown_before_the_model_has_checked_it(ye
     reply, told, trace = ask(ScriptedModel([" Friday", " at", " 6pm", " [", "3", "]"], has_roles=True, yes=yes))
     assert (reply.text, told) == (("Friday at 6pm", ["Friday at 6pm"]) if stands else (None, []))
     (note,) = (step.note for step in trace.steps if step.name == "check")
-    assert ("yes" in note, "declined" in note) == (yes is not None, not stands)
+    assert ("own" in note, "declined" in note) == (True, not stands)
 
 
-def test_the_words_of_the_evidence_have_a_say_in_whether_a_checked_answer_stands() -> None:
-    asked: list[str] = []
+QUOTED = "Rehearsal is on Friday at 6pm."
 
-    def support(question: Question, evidence: Evidence) -> float:
-        asked.append(question.text)
-        return 0.25
 
-    options = GenerateOptions("scripted", NOW, 50, support=support)
-    trace, model = Trace(), ScriptedModel([" Friday", " [", "3", "]"], has_roles=True, yes=0.8)
-    generate(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options)
-    assert asked == [QUESTION.text]
-    assert "support 0.250" in next(step.note for step in trace.steps if step.name == "check")
+def quoted(question: Question, evidence: Evidence) -> tuple[Answer, float]:
+    """Quote Ben's mail."""
+    sources = evidence.sources((QUOTED, ""))
+    return Answer(question.text, QUOTED, "full", "quote", None, sources, {"total": 1.0}, highlight=(16, 22)), 0.25
+
+
+def choosing(side: Side | None, pieces: list[str]) -> tuple[Answer, list[Claims], list[str], str]:
+    """Ask with both answers and a given choice; return the reply, what spoke for each, what was shown, and the note."""
+    claims, told, trace = list[Claims](), list[str](), Trace()
+
+    def choose(found: Claims) -> tuple[Side | None, float]:
+        claims.append(found)
+        return side, 0.5
+
+    model = ScriptedModel(pieces, has_roles=True, yes=0.8)
+    options = GenerateOptions("scripted", NOW, 50, quote=quoted, choose=choose)
+    reply = generate(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options, told.append).reply
+    return reply, claims, told, next(step.note for step in trace.steps if step.name == "check")
+
+
+@pytest.mark.parametrize(
+    ("side", "text", "writer"), [("own", "Friday", "model"), ("quoted", QUOTED, "quote"), (None, None, "model")]
+)
+def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str | None, writer: str) -> None:
+    reply, claims, told, note = choosing(side, [" Friday", " [", "3", "]"])
+    assert claims == [Claims(0.8, 0.8, 0.25, agree=True)]
+    assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text] if text else [])
+    assert note == f"own: yes 0.80, quoted: yes 0.80; support 0.25; {side or 'declined'}, 0.50"
+    assert reply.tokens
+    assert (reply.tokens["generated"], reply.tier) == (4, "full")
+
+
+def test_where_the_model_finds_no_answer_the_quoted_one_is_checked() -> None:
+    reply, claims, told, _ = choosing("quoted", [" not", " found"])
+    assert claims == [Claims(None, 0.8, 0.25, agree=False)]
+    assert (reply.text, reply.span, told) == (QUOTED, "Friday", [QUOTED])
 
 
 def pieces(text: str) -> list[str]:
