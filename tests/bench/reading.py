@@ -1,7 +1,8 @@
 """Answers by a language model against those by quotes, over the same evidence: words, sources and refusals.
 
 Run `python -m tests.bench.reading DATA OUT [--model FOLDER] [--plain] [SET...]`: rows are added to the file OUT, one a
-question, so that a run may be interrupted; without --model quotes answer, with --plain no role adapter is used.
+question, so that a run may be interrupted; without --model quotes answer, with --plain no role adapter is used. --mode
+reads in blocks, with 8 bits, without drafts or with the best chunk last; --sources says how many sources there are.
 `--report OUT...` prints the figures. `--fit OUT...` fits the weights that choose between the model's answer and the
 quoted one, and prints each set's figures by weights fitted on the others. DATA and sets are those of
 tests.bench.quoting.
@@ -24,9 +25,11 @@ from engine.ask.extract import write
 from engine.backends import drafts_of, quoted
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
+from engine.llm.prompt import PromptChunk, in_document_order
 from engine.llm.roles import Claims, Side, choose, pick
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
+from engine.models.rope import movable
 from engine.models.runtime import load_blas
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.settings import Settings
@@ -75,13 +78,13 @@ def main() -> None:
         return
     users = {name: list(load(asked.data, name)) for name in asked.sets or SETS}
     everybody = [user for name in SETS for user in (users.get(name) or load(asked.data, name))]
-    answering = by_model(asked.model, plain=asked.plain) if asked.model else by_quotes
+    answering = by_model(asked.model, asked.mode, plain=asked.plain) if asked.model else by_quotes
     done = {row["name"] for row in rows(asked.out)} if asked.out.exists() else set()
     with asked.out.open("a", encoding="utf-8") as file:
         for name, own in users.items():
             for one in questions(name, own, [user for user in everybody if user.corpus != name], asked.count):
                 if one.name not in done:
-                    file.write(json.dumps(answered(one, answering), ensure_ascii=False) + "\n")
+                    file.write(json.dumps(answered(one, answering, asked.sources), ensure_ascii=False) + "\n")
                     file.flush()
 
 
@@ -96,10 +99,10 @@ def questions(name: str, users: Sequence[IndexedUser], others: Sequence[IndexedU
             yield Asked(name, number, "other", row, others[number % len(others)])
 
 
-def answered(one: Asked, answering: Answering) -> Row:
+def answered(one: Asked, answering: Answering, sources: int = K) -> Row:
     """Ask, and return the row of the answer: what was answered, and with a role adapter what could have been."""
     question = understand(" ".join(one.row["question"].split()), NOW)
-    passages = tuple(retrieve(one.user.bank, None, question, Scope(), K, RetrievalLimits()).passages)
+    passages = tuple(retrieve(one.user.bank, None, question, Scope(), sources, RetrievalLimits()).passages)
     evidence = Evidence(passages, tuple(chunk.id for passage in passages for chunk in passage.chunks), 0.0)
     began = perf_counter()
     reply, claims = answering(question, evidence)
@@ -128,21 +131,28 @@ def by_quotes(question: Question, evidence: Evidence) -> tuple[Answer, Claims | 
     return write(question, evidence, Trace(), Settings().ask.decline_below).reply, None
 
 
-def by_model(folder: Path, *, plain: bool) -> Answering:
+def best_last(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
+    """Put the best chunk next to the question."""
+    return list(reversed(shown))
+
+
+def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
     """Return what answers by a model, with nothing stored; with a role adapter, always with the model's own answer."""
     load_blas()
     adapter = None if plain else find_adapter(folder)
     cache = Path(tempfile.mkdtemp(prefix="pkb-reading-"))
     model = load_model(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=adapter)
-    reader, settings, found = PromptReader(model), Settings(), list[Claims]()
+    model = replace(model, bits=8 if mode == "8bits" else 0)
+    reader = PromptReader(model, None, movable(model) if mode == "blocks" else None)
+    settings, found = Settings(), list[Claims]()
 
     def own(claims: Claims) -> tuple[Side | None, float]:
         found.append(claims)
         return (None if claims.own_yes is None else "own"), 1.0
 
     options = GenerateOptions(
-        folder.name, NOW, settings.model.max_tokens, drafts=settings.experiment.drafts, draft=drafts_of, quote=quoted,
-        choose=own,
+        folder.name, NOW, settings.model.max_tokens, best_last if mode == "best-last" else in_document_order,
+        0 if mode == "no-drafts" else settings.experiment.drafts, drafts_of, quoted, own,
     )  # fmt: skip
 
     def answer(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
@@ -259,6 +269,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--model", type=Path, metavar="FOLDER")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--mode", choices=("usual", "blocks", "8bits", "no-drafts", "best-last"), default="usual")
+    parser.add_argument("--sources", type=int, default=K)
     parser.add_argument("--count", type=int, default=200, help="questions of each set")
     return parser.parse_args()
 
