@@ -391,8 +391,8 @@ def _how(answered: AskResult, hint: str = "") -> str:
     if reply.age_s is not None:
         parts.append(f"answered {_age(reply.age_s)} ago" + (", may be stale" if reply.stale else ""))
     if reply.writer == "quote" and not reply.synthesis:
-        parts.append(f"quoted{hint}")
-    elif reply.model:
+        parts.append("quoted" if reply.model else f"quoted{hint}")
+    if reply.model:
         parts.append(one_line(Path(reply.model).name, 60))
     if answered.covered is not None and answered.covered < 1:
         parts.append(f"{answered.covered:.0%} of chunks have embeddings; keyword search covers all")

@@ -161,8 +161,8 @@ class LocalModel(_Retrieving):
 
         prefill_prompt(self.load, question, evidence, trace, self._options())
 
-    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
-        """Ask the model whether the evidence entails an answer; False where its KV tensors are not kept."""
+    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
+        """Ask the model whether the evidence entails an answer; None if somebody waits and the KV cache lacks it."""
         from engine.ask.semantic import entails
 
         return entails(self.load, question, evidence, answer, trace, self.now, self.max_tokens, self.order())
@@ -204,13 +204,13 @@ class ServedModel(LocalModel):
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: no KV cache of the model is kept here."""
 
-    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
+    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
         """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
         from engine.models.openai import OnlyReasoning
 
         with suppress(OnlyReasoning):
             return LocalModel.entails(self, question, evidence, answer, trace)
-        return False
+        return None
 
 
 def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":
@@ -252,17 +252,16 @@ def local_model(
 
     With `kept` the model uses and fills the KV cache.
     """
-    from engine.ask.keys import by_model
+    from engine.ask.keys import by_model, by_roles
     from engine.models.lookup import find, fingerprint
     from engine.models.role_adapter import find_adapter
-    from prompts import version
 
     chosen = settings.model
     found = find(chosen.name, chosen.revision or None, environ)
     notes = home.cache / "digests"
     digest, adapter = fingerprint(found, notes), find_adapter(found.folder, notes)
     load = cache(lambda: _load_model(found, digest, adapter, home, ledger(), settings, models(), kept=kept))
-    options = (f"{version('roles')} {adapter.digest}" if adapter else "", *_options(settings))
+    options = (by_roles(adapter.digest) if adapter else "", *_options(settings))
     named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
     return LocalModel(
         retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, bool(adapter)

@@ -480,8 +480,8 @@ class Backend(Protocol):
     def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
         """Read what an answer would be made from, without making it."""
 
-    def entails(self, question: "Question", evidence: Evidence, answer: str, trace: Trace) -> bool:
-        """Return whether the evidence entails an answer, as far as this backend can tell."""
+    def entails(self, question: "Question", evidence: Evidence, answer: str, trace: Trace) -> bool | None:
+        """Return whether the evidence entails an answer, as far as this backend can tell; None if it did not look."""
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""

@@ -417,25 +417,33 @@ class Aliases:
                   WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2
                   ON CONFLICT (key) DO UPDATE SET matched = excluded.matched, similarity = excluded.similarity,
                       at = excluded.at, same = NULL WHERE same IS NOT 1 AND matched != excluded.matched"""
+        self._rows.execute(f"DELETE FROM aliases WHERE key = ? AND {intact('aliases')} IS NOT TRUE", (miss.key,))
         self._rows.execute(sql, astuple(miss))
 
-    def find(self, key: bytes) -> NearMiss | None:
-        """Return what a question is an alias of; None if it is none."""
-        row = self._rows.execute(f"SELECT {_NEAR_MISS} FROM intact_aliases WHERE key = ? AND same", (key,)).fetchone()
-        return NearMiss(*row) if row else None
+    def find(self, key: bytes) -> tuple[NearMiss, str] | None:
+        """Return what a question is an alias of, and the answer it was judged with; None if it is none."""
+        sql = f"SELECT {_NEAR_MISS}, answer FROM intact_aliases WHERE key = ? AND same"
+        row = self._rows.execute(sql, (key,)).fetchone()
+        return (NearMiss(*row[:-1]), row[-1] or "") if row else None
 
-    def unjudged(self) -> list[NearMiss]:
-        """Return the near misses that wait for a verdict, oldest first."""
-        sql = f"SELECT {_NEAR_MISS} FROM intact_aliases WHERE same IS NULL ORDER BY at, key"
-        return [NearMiss(*row) for row in self._rows.execute(sql)]
+    def unjudged(self, key: bytes | None = None) -> list[NearMiss]:
+        """Return the near misses that wait for a verdict, oldest first; with a key, that of one question."""
+        sql = f"""SELECT {_NEAR_MISS} FROM intact_aliases WHERE same IS NULL AND (?1 IS NULL OR key = ?1)
+                  ORDER BY at, key"""
+        return [NearMiss(*row) for row in self._rows.execute(sql, (key,))]
 
-    def judge(self, miss: NearMiss, *, same: bool) -> None:
-        """Store the verdict on a near miss, unless it was replaced by another one."""
-        self._rows.execute("UPDATE aliases SET same = ? WHERE key = ? AND matched = ?", (same, miss.key, miss.matched))
+    def judge(self, miss: NearMiss, *, same: bool | None, answer: str = "") -> None:
+        """Store the verdict on a near miss, None to have it judged again, unless it was replaced by another one."""
+        sql = "UPDATE aliases SET same = ?, answer = ? WHERE key = ? AND matched = ?"
+        self._rows.execute(sql, (same, answer, miss.key, miss.matched))
+
+    def reject(self, matched: bytes, similarity: float) -> None:
+        """End the aliases of an entry up to a similarity."""
+        self._rows.execute("UPDATE aliases SET same = 0 WHERE matched = ? AND similarity <= ?", (matched, similarity))
 
     def counts(self) -> tuple[int, int]:
         """Return how many near misses were judged, and how many of them are aliases."""
-        judged, same = self._rows.execute("SELECT count(same), coalesce(sum(same), 0) FROM aliases").fetchone()
+        judged, same = self._rows.execute("SELECT count(same), coalesce(sum(same), 0) FROM intact_aliases").fetchone()
         return int(judged), int(same)
 
 

@@ -361,13 +361,13 @@ _CHECKSUMS = (
     ),
 )
 
-# A question that was not given the answer of the one it is most like, and whether the two were judged to be the same
-# (NULL: not judged yet).
+# A question that was not given the answer of the one it is most like; whether the two were judged to be the same (NULL:
+# not judged yet), and the answer with which.
 _ALIASES = (
     """CREATE TABLE aliases (
         key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
         matched BLOB NOT NULL REFERENCES answers (key) ON DELETE CASCADE,
-        similarity REAL NOT NULL, same INTEGER, at REAL NOT NULL)""",
+        similarity REAL NOT NULL, same INTEGER, answer TEXT, at REAL NOT NULL)""",
     "CREATE INDEX aliases_matched ON aliases (matched)",
     *add_checksums("aliases"),
 )

@@ -16,6 +16,7 @@ from store.types import Scope
 
 _QUOTE = "quote-8"  # raised when the same evidence would be quoted in another way
 _MODEL = "model-3"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
+_ROLES = "roles-1"  # raised when a model with a role adapter would choose another answer
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
@@ -137,6 +138,16 @@ def by_model(fingerprint: str, most: int, *options: str) -> str:
     return "/".join((_MODEL, fingerprint, version(*_PROMPTS), str(most), *filter(None, options)))
 
 
+def by_roles(adapter: str) -> str:
+    """Name what a role adapter, known by its digest, adds to a model: its requests, and the quote writer."""
+    return f"{_ROLES} {version('roles', 'check')} {adapter} {_QUOTE}"
+
+
 def is_model(writer: str) -> bool:
-    """Return whether a writer is a language model, which is told the date, and not the scores of its sources."""
+    """Return whether a writer is a language model, which is told the date."""
     return writer.startswith(_MODEL)
+
+
+def reads_scores(writer: str) -> bool:
+    """Return whether an answer depends on the scores of its sources: a quoted one, alone or beside a model's."""
+    return not is_model(writer) or f"/{_ROLES} " in writer

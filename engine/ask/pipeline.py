@@ -89,7 +89,7 @@ class Asker:
         ask = begin(self._backend, self._ledger, text, options, now)
         kept = self._match(ask)
         if kept and (alias := self._alias(ask, kept)):
-            return self._serve_alias(ask, *alias)
+            return self._serve_alias(ask, kept, *alias)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
         asked = gather_context(self._backend, ask)
@@ -136,36 +136,47 @@ class Asker:
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
     def _alias(self, ask: PendingQuestion, kept: CachedAnswer) -> tuple[NearMiss, CachedAnswer] | None:
-        """Find the answer of a question that was judged to ask the same, if the own one is stale or a decline."""
+        """Find the answer of a question that asks the same, if this question's own answer is stale or a decline."""
         said = answer_of(kept)
-        alias = Aliases(self._ledger).find(ask.key.digest)
-        if alias is None or (said.answered and kept.generation == ask.generation) or self._rules() is None:
+        if said.answered and kept.generation == ask.generation:
+            return None
+        found, rules = Aliases(self._ledger).find(ask.key.digest), self._rules()
+        if found is None or rules is None or found[0].similarity < rules.tau:
             return None
         with ask.trace.step("alias") as step:
+            alias, judged = found
             target = self._bank.find(alias.matched)
             if target is None or target.state != "answered" or target.generation != ask.generation:
                 step.note = "its answer is stale too"
                 return None
-            if not self._replaces(said, alias.matched, answer_of(target)):
+            if not self._may_replace(said, judged, alias.matched, answer_of(target)):
                 step.note = "has another answer"
                 return None
             step.note = f"{alias.similarity:.3f}"
             return alias, target
 
-    def _replaces(self, said: Answer, key: bytes, other: Answer) -> bool:
-        """Return whether another question's answer may take the place of the own one: it says more, or the same."""
+    def _may_replace(self, said: Answer, judged: str, key: bytes, other: Answer) -> bool:
+        """Return whether another question's answer may take the place of this one's.
+
+        It must say the same; in the place of a decline, the same as when both questions were judged.
+        """
         doubted = RejectedAnswers(self._ledger).find(key)
         if not other.answered or (doubted and doubted[0] == other.text):
             return False
         from engine.ask.updates import same_answer
 
-        return not said.answered or same_answer(said.text, other.text, said.span, other.span)
+        before, span = (said.text, said.span) if said.answered else (judged, "")
+        return same_answer(before, other.text, span, other.span)
 
-    def _serve_alias(self, ask: PendingQuestion, alias: NearMiss, target: CachedAnswer) -> AskResult:
+    def _serve_alias(
+        self, ask: PendingQuestion, kept: CachedAnswer, alias: NearMiss, target: CachedAnswer
+    ) -> AskResult:
         """Return the answer of a question that was judged to ask the same."""
         if ask.options.write_bank:
             with ask.trace.step("count"):
-                self._bank.record_use(alias.matched, ask.generation, ask.now.timestamp(), target.evidence)
+                at = ask.now.timestamp()
+                self._bank.record_use(ask.key.digest, kept.generation, at, kept.evidence)
+                self._bank.record_use(alias.matched, ask.generation, at, target.evidence)
         reply = _served_for(ask, target, alias.similarity)
         return self._answered(ask, reply, ServedFrom(ask.key.digest), target.made_ms - reply.ms["total"], None)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.keys import Key, Wording, is_model, key, reword
+from engine.ask.keys import Key, Wording, is_model, key, reads_scores, reword
 from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
@@ -100,8 +100,8 @@ def gather_context(backend: Backend, ask: PendingQuestion) -> QueryContext:
 
 
 def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
-    """Name all that a writer reads of the evidence; a model does not read the scores."""
-    return evidence.fingerprint(scored=not is_model(writer))
+    """Name all that a writer reads of the evidence; a model alone does not read the scores."""
+    return evidence.fingerprint(scored=reads_scores(writer))
 
 
 def store_answer(

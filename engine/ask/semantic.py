@@ -1,7 +1,7 @@
 """The semantic tier: another question's answer, where cosine, words, evidence and answer all speak for it.
 
-near? -> guard -> still fresh? -> borne by what was retrieved for this question -> lent, and the own answer owed.
-Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges whether both ask the same.
+near? -> guard -> still fresh? -> supported by what was retrieved for this question -> served; an idle run makes its own
+answer. Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges whether both ask the same.
 """
 
 import math
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.ask.extract import QuoteSettings, quote
-from engine.ask.paraphrase import question_features, unmatched_words
+from engine.ask.paraphrase import question_features, unmatched_words, why_different
 from engine.ask.prepare import (
     BankBudget,
     PendingQuestion,
@@ -31,6 +31,7 @@ from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
 from engine.llm.roles import LEAST_YES, VERDICTS, check_ids
+from engine.models.types import LanguageModel
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
@@ -55,23 +56,33 @@ def entails(
     now: datetime,
     most: int,
     order: Order = in_document_order,
-) -> bool:
-    """Whether the model confirms an answer; False if the prompt before the question is not in the KV cache."""
+) -> bool | None:
+    """Return whether the model confirms an answer; None if it was not asked.
+
+    While somebody waits, it is asked only if the prompt before the question is in the KV cache.
+    """
     with trace.step("check") as step, ExitStack() as held:
         reading = load()
         before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
-        if not _is_prefix_cached(reading, before):
+        if trace.asked and not _is_prefix_cached(reading, before):
             step.note = "KV cache missing"
-            return False
-        cache = read(reading, before, Trace(), held).cache
-        ids = check_ids(reading.model, question.text, answer)
-        if reading.model.has_roles:
-            likely = reading.model.preference(cache, sum(map(len, before)), ids, VERDICTS) or 0.0
-            step.note = f"yes {likely:.2f}"
-            return likely >= LEAST_YES
-        verdict = "".join(reading.model.decode(cache, ids, _WORD)).strip()
-        step.note = "yes" if _is_yes(verdict) else "no"
-        return _is_yes(verdict)
+            return None
+        found = read(reading, before, Trace(asked=trace.asked), held)
+        verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, answer)
+        if not trace.asked:
+            found.keep()
+        found.release()
+        return verdict
+
+
+def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, answer: str) -> tuple[bool | None, str]:
+    """Ask whether the prompt in a cache supports an answer; returns the verdict, and a note of it."""
+    ids = check_ids(model, question.text, answer)
+    if model.has_roles:
+        likely = model.preference(cache, start, ids, VERDICTS)
+        return (None, "cannot say") if likely is None else (likely >= LEAST_YES, f"yes {likely:.2f}")
+    said = _is_yes("".join(model.decode(cache, ids, _WORD)).strip())
+    return said, "yes" if said else "no"
 
 
 def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
@@ -107,13 +118,19 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
 
 
 def _reject_alias(ledger: Ledger, last: HistoryEntry) -> str | None:
-    """End the alias that the last question was answered by, and return that answer; None if it was not."""
-    alias = Aliases(ledger).find(last.key) if last.key and last.tier == "semantic" else None
-    served = AnswerBank(ledger).find(alias.matched) if alias else None
-    if alias is None or served is None or served.state != "answered":
+    """End the alias that the last question was answered by, and others as far; return its answer, None without one."""
+    found = Aliases(ledger).find(last.key) if last.key and last.tier == "semantic" else None
+    served = AnswerBank(ledger).find(found[0].matched) if found else None
+    if found is None or served is None or served.state != "answered":
         return None
-    AnswerBank(ledger).raise_tau(alias.matched, above(alias.similarity))
+    _refuse_up_to(ledger, found[0].matched, found[0].similarity)
     return answer_of(served).text
+
+
+def _refuse_up_to(ledger: Ledger, key: bytes, similarity: float) -> None:
+    """Serve an answer no longer for questions that are as similar to its own, or less."""
+    AnswerBank(ledger).raise_tau(key, above(similarity))
+    Aliases(ledger).reject(key, similarity)
 
 
 def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
@@ -121,7 +138,7 @@ def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
     pending = Verifications(ledger).find(key)
     if pending is None:
         return None
-    AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
+    _refuse_up_to(ledger, pending.matched, pending.similarity)
     Verifications(ledger).resolve(key, correct=False, at=now.timestamp())
     return pending.served
 
@@ -133,6 +150,7 @@ def above(similarity: float) -> float:
 
 _LOOKED_AT = 8  # of the nearest questions
 _VERIFIED = 2  # of those that the guard lets through
+_JUDGED = frozenset(("words", "order"))  # doubts of the guard that a model may overrule at idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +202,8 @@ class SemanticLookup:
                 if reason is None and fresh:
                     step.note = f"{fresh.similarity:.3f}"
                     return fresh
-                self.missed = self.missed or one
+                if self.missed is None and why_different(asked.question, kept, _JUDGED) is None:
+                    self.missed = one
                 notes.append(f"{one.similarity:.3f} {reason}")
                 if verified == _VERIFIED:
                     break
@@ -206,8 +225,6 @@ class SemanticLookup:
         """Return why two questions may not share an answer."""
         if not self._rules.guard:
             return None
-        from engine.ask.paraphrase import why_different
-
         return why_different(asked.question, kept)
 
     def _fresh(self, ask: PendingQuestion, near: "Near") -> "Near | None":

@@ -6,7 +6,7 @@ Nothing is opened before a plan needs it: where there is nothing to do, no model
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from engine.idle.types import Handler, Job, Outcome, check_time
 from engine.session import Session
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from engine.idle.summarize import AskAbout, Summarizer, Write
     from engine.idle.types import Handlers, Kind
     from engine.llm.prefill import PromptReader
-    from engine.models.mlx import Mlx
     from engine.models.types import LanguageModel
     from store.answers import CachedAnswer
     from store.hits import Hit
@@ -111,9 +110,9 @@ class IdlePlanner:
         size = sum(KvCounts(self.session.ledger).written_by_day().values())
         if self.reader is None:
             return JobCost(bytes=size)
-        model = cast("Mlx", self.reader.model)
-        meter = model.meter
-        return JobCost(read=meter.prefilled, written=meter.generated, flops=flops(model.size, meter), bytes=size)
+        meter = self.reader.model.meter
+        work = flops(self.reader.model.size, meter)
+        return JobCost(read=meter.prefilled, written=meter.generated, flops=work, bytes=size)
 
     def load(self) -> "PromptReader":
         """Return the model, loaded."""

@@ -20,7 +20,7 @@ from engine.ask.keys import normalise
 from engine.ask.prepare import begin, key_of, prepare
 from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.summarize import AskAbout, Write, correspondents, named
-from engine.idle.types import Job, Kind, Outcome, check_time
+from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
 from engine.text.question import understand
 from engine.text.spans import Kind as SpanKind
 from engine.text.spans import find
@@ -180,12 +180,20 @@ _EACH = 3  # questions about a chunk
 
 
 def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Prediction]:
-    """Have a model with a role adapter predict `stride` questions, a few from each chunk."""
+    """Have a model with a role adapter predict `stride` questions, a few from each chunk, or as many as there is time.
+
+    OutOfTime if there is time for none.
+    """
     found, said = list[Prediction](), prompt("roles_predict").format(count=_EACH)
     for hit in hits:
         if len(found) >= stride:
             break
-        questions = parse(ask([hit.chunk], said), _EACH)
+        try:
+            questions = parse(ask([hit.chunk], said), _EACH)
+        except OutOfTime:
+            if found:
+                break
+            raise
         found += [Prediction(one, "chunks", "model", chunks=(hit.chunk.id,)) for one in questions]
     return found[:stride]
 

@@ -9,7 +9,6 @@ convert: a question that was only prefilled is answered.
 """
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +27,7 @@ from engine.ask.prepare import (
     prepare,
     relocate,
 )
-from engine.ask.semantic import learned_tau
+from engine.ask.semantic import above, learned_tau
 from engine.ask.updates import change_of, same_answer
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
@@ -238,7 +237,7 @@ def _store_verdict(reasker: Reasker, pending: PendingVerification, *, right: boo
         return
     verifications.resolve(pending.key, right, at)
     if not right:
-        AnswerBank(reasker.ledger).raise_tau(pending.matched, math.nextafter(pending.similarity, math.inf))
+        AnswerBank(reasker.ledger).raise_tau(pending.matched, above(pending.similarity))
 
 
 MOST_JUDGED = 200  # near misses in one plan
@@ -253,10 +252,10 @@ def plan_judgements(reasker: Reasker) -> list[Job]:
     )
 
 
-def _near_misses(reasker: Reasker) -> Iterator[tuple[NearMiss, CachedAnswer, CachedAnswer]]:
-    """Yield near misses with both questions, where these have answers that hold."""
+def _near_misses(reasker: Reasker, key: bytes | None = None) -> Iterator[tuple[NearMiss, CachedAnswer, CachedAnswer]]:
+    """Yield near misses with both questions, where these have answers that hold; with a key, one question's."""
     bank, holding = AnswerBank(reasker.ledger), {("answered", reasker.ledger.generation)}
-    for miss in Aliases(reasker.ledger).unjudged():
+    for miss in Aliases(reasker.ledger).unjudged(key):
         own, other = bank.find(miss.key), bank.find(miss.matched)
         if not own or not other or {(own.state, own.generation), (other.state, other.generation)} != holding:
             continue
@@ -265,38 +264,40 @@ def _near_misses(reasker: Reasker) -> Iterator[tuple[NearMiss, CachedAnswer, Cac
 
 
 def judge(reasker: Reasker, job: Job) -> Outcome:
-    """Ask the model whether each question's evidence bears the other's answer, and store the verdict.
+    """Ask the model whether each question's evidence supports the other's answer, and store the verdict, if any.
 
-    Where it does not, the other question's threshold is raised, as after a hit that was wrong.
+    If it does not, the other question's threshold is raised, as after a hit that was wrong.
     """
-    key = bytes.fromhex(job.subject)
-    found = next((found for found in _near_misses(reasker) if found[0].key == key), None)
+    found = next(_near_misses(reasker, bytes.fromhex(job.subject)), None)
     if found is None:
         return Outcome("cached")
     miss, own, other = found
-    same = _bears(reasker, own, answer_of(other)) and _agree(reasker, own, other)
+    verdict = _is_supported(reasker, own, answer_of(other))
+    if verdict:
+        verdict = _agree(reasker, own, other)
+    if verdict is None:
+        return Outcome("cached")
     with reasker.ledger.transaction():
-        Aliases(reasker.ledger).judge(miss, same=same)
-        if not same:
-            AnswerBank(reasker.ledger).raise_tau(miss.matched, math.nextafter(miss.similarity, math.inf))
+        Aliases(reasker.ledger).judge(miss, same=verdict, answer=answer_of(other).text or "")
+        if not verdict:
+            AnswerBank(reasker.ledger).raise_tau(miss.matched, above(miss.similarity))
     return DONE
 
 
-def _agree(reasker: Reasker, own: CachedAnswer, other: CachedAnswer) -> bool:
-    """Return whether the own answer does not speak against that of another question that asks the same."""
+def _agree(reasker: Reasker, own: CachedAnswer, other: CachedAnswer) -> bool | None:
+    """Return whether a question's own answer does not contradict that of another one that seems to ask the same."""
     mine, its = answer_of(own), answer_of(other)
     if not mine.answered or same_answer(mine.text, its.text, mine.span, its.span):
         return True
-    return _bears(reasker, other, mine)
+    return _is_supported(reasker, other, mine)
 
 
-def _bears(reasker: Reasker, cached: CachedAnswer, answer: Answer) -> bool:
-    """Return whether the model finds an answer borne by the evidence of a stored question."""
+def _is_supported(reasker: Reasker, cached: CachedAnswer, answer: Answer) -> bool | None:
+    """Return whether the model finds that the evidence of a question supports an answer; None if it cannot say."""
     if not answer.text:
         return False
     asked = begin(reasker.backend, reasker.ledger, cached.question, options_of(cached), reasker.now)
     found = gather_context(reasker.backend, asked)
-    reasker.backend.prefill(found.question, found.evidence, Trace(asked=False))
     return reasker.backend.entails(found.question, found.evidence, answer.text, Trace(asked=False))
 
 

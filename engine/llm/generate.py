@@ -15,7 +15,7 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.roles import VERDICTS, Choose, Claims, check_ids, choose, request_segments
+from engine.llm.roles import VERDICTS, Choose, Claims, check_ids, choose_side, request_segments
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
@@ -184,7 +184,7 @@ class GenerateOptions:
     drafts: int = 0
     draft: Draft | None = None
     quote: Quoted | None = None
-    choose: Choose = choose
+    choose: Choose = choose_side
 
 
 @dataclass(slots=True)
@@ -215,14 +215,14 @@ def generate(
         reading = load()
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)
-    held = ExitStack()
     checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
-    written = run.write(None if checks else say, held)
-    said, cited = run.cite(written.output.text)
-    reply = run.choose(written, said, cited) if checks else run.answer(written, said, cited)
-    if checks:
-        _show(reply.text or "", "", say)
-    return GeneratedAnswer(reply, partial(_keep, written.read, held))
+    with ExitStack() as held:
+        written = run.write(None if checks else say, held)
+        said, cited = run.cite(written.output.text)
+        reply = run.choose(written, said, cited) if checks else run.answer(written, said, cited)
+        if checks:
+            _show(reply.text or "", "", say)
+        return GeneratedAnswer(reply, partial(_keep, written.read, held.pop_all()))
 
 
 def _not_found(question: Question, trace: Trace, options: GenerateOptions) -> GeneratedAnswer:
@@ -274,8 +274,6 @@ class _Generation:
             written.guessed = guesses.right if guesses else 0
             step.note = f"{output.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
             step.note += f"; {output.ended}" if output.ended else ""
-        if output.ended:
-            trace.notices.append(output.ended)
         return written
 
     def _drafter(self) -> Drafter | None:
@@ -294,25 +292,26 @@ class _Generation:
             sources = self.segments.prompt.sources
             cited = cite(said, self.question.text, self.evidence.passages, sources, words_first=unseen)
             step.note = _note(said, cited.stands)
-            if said.answer and cited.stands and not any(cited.quotes):
-                self.trace.notices.append("the answer shares no word with its sources; check it")
         return said, cited
 
     def choose(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
         """Return the model's answer or the quoted one, whichever is likelier right; neither if both hardly are."""
-        quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
-        other = quoted.text if quoted else None
-        own = said.answer if cited.stands else None
         with self.trace.step("check") as step:
-            claims = Claims(self._yes(written, own), self._yes(written, other), support, _agree(own or "", other or ""))
+            quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
+            own, other = said.answer if cited.stands else None, quoted.text if quoted else None
+            agree = _agree(own or "", other or "")
+            claims = Claims(self._yes(written, own), self._yes(written, other), support, agree)
             side, likely = self.options.choose(claims)
             step.note = _verdict(claims, side, likely)
         if side == "quoted" and quoted:
             return self._quoted(written, quoted)
-        return self.answer(written, said, cited if side == "own" else replace(cited, stands=False))
+        if side is None and cited.stands:  # sources are quoted with what comes nearest to the question
+            said = ParsedAnswer(None, said.cited)
+            cited = cite(said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
+        return self.answer(written, said, cited)
 
     def _yes(self, written: _Answer, answer: str | None) -> float | None:
-        """Return the probability with which the model finds an answer borne; 1 where it cannot say."""
+        """Return the probability with which the model finds an answer supported; 1 where it cannot say."""
         if answer is None:
             return None
         model, start = self.reading.model, sum(map(len, self.segments.ids[:-1]))
@@ -336,6 +335,10 @@ class _Generation:
 
     def answer(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
         """Return the answer with its sources and figures."""
+        if written.output.ended:
+            self.trace.notices.append(written.output.ended)
+        if said.answer and cited.stands and not any(cited.quotes):
+            self.trace.notices.append("the answer shares no word with its sources; check it")
         counts, tier = self._counts(written)
         lead = (cited.first or 0) if cited.stands else 0
         return Answer(
@@ -377,7 +380,7 @@ def ask_about(
 ) -> str:
     """Return what a model with a role adapter writes on a request about chunks; empty if they do not fit its context.
 
-    It writes at most so many tokens; `check_time` is called before each, and may raise.
+    It writes at most so many tokens; `check_time` is called after each, and may raise.
     """
     segments = request_segments(reader, chunks, request)
     if segments.count + most > reader.model.context:

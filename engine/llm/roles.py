@@ -29,14 +29,14 @@ def request_segments(reader: PromptReader, chunks: Sequence[Chunk], request: str
 
 
 def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
-    """Return the last segment that asks whether the chunks bear an answer."""
+    """Return the last segment that asks whether the chunks support an answer."""
     said = prompt("check").format(question=" ".join(question.split()), answer=" ".join(answer.split()))
     return (*model.tokens(said), *model.frame.closing)
 
 
 VERDICTS = ("yes", "no")
 LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
-LEAST_CHANCE = 0.3  # of being right, under which a question is declined
+LEAST_PROBABILITY = 0.3  # of being right, under which a question is declined
 _EDGE = 1e-3  # probabilities nearer to 0 or 1 count as this near
 
 
@@ -52,44 +52,44 @@ class Claims:
     support: float
     agree: bool  # one answer holds the other
 
-    def own_signs(self) -> tuple[float, ...]:
-        """Return what the chance of the model's answer is a sum of."""
+    def own_features(self) -> tuple[float, ...]:
+        """Return what the log odds of the model's answer are a weighted sum of."""
         return (1.0, log_odds(self.own_yes or 0.0), log_odds(self.support), float(self.agree))
 
-    def quoted_signs(self) -> tuple[float, ...]:
-        """Return what the chance of the quoted answer is a sum of."""
+    def quoted_features(self) -> tuple[float, ...]:
+        """Return what those of the quoted answer are a weighted sum of."""
         yes = log_odds(self.quoted_yes or 0.0)
         return (1.0, yes, log_odds(self.support), float(self.agree), float(self.own_yes is None))
 
 
-# Weights of the signs, in log odds; fitted by tests/bench/reading.py.
+# Weights of the features, in log odds, as tests/bench/reading.py fits them.
 _OWN = (0.0, 1.0, 0.0, 0.0)
 _QUOTED = (0.0, 1.0, 0.0, 0.0, 0.0)
 Side = Literal["own", "quoted"]
 Choose = Callable[[Claims], tuple[Side | None, float]]
 
 
-def choose(claims: Claims) -> tuple[Side | None, float]:
+def choose_side(claims: Claims) -> tuple[Side | None, float]:
     """Return which answer to give, None for neither, and the probability that the better one is right."""
-    return pick(claims, _OWN, _QUOTED, LEAST_CHANCE)
+    return pick_side(claims, _OWN, _QUOTED, LEAST_PROBABILITY)
 
 
-def pick(claims: Claims, own: Sequence[float], quoted: Sequence[float], least: float) -> tuple[Side | None, float]:
-    """Choose as `choose` does, with weights for each answer and the least probability of one that is given."""
+def pick_side(claims: Claims, own: Sequence[float], quoted: Sequence[float], least: float) -> tuple[Side | None, float]:
+    """Choose as `choose_side` does, with weights for each answer and the least probability of one that is given."""
     chances: dict[Side, float] = {}
     if claims.own_yes is not None:
-        chances["own"] = chance(own, claims.own_signs())
+        chances["own"] = probability(own, claims.own_features())
     if claims.quoted_yes is not None:
-        chances["quoted"] = chance(quoted, claims.quoted_signs())
+        chances["quoted"] = probability(quoted, claims.quoted_features())
     best = max(chances, key=lambda side: chances[side], default=None)
     if best is None:
         return None, 0.0
     return (best if chances[best] >= least else None), chances[best]
 
 
-def chance(weights: Sequence[float], signs: Sequence[float]) -> float:
-    """Return a probability of weighted signs."""
-    return 1 / (1 + exp(-sum(weight * sign for weight, sign in zip(weights, signs, strict=True))))
+def probability(weights: Sequence[float], features: Sequence[float]) -> float:
+    """Return the probability that weighted features make."""
+    return 1 / (1 + exp(-sum(weight * value for weight, value in zip(weights, features, strict=True))))
 
 
 def log_odds(probability: float) -> float:

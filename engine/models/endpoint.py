@@ -162,8 +162,6 @@ class _Exchange(Thread):
 
     def run(self) -> None:
         """Send the request and queue what comes back."""
-        from http.client import HTTPException
-
         reached: Queue[Any] = self._status
         left = _MOST_BYTES
         try:
@@ -174,7 +172,7 @@ class _Exchange(Thread):
                     self._chunks.put(chunk)
                     left -= len(chunk)
             self._chunks.put(b"")
-        except (OSError, HTTPException, ValueError) as error:
+        except Exception as error:
             reached.put(error)
 
     def status(self, yield_point: Callable[[], None]) -> int:
@@ -212,9 +210,11 @@ class _Exchange(Thread):
     def _reply(self, connection: "HTTPConnection") -> "HTTPResponse":
         connection.connect()
         is_here = ip_address(connection.sock.getpeername()[0]).is_loopback
-        if self._ended or (self._endpoint.is_loopback and not is_here):
+        if self._endpoint.is_loopback and not is_here:
             raise ConnectionError("localhost is another machine")
-        self._socket = connection.sock
+        self._socket = connection.sock  # before `_ended` is read, which `end` sets before it looks for a socket
+        if self._ended:
+            raise ConnectionError("ended")
         connection.sock.settimeout(self._silent_s)
         method, path, body = self._call
         connection.request(method, path, None if body is None else json.dumps(body).encode(), self._headers())
@@ -262,8 +262,8 @@ class ServerClient:
     def stream(self, call: Call, silent_s: float = _SILENT_S) -> Generator[bytes, None, None]:
         """Yield the body of a reply as it comes; Refused where the server refuses, PkbError where it breaks off."""
         exchange = _Exchange(self.endpoint, self.key, call, silent_s)
-        exchange.start()
         try:
+            exchange.start()
             status = exchange.status(self.yield_point)
             chunks = iter(lambda: exchange.chunk(self.yield_point), b"")
             if not 200 <= status < 300:

@@ -130,6 +130,8 @@ def attach(model: Any, path: Path) -> AttachedAdapter:
     try:
         factors: Mapping[str, Any] = mx.load(str(path))  # type: ignore[assignment]
         names = sorted(name.removesuffix(DOWN) for name in factors if name.endswith(DOWN))
+        if not names:
+            raise ValueError("no factors")
         wrapped = [(name, _adapted(layers[name], factors[name + DOWN], factors[name + UP], attached)) for name in names]
     except (RuntimeError, ValueError, LookupError, AttributeError) as error:
         raise PkbError(f"{path} does not fit the model: {type(error).__name__}", "pkb model list") from error
@@ -162,6 +164,8 @@ def _layer_type() -> type:
             found = self.inner(x)
             if not self._attached.acts:
                 return found
-            return found + (x @ self._down.astype(x.dtype)) @ self._up.astype(x.dtype)
+            if self._down.dtype != x.dtype:
+                self._down, self._up = self._down.astype(x.dtype), self._up.astype(x.dtype)
+            return found + (x @ self._down) @ self._up
 
     return Adapted

@@ -184,6 +184,16 @@ class LanguageModel(Protocol):
         """Return whether a role adapter acts on the last segment of prompts."""
         ...
 
+    @property
+    def meter(self) -> Meter:
+        """Return what was computed so far."""
+        ...
+
+    @property
+    def size(self) -> Size:
+        """Return the sizes that its work is computed from."""
+        ...
+
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""
         ...

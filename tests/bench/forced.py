@@ -137,7 +137,7 @@ class ForcedBackend(Wrapped):
             script.text = None
         return replace(made, reply=replace(made.reply, text=" ".join(gold.split()) or None)) if shown else made
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         self._script.text = YES
         try:
             return super().entails(question, evidence, answer, trace)

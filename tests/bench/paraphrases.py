@@ -174,7 +174,7 @@ class _Embedded(Unable):
     def question_vectors(self) -> QuestionVectors:
         return self._questions
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True
 
 

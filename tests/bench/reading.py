@@ -26,7 +26,7 @@ from engine.backends import drafts_of, quoted
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import PromptChunk, in_document_order
-from engine.llm.roles import Claims, Side, choose, pick
+from engine.llm.roles import Claims, Side, choose_side, pick_side
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
 from engine.models.rope import movable
@@ -173,7 +173,7 @@ class Weights:
 
     def choose(self, claims: Claims) -> tuple[Side | None, float]:
         """Return which answer to give, and the chance of the better one."""
-        return pick(claims, self.own, self.quoted, self.least)
+        return pick_side(claims, self.own, self.quoted, self.least)
 
 
 def rows(path: Path) -> list[Row]:
@@ -194,7 +194,7 @@ def given(row: Row, weights: Weights | None = None) -> Row:
     if "claims" not in row:
         return dict(row["own"])
     claims = Claims(**row["claims"])
-    side, _ = weights.choose(claims) if weights else choose(claims)
+    side, _ = weights.choose(claims) if weights else choose_side(claims)
     return dict(row[side]) if side else {"answer": None, "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": False}
 
 
@@ -229,10 +229,10 @@ def fit(found: Sequence[Row]) -> Weights:
     """Fit the chances of both answers to their F1, sets alike, and the least one to 7 % of answerable ones declined."""
     share = {name: 1 / sum(row["set"] == name for row in found) for name in {row["set"] for row in found}}
     sides = list[tuple[float, ...]]()
-    for side, signs in (("own", Claims.own_signs), ("quoted", Claims.quoted_signs)):
+    for side, features in (("own", Claims.own_features), ("quoted", Claims.quoted_features)):
         told = [(row, Claims(**row["claims"])) for row in found if row["claims"][f"{side}_yes"] is not None]
         right = [row[side]["f1"] if row["group"] == "answerable" else 0.0 for row, _ in told]
-        sides.append(logistic([signs(claims) for _, claims in told], right, [share[row["set"]] for row, _ in told]))
+        sides.append(logistic([features(claims) for _, claims in told], right, [share[row["set"]] for row, _ in told]))
     weights = Weights(sides[0], sides[1])
     chances = sorted(weights.choose(Claims(**row["claims"]))[1] for row in found if row["group"] == "answerable")
     return replace(weights, least=chances[int(_DECLINED * len(chances))])

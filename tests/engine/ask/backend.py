@@ -28,7 +28,7 @@ class Wrapped:
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         self.backend.prefill(question, evidence, trace)
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return self.backend.entails(question, evidence, answer, trace)
 
     def question_vectors(self) -> QuestionVectors | None:
@@ -52,7 +52,7 @@ class Unable:
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         raise NotImplementedError
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         raise NotImplementedError
 
     def question_vectors(self) -> QuestionVectors | None:

@@ -13,7 +13,7 @@ from engine.text.question import Question
 from engine.types import AskOptions, AskResult, Evidence, GeneratedAnswer, OnText, Trace
 from store.answers import Aliases, AnswerBank
 from tests.engine.ask.backend import Wrapped
-from tests.engine.ask.small_home import NOW, SmallHome, asker, ingest
+from tests.engine.ask.small_home import NOW, RULES, SmallHome, asker, ingest
 
 ASKED, OTHERWISE = "Which colour has the tandem of the museum?", "Which paint has the tandem of the museum?"
 
@@ -23,7 +23,7 @@ class Judging(Wrapped):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.backend)
-        self.rejects, self.declines = set[str](), set[str]()
+        self.rejects, self.declines, self.can_say = set[str](), set[str](), True
         self.checked: list[tuple[str, str]] = []
 
     @property
@@ -36,9 +36,9 @@ class Judging(Wrapped):
             return written
         return replace(written, reply=replace(written.reply, text=None, highlight=None))
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         self.checked.append((question.text, answer))
-        return question.text not in self.rejects
+        return question.text not in self.rejects if self.can_say else None
 
 
 @dataclass(slots=True)
@@ -62,7 +62,8 @@ class Museum:
     def judge(self) -> list[str]:
         """Run all judgements that are due; return their questions."""
         jobs = plan_judgements(self.reasker)
-        assert all(judge(self.reasker, job).state == "done" for job in jobs)
+        states = {judge(self.reasker, job).state for job in jobs}
+        assert states <= {"done" if self.backend.can_say else "cached"}
         return [job.what for job in jobs]
 
     def renew(self, question: str) -> None:
@@ -139,9 +140,46 @@ def test_a_no_of_the_model_raises_the_threshold_and_is_not_asked_for_again(museu
 
 def test_an_alias_is_not_used_while_the_other_answer_is_stale(museum: Museum) -> None:
     both(museum)
-    museum.judge()
+    assert museum.judge() == [OTHERWISE]
     museum.renew("none")
     assert museum.ask(OTHERWISE).reply.tier != "semantic"
+
+
+def test_without_paraphrase_hits_there_are_no_aliases(museum: Museum) -> None:
+    both(museum)
+    assert museum.judge() == [OTHERWISE]
+    museum.renew(ASKED)
+    never = replace(RULES, tau=1.0)
+    assert asker(museum.session, museum.backend, never).ask(OTHERWISE, AskOptions(), NOW).reply.tier != "semantic"
+
+
+def test_a_decline_gets_no_answer_that_it_was_not_judged_with(museum: Museum) -> None:
+    museum.backend.declines.add(OTHERWISE)
+    both(museum)
+    assert museum.judge() == [OTHERWISE]
+    museum.home.write("a", "The tandem of the museum has blue paint, a colour that all like.")
+    museum.home.write("c", "The tandem of the museum has blue paint since June.")
+    museum.renew(ASKED)
+    museum.ask(ASKED)
+    museum.ask(OTHERWISE)  # declined anew
+    assert not museum.ask(OTHERWISE).reply.answered
+
+
+def test_where_the_model_cannot_say_nothing_is_stored(museum: Museum) -> None:
+    both(museum)
+    museum.backend.can_say = False
+    assert museum.judge() == museum.judge() == [OTHERWISE]
+    assert Aliases(museum.session.ledger).counts() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "other", ["Which colour has the tandem of Mira Holt?", "Which colour had the tandem of the museum in 2019?",
+              "Which colour has the tandem of the museum not?"],
+)  # fmt: skip
+def test_another_name_number_or_negation_is_never_judged(museum: Museum, other: str) -> None:
+    museum.ask(ASKED)
+    museum.ask(other)
+    assert museum.judge() == []
 
 
 def test_marking_an_aliased_answer_as_wrong_ends_the_alias(museum: Museum) -> None:

@@ -61,7 +61,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
         yield made
 
 
-def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool, str]:
+def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool | None, str]:
     """Have the model check entailment; return its result and the note."""
     trace = Trace()
     found = entails(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
@@ -93,12 +93,22 @@ def test_any_other_word_does_not_confirm_entailment(kept: Kept, word: str) -> No
     assert says(model, reading) == (False, "no")
 
 
-@pytest.mark.parametrize(("yes", "confirms"), [(0.97, True), (0.5, True), (0.49, False), (0.0, False), (None, False)])
-def test_with_a_role_adapter_the_probability_of_yes_decides(kept: Kept, yes: float | None, confirms: bool) -> None:
+@pytest.mark.parametrize(("yes", "confirms"), [(0.97, True), (0.5, True), (0.49, False), (0.0, False), (None, None)])
+def test_with_a_role_adapter_the_probability_of_yes_decides(
+    kept: Kept, yes: float | None, confirms: bool | None
+) -> None:
     model = RestorableModel([" Friday"], has_roles=True)
     reading = having_read(model, kept)
     model.yes = yes
-    assert says(model, reading) == (confirms, f"yes {yes or 0:.2f}")
+    expected = (None, "cannot say") if yes is None else (confirms, f"yes {yes:.2f}")
+    assert says(model, reading) == expected
+
+
+def test_at_idle_a_model_without_a_kv_cache_is_asked_too() -> None:
+    model = ScriptedModel(["yes"])
+    trace = Trace(asked=False)
+    assert entails(lambda: PromptReader(model), LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
+    assert "Rehearsal is on Friday." in " ".join(model.text())
 
 
 def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
@@ -113,13 +123,13 @@ def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
 def test_a_model_that_would_have_to_prefill_more_is_not_asked(kept: Kept) -> None:
     model = RestorableModel(["yes"])
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
-    assert says(model, reading) == (False, "KV cache missing")
+    assert says(model, reading) == (None, "KV cache missing")
     assert model.heard == []
 
 
 def test_a_model_without_a_kv_cache_is_not_asked() -> None:
     model = ScriptedModel(["yes"])
-    assert says(model, PromptReader(model)) == (False, "KV cache missing")
+    assert says(model, PromptReader(model)) == (None, "KV cache missing")
     assert model.heard == []
 
 

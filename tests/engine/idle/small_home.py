@@ -90,7 +90,7 @@ class _SmallBackend(Unable):
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         self._home.read.append(question.text)
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool:
+    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True
 
     def _passage(self, name: str) -> Passage:

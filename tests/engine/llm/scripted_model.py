@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.models.types import Drafter, Frame
+from engine.models.types import Drafter, Frame, Meter, Size
 
 
 @dataclass
@@ -18,6 +18,8 @@ class ScriptedModel:
     vocabulary: list[str] = field(default_factory=list)
     has_roles: bool = False
     yes: float | None = None  # its verdict
+    meter: Meter = field(default_factory=Meter)
+    size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))
 
     def tokens(self, text: str) -> list[int]:
         """Return one token a word."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.llm.roles import Claims, Side, choose, pick
+from engine.llm.roles import Claims, Side, choose_side, pick_side
 
 OWN, QUOTED = (0.0, 1.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0, 0.0)  # by the model's yes alone
 chances = st.floats(0, 1)
@@ -19,12 +19,12 @@ claims = st.builds(Claims, st.none() | chances, st.none() | chances, chances, st
 def test_the_likelier_answer_is_given_if_it_is_likely_enough(
     own: float | None, quoted: float | None, side: Side | None
 ) -> None:
-    assert pick(Claims(own, quoted, 0.5, agree=False), OWN, QUOTED, 0.5)[0] == side
+    assert pick_side(Claims(own, quoted, 0.5, agree=False), OWN, QUOTED, 0.5)[0] == side
 
 
 @given(claims)
 def test_an_answer_that_is_not_there_is_never_chosen(found: Claims) -> None:
-    side, likely = choose(found)
+    side, likely = choose_side(found)
     assert side != "own" or found.own_yes is not None
     assert side != "quoted" or found.quoted_yes is not None
     assert 0 <= likely <= 1
@@ -33,7 +33,7 @@ def test_an_answer_that_is_not_there_is_never_chosen(found: Claims) -> None:
 @given(chances, chances, chances)
 def test_a_surer_yes_never_makes_an_answer_less_likely(one: float, other: float, support: float) -> None:
     low, high = sorted((one, other))
-    own, surer = (choose(Claims(yes, None, support, agree=False))[1] for yes in (low, high))
+    own, surer = (choose_side(Claims(yes, None, support, agree=False))[1] for yes in (low, high))
     assert own <= surer + 1e-12
-    quoted, surer = (choose(Claims(None, yes, support, agree=False))[1] for yes in (low, high))
+    quoted, surer = (choose_side(Claims(None, yes, support, agree=False))[1] for yes in (low, high))
     assert quoted <= surer + 1e-12
