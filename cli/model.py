@@ -78,7 +78,7 @@ def show(as_json: Json = False) -> None:
 
 @model.command("use")
 def use(name: Usable, as_json: Json = False) -> None:
-    """Select the model that answers: an installed one, a GGUF file, or one on a server.
+    """Select the model that answers: installed, in a GGUF file, or on a server.
 
     Example: pkb model use openai:http://127.0.0.1:11434#llama3.2:3b
     """

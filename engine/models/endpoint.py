@@ -162,6 +162,8 @@ class _Exchange(Thread):
 
     def run(self) -> None:
         """Send the request and queue what comes back."""
+        from http.client import HTTPException
+
         reached: Queue[Any] = self._status
         left = _MOST_BYTES
         try:
@@ -172,7 +174,7 @@ class _Exchange(Thread):
                     self._chunks.put(chunk)
                     left -= len(chunk)
             self._chunks.put(b"")
-        except Exception as error:
+        except (OSError, HTTPException, ValueError) as error:
             reached.put(error)
 
     def status(self, yield_point: Callable[[], None]) -> int:
@@ -191,6 +193,8 @@ class _Exchange(Thread):
                 if isinstance(found, Exception):
                     raise self._failure(found)
                 return found
+            if not self.is_alive() and queue.empty():
+                raise self._failure(ConnectionError("ended"))
 
     def end(self) -> None:
         """Close the connection, whatever it waits for."""
