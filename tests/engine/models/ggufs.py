@@ -1,6 +1,9 @@
-"""GGUF files for tests: small models of each family with random weights, and tokenizers trained on the spot."""
+"""GGUF files for tests: small models of each family with random weights, and tokenizers trained on the spot.
 
-from collections.abc import Mapping, Sequence
+Files are converted as pkb does it, and decoded into 32 bits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import pi, sqrt
 from pathlib import Path
@@ -10,6 +13,10 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from engine.models.gguf import read
+from engine.models.gguf_weights import convert, plan
+from engine.models.lookup import InstalledModel, converted, find_gguf
 
 WIDTH, LAYERS, HEADS, KV_HEADS, HEAD, INNER = 256, 2, 4, 2, 64, 512  # K-quants need rows of 256
 FAMILIES = ("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3")
@@ -40,6 +47,25 @@ class Made:
     llama3: float | None = None  # the factor by which Llama 3 scales positions
     plain: bool = False  # the decoded numbers in 32 bits, for an engine that would round what it multiplies
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the variables under which models are found below a folder alone."""
+    return {
+        "HF_HUB_CACHE": str(folder / "hub"),
+        "LLAMA_CACHE": str(folder / "none"),
+        "OLLAMA_MODELS": str(folder / "o"),
+    }
+
+
+def model_of(path: Path, tick: Callable[[int], None] = lambda done: None) -> InstalledModel:
+    """Convert a file as `pkb model use` does."""
+    environ = environment(path.parent)
+    file = find_gguf(str(path), environ)
+    assert file
+    local = converted(file, path.parent / "notes", environ)
+    convert(plan(read(path)), local, environ, tick)
+    return local
 
 
 def byte_level(texts: Sequence[str], size: int = 500) -> tuple[list[str], list[str]]:
@@ -91,11 +117,28 @@ def write(path: Path, made: Made) -> Path:
             writer.add_tensor(name, gguf.dequantize(encoded(values, made.kind, made.seed), kind))
         else:
             writer.add_tensor(name, encoded(values, made.kind, made.seed), raw_dtype=kind)
+    _finish(writer)
+    return path
+
+
+def decode(path: Path, to: Path) -> Path:
+    """Write a file again with its numbers decoded into 32 bits, all fields as they are."""
+    found = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(to, str(found.fields["general.architecture"].contents()))
+    for name, one in found.fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":  # which the writer adds itself
+            writer.add_key_value(name, one.contents(), one.types[0], one.types[-1] if len(one.types) > 1 else None)
+    for tensor in found.tensors:
+        writer.add_tensor(tensor.name, gguf.dequantize(tensor.data, tensor.tensor_type))
+    _finish(writer)
+    return to
+
+
+def _finish(writer: gguf.GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path
 
 
 def encoded(values: NDArray[np.float32], kind: str, seed: int = 0) -> NDArray[Any]:

@@ -21,9 +21,9 @@ from tokenizers import Tokenizer
 from engine.models import runtime
 from engine.models.gguf import GgufHeader, read, tokenizer
 from engine.models.gguf_weights import PACKED, convert, plan
-from engine.models.lookup import InstalledModel, converted, find_gguf, gguf_files, missing_files, repository, role
+from engine.models.lookup import InstalledModel, find_gguf, gguf_files, missing_files, repository, role
 from store.errors import Locked, NoModel, PkbError
-from tests.engine.models.ggufs import FAMILIES, REPACKED, ROUNDED, Made, encoded, write
+from tests.engine.models.ggufs import FAMILIES, REPACKED, ROUNDED, Made, encoded, environment, model_of, write
 from tests.engine.models.llamacpp import LlamaCpp
 
 SCORED = ("gemma2", "gemma3", "phi3")
@@ -33,24 +33,6 @@ CLOSE = 0.05  # logits so near that two orders of summing may choose differently
 
 def made(family: str, kind: str, **more: Any) -> Made:
     return Made(family, kind, scored=family in SCORED, **more)
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {
-        "HF_HUB_CACHE": str(folder / "hub"),
-        "LLAMA_CACHE": str(folder / "none"),
-        "OLLAMA_MODELS": str(folder / "o"),
-    }
-
-
-def model_of(path: Path, tick: Callable[[int], None] = lambda done: None) -> InstalledModel:
-    """Convert a file as `pkb model use` does."""
-    environ = environment(path.parent)
-    file = find_gguf(str(path), environ)
-    assert file
-    local = converted(file, path.parent / "notes", environ)
-    convert(plan(read(path)), local, environ, tick)
-    return local
 
 
 @pytest.fixture(scope="module")
