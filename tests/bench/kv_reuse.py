@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from engine.llm.prefill import Ids, KvBinding, PromptReader, keep, prefill
@@ -220,6 +220,23 @@ def turns(ways: Ways, rounds: int) -> dict[str, list[float]]:
             ways[name]()
             times[name].append(1e3 * (perf_counter() - began))
     return {name: own[1:] for name, own in times.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of one piece of work, by the clock and of the processor."""
+
+    wall: float
+    processor: float
+
+
+@contextmanager
+def spent() -> Iterator[list[Spent]]:
+    """Yield a list that holds, at the end, what the work inside took."""
+    found = list[Spent]()
+    wall, processor = perf_counter(), process_time()
+    yield found
+    found.append(Spent(perf_counter() - wall, process_time() - processor))
 
 
 def free_memory() -> None:

@@ -10,32 +10,22 @@ round is dropped. Processor seconds are those of all threads, with the time that
 import os
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import perf_counter, process_time
 
 from engine.models import runtime
 from engine.models.load import load
 from engine.models.lookup import InstalledModel, read_config
 from engine.models.mlx import Mlx
-from tests.bench.kv_reuse import free_memory
+from tests.bench.kv_reuse import Spent, free_memory, spent
 from tests.engine.models.ggufs import decode, model_of
 from tests.engine.models.llamacpp import LlamaCpp
 
 PKB, PACKED, PLAIN = "pkb, fp32", "llama.cpp, the file", "llama.cpp, F32"
 _CONTROLS = 260  # ids below it may be control tokens or single bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Seconds of one piece of work, by the clock and of the processor."""
-
-    wall: float
-    processor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +103,6 @@ def by_llama(path: Path, threads: int, context: int) -> Engine:
         return Round(prefill[0], decoding[0])
 
     return run
-
-
-@contextmanager
-def spent() -> Iterator[list[Spent]]:
-    """Yield a list that holds, at the end, what the work inside took."""
-    found = list[Spent]()
-    wall, processor = perf_counter(), process_time()
-    yield found
-    found.append(Spent(perf_counter() - wall, process_time() - processor))
 
 
 def prompts(local: InstalledModel, length: int, count: int) -> list[list[int]]:

@@ -17,7 +17,6 @@ from datetime import datetime
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import perf_counter, process_time
 
 from engine.llm.generate import read
 from engine.llm.prefill import KvBinding, PromptReader
@@ -32,21 +31,13 @@ from store.database import open_ledger
 from store.errors import NoModel
 from store.kv_store import KvLimits, KvStore, scores
 from store.kv_tree import root_of
-from tests.bench.kv_reuse import free_memory
+from tests.bench.kv_reuse import Spent, free_memory, spent
 from tests.store.kv_kit import WEIGHTS
 
 CHUNK, BUDGET = 130, 1 << 40  # tokens of a chunk, at most; bytes
 ANSWER, CONTROLS = "answer", 260  # the role that reads first; ids below may be control tokens
 NOW = datetime(2026, 6, 3, 12)
 QUESTION = "When is the rehearsal?"
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Milliseconds to a first token, by the clock and of the processor."""
-
-    wall: float
-    processor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +99,12 @@ def first_token(model: Mlx, folder: Path, before: Sequence[Ids], last: Ids) -> t
     """Return the time to the first token of a role, and the bytes of its store, which is opened anew, afterwards."""
     with opened(model, folder) as (reader, store), ExitStack() as held:
         free_memory()
-        wall, processor = perf_counter(), process_time()
-        cache = read(reader, before, Trace(), held)
-        next(model.decode(cache.cache, last, 1))
-        taken = Spent(1000 * (perf_counter() - wall), 1000 * (process_time() - processor))
+        with spent() as taken:
+            cache = read(reader, before, Trace(), held)
+            next(model.decode(cache.cache, last, 1))
         cache.keep()
         cache.release()
-        return taken, store.stats().bytes
+        return taken[0], store.stats().bytes
 
 
 @contextmanager
@@ -147,8 +137,8 @@ def show(rounds: Sequence[Round], tokens: int) -> None:
 
 
 def _cells(rounds: Sequence[Round], role: str, kind: str) -> tuple[str, str, str]:
-    cold = median(getattr(one.cold[role], kind) for one in rounds)
-    behind = median(getattr(one.behind[role], kind) for one in rounds)
+    cold = 1000 * median(getattr(one.cold[role], kind) for one in rounds)
+    behind = 1000 * median(getattr(one.behind[role], kind) for one in rounds)
     return f"{cold:.0f} ms", f"{behind:.0f} ms", f"{cold / behind:.1f}"
 
 
