@@ -67,7 +67,7 @@ def main() -> None:
 
 def measured(model: Mlx, folder: Path, tokens: int, seed: int) -> Round:
     """Let all roles read one prompt, each from a store of its own, then from one that they share."""
-    before, requests = (system_ids(model), *chunks(tokens, seed)), last_segments(model)
+    before, requests = (system_ids(model), *chunks(tokens, model.model.args.vocab_size, seed)), last_segments(model)
     cold, behind, separate = dict[str, Spent](), dict[str, Spent](), 0
     for role, last in requests.items():
         cold[role], size = first_token(model, folder / role, before, last)
@@ -77,11 +77,11 @@ def measured(model: Mlx, folder: Path, tokens: int, seed: int) -> Round:
     return Round(cold, behind, shared, separate)
 
 
-def chunks(tokens: int, seed: int) -> Iterator[Ids]:
+def chunks(tokens: int, vocabulary: int, seed: int) -> Iterator[Ids]:
     """Yield segments of random tokens, so many together."""
     rng = Random(seed)
     for start in range(0, tokens, CHUNK):
-        yield tuple(rng.randrange(CONTROLS, 40_000) for _ in range(min(CHUNK, tokens - start)))
+        yield tuple(rng.randrange(CONTROLS, vocabulary) for _ in range(min(CHUNK, tokens - start)))
 
 
 def last_segments(model: Mlx) -> dict[str, Ids]:
