@@ -303,6 +303,7 @@ class _Generation:
             claims = Claims(self._yes(written, own), self._yes(written, other), support, agree)
             side, likely = self.options.choose(claims)
             step.note = _verdict(claims, side, likely)
+        written.first_ms = self.trace.ms()["total"]  # nothing was shown before
         if side == "quoted" and quoted:
             return self._quoted(written, quoted)
         if side is None and cited.stands:  # sources are quoted with what comes nearest to the question
