@@ -15,7 +15,7 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.roles import VERDICTS, Choose, Claims, check_ids, choose_side, request_segments
+from engine.llm.roles import VERDICTS, WEIGHTS, Choose, Claims, check_ids, request_segments
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
@@ -184,7 +184,7 @@ class GenerateOptions:
     drafts: int = 0
     draft: Draft | None = None
     quote: Quoted | None = None
-    choose: Choose = choose_side
+    choose: Choose = WEIGHTS.choose
 
 
 @dataclass(slots=True)
@@ -299,8 +299,8 @@ class _Generation:
         with self.trace.step("check") as step:
             quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
             own, other = said.answer if cited.stands else None, quoted.text if quoted else None
-            agree = _agree(own or "", other or "")
-            claims = Claims(self._yes(written, own), self._yes(written, other), support, agree)
+            yes, agree = (self._yes(written, own), self._yes(written, other)), _agree(own or "", other or "")
+            claims = Claims(*yes, support, agree, len((other or "").split()))
             side, likely = self.options.choose(claims)
             step.note = _verdict(claims, side, likely)
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before

@@ -26,7 +26,7 @@ from engine.backends import drafts_of, quoted
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import PromptChunk, in_document_order
-from engine.llm.roles import Claims, Side, choose_side, pick_side
+from engine.llm.roles import WEIGHTS, Claims, Side, Weights
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
 from engine.models.rope import movable
@@ -42,7 +42,7 @@ from tests.bench.quoting import NOW, SETS, K
 
 Row = dict[str, Any]
 _DECLINED = 0.07  # of the questions that have an answer
-_RIDGE = 0.1
+_RIDGE = 1.0
 _HEAD = f"{'':18}    n     EM     F1 [95 %]           ROUGE-L  answered  source right of answered"
 _DRAWS = 1000  # of the bootstrap
 
@@ -163,19 +163,6 @@ def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
     return answer
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Fitted weights of the two answers' signs, and the chance under which a question is declined."""
-
-    own: tuple[float, ...]
-    quoted: tuple[float, ...]
-    least: float = 0.0
-
-    def choose(self, claims: Claims) -> tuple[Side | None, float]:
-        """Return which answer to give, and the chance of the better one."""
-        return pick_side(claims, self.own, self.quoted, self.least)
-
-
 def rows(path: Path) -> list[Row]:
     """Read the rows of a file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
@@ -189,12 +176,12 @@ def report(path: Path) -> None:
         show(name, [(row, given(row)) for row in found if row["set"] == name])
 
 
-def given(row: Row, weights: Weights | None = None) -> Row:
-    """Return the answer that is given: the only one, or the one that weights choose, pkb's own if there are none."""
+def given(row: Row, weights: Weights = WEIGHTS) -> Row:
+    """Return the answer that is given: the only one, or the one that weights choose."""
     if "claims" not in row:
         return dict(row["own"])
     claims = Claims(**row["claims"])
-    side, _ = weights.choose(claims) if weights else choose_side(claims)
+    side, _ = weights.choose(claims)
     return dict(row[side]) if side else {"answer": None, "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": False}
 
 
@@ -226,16 +213,19 @@ def fit_all(paths: Sequence[Path]) -> None:
 
 
 def fit(found: Sequence[Row]) -> Weights:
-    """Fit the chances of both answers to their F1, sets alike, and the least one to 7 % of answerable ones declined."""
+    """Fit both decisions, all sets alike; `least` declines 7 % of the answerable questions that have some answer."""
     share = {name: 1 / sum(row["set"] == name for row in found) for name in {row["set"] for row in found}}
-    sides = list[tuple[float, ...]]()
-    for side, features in (("own", Claims.own_features), ("quoted", Claims.quoted_features)):
-        told = [(row, Claims(**row["claims"])) for row in found if row["claims"][f"{side}_yes"] is not None]
-        right = [row[side]["f1"] if row["group"] == "answerable" else 0.0 for row, _ in told]
-        sides.append(logistic([features(claims) for _, claims in told], right, [share[row["set"]] for row, _ in told]))
-    weights = Weights(sides[0], sides[1])
-    chances = sorted(weights.choose(Claims(**row["claims"]))[1] for row in found if row["group"] == "answerable")
-    return replace(weights, least=chances[int(_DECLINED * len(chances))])
+    claims = [(row, Claims(**row["claims"])) for row in found]
+    some = [(row, one) for row, one in claims if one.own_yes is not None or one.quoted_yes is not None]
+    features, each = [one.evidence_features() for _, one in some], [share[row["set"]] for row, _ in some]
+    holds = logistic(features, [float(row["group"] == "answerable") for row, _ in some], each)
+    both = [(row, one, row["own"]["f1"] - row["quoted"]["f1"]) for row, one in some
+            if row["group"] == "answerable" and one.own_yes is not None and one.quoted_yes is not None]  # fmt: skip
+    gains = [share[row["set"]] * abs(gain) for row, _, gain in both]
+    own = logistic([one.own_features() for _, one, _ in both], [float(gain > 0) for _, _, gain in both], gains)
+    weights = Weights(holds, own, 0.0)
+    likely = sorted(weights.choose(one)[1] for row, one in some if row["group"] == "answerable")
+    return replace(weights, least=round(likely[int(_DECLINED * len(likely))], 3))
 
 
 def logistic(signs: Sequence[Sequence[float]], right: Sequence[float], share: Sequence[float]) -> tuple[float, ...]:

@@ -78,14 +78,6 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
 
 
-@pytest.mark.parametrize(("yes", "stands"), [(0.9, True), (0.01, False), (None, True)])
-def test_with_a_role_adapter_nothing_is_shown_before_the_model_has_checked_it(yes: float | None, stands: bool) -> None:
-    reply, told, trace = ask(ScriptedModel([" Friday", " at", " 6pm", " [", "3", "]"], has_roles=True, yes=yes))
-    assert (reply.text, told) == (("Friday at 6pm", ["Friday at 6pm"]) if stands else (None, []))
-    (note,) = (step.note for step in trace.steps if step.name == "check")
-    assert ("own" in note, "declined" in note) == (True, not stands)
-
-
 QUOTED = "Rehearsal is on Friday at 6pm."
 
 
@@ -95,7 +87,9 @@ def quoted(question: Question, evidence: Evidence) -> tuple[Answer, float]:
     return Answer(question.text, QUOTED, "full", "quote", None, sources, {"total": 1.0}, highlight=(16, 22)), 0.25
 
 
-def choosing(side: Side | None, pieces: list[str]) -> tuple[Answer, list[Claims], list[str], str]:
+def choosing(
+    side: Side | None, pieces: list[str], yes: float | None = 0.8
+) -> tuple[Answer, list[Claims], list[str], str]:
     """Ask with both answers and a given choice; return the reply, what spoke for each, what was shown, and the note."""
     claims, told, trace = list[Claims](), list[str](), Trace()
 
@@ -103,7 +97,7 @@ def choosing(side: Side | None, pieces: list[str]) -> tuple[Answer, list[Claims]
         claims.append(found)
         return side, 0.5
 
-    model = ScriptedModel(pieces, has_roles=True, yes=0.8)
+    model = ScriptedModel(pieces, has_roles=True, yes=yes)
     options = GenerateOptions("scripted", NOW, 50, quote=quoted, choose=choose)
     reply = generate(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options, told.append).reply
     return reply, claims, told, next(step.note for step in trace.steps if step.name == "check")
@@ -114,16 +108,21 @@ def choosing(side: Side | None, pieces: list[str]) -> tuple[Answer, list[Claims]
 )
 def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str | None, writer: str) -> None:
     reply, claims, told, note = choosing(side, [" Friday", " [", "3", "]"])
-    assert claims == [Claims(0.8, 0.8, 0.25, agree=True)]
+    assert claims == [Claims(0.8, 0.8, 0.25, agree=True, quoted_words=6)]
     assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text] if text else [])
     assert note == f"own: yes 0.80, quoted: yes 0.80; support 0.25; {side or 'declined'}, 0.50"
     assert reply.tokens
     assert (reply.tokens["generated"], reply.tier) == (4, "full")
 
 
+def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
+    _, claims, _, _ = choosing("own", [" Friday", " [", "3", "]"], yes=None)
+    assert [(one.own_yes, one.quoted_yes) for one in claims] == [(1.0, 1.0)]
+
+
 def test_where_the_model_finds_no_answer_the_quoted_one_is_checked() -> None:
     reply, claims, told, _ = choosing("quoted", [" not", " found"])
-    assert claims == [Claims(None, 0.8, 0.25, agree=False)]
+    assert claims == [Claims(None, 0.8, 0.25, agree=False, quoted_words=6)]
     assert (reply.text, reply.span, told) == (QUOTED, "Friday", [QUOTED])
 
 
