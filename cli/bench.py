@@ -120,7 +120,7 @@ def _show(found: "Figures", here: "MachineInfo", model: str | None, start_s: flo
             f"tokens: {found.tokens.prompt.median:.0f} a prompt{reused}, {found.tokens.generated.median:.0f} an answer"
         )
     if found.compared:
-        print(f"{found.same} of {count(found.compared, 'warm answer')} are the same as cold")
+        print(f"{found.same} of {count(found.compared, 'warm answer')} match the cold ones")
 
 
 def _spread(found: "Spread | None") -> str:

@@ -52,7 +52,7 @@ def serve(
 
 
 def _stop(opened: Session) -> int | None:
-    """Have it end; returns its process id, None if there was none to be asked."""
+    """Stop the server and return its process id; None if it was not running."""
     if not opened.there:
         return None
     from engine.serve.process import stop

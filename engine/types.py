@@ -248,7 +248,7 @@ class Passage:
         return tuple(hit.chunk for hit in self.hits)
 
     def about(self, *, scored: bool) -> str:
-        """Name what an answer depends on beside the ids of the chunks: people, dates, headers, and maybe the score."""
+        """Return what an answer depends on besides chunk ids: people, dates, headers and, if `scored`, the score."""
         people = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
         return "\n".join([*people, f"{self.score:.3f}" if scored else ""])
 

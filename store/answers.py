@@ -1,4 +1,4 @@
-"""The answer cache: answers by key, within a budget of bytes, with what is pending for them; and names for keys.
+"""The answer cache: answers by key within a byte budget, pending verifications and refreshes, and names used in keys.
 
 The engine makes a key from everything that an answer depends on except the data; for the data, each answer carries the
 generation it was made in and its evidence. Removing an entry removes its vector, verification and refresh candidate.

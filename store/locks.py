@@ -95,7 +95,7 @@ def _held(descriptor: int) -> bool:
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Lock a file without waiting; returns whether that succeeded."""
+    """Try to lock a file without blocking; return whether that succeeded."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -151,7 +151,7 @@ def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None
 
 
 def _about(persons: frozenset[str], turn: Sequence[Candidate]) -> float:
-    """Return the share of "I" and "you" in a turn that mean one of these persons, a half where it has none."""
+    """Return the share of "I" and "you" in a turn that refer to one of these people; 0.5 if there are none."""
     said = " ".join(one.text for one in turn).lower().replace("’", "'").replace("'", " ").split()
     mine, yours = sum(word in ME for word in said), sum(word in YOU for word in said)
     first = (mine + 0.5) / (mine + yours + 1)

@@ -111,7 +111,7 @@ def _load(kept: KvBinding, match: Match) -> Any:
 
 
 def _worth(match: Match) -> float:
-    """Return the seconds that computing the matched segments took; of a partial one, its share."""
+    """Return how many seconds computing the matched segments took, counting a partial match in proportion."""
     part = match.partial
     share = part.node.seconds * part.tokens / len(part.node.ids) if part else 0.0
     return sum(node.seconds for node in match.nodes) + share

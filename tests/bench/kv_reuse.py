@@ -10,7 +10,7 @@ import gc
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,17 +88,22 @@ class CachedPrompt:
 
 
 @contextmanager
+def opened_store(model: Mlx, folder: Path) -> Iterator[KvStore]:
+    """Open the KV store in a folder, which is made if need be, and close it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    limits, score = KvLimits(BUDGET, BUDGET), scores(WEIGHTS)["value"]
+    with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
+        kv = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=model.sub_step, now=lambda: 1e9)
+        with closing(kv) as store:
+            yield store
+
+
+@contextmanager
 def cached_prompt(model: Mlx, folder: Path, segments: Sequence[Ids]) -> Iterator[CachedPrompt]:
     """Put a prompt into all caches, below a folder."""
     from mlx_lm.models.cache import LRUPromptCache, save_prompt_cache
 
-    folder.mkdir(parents=True)
-    limits, score = KvLimits(BUDGET, BUDGET), scores(WEIGHTS)["value"]
-    with ExitStack() as held:
-        ledger = open_ledger(folder / "ledger.db", create=True)
-        held.callback(ledger.close)
-        store = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=model.sub_step, now=lambda: 1e9)
-        held.callback(store.close)
+    with opened_store(model, folder) as store:
         root, file, memory = root_of({"model": "bench"}), folder / "prompt.safetensors", LRUPromptCache()
         binding = KvBinding(store, root, model)
         with ExitStack() as reading:

@@ -27,14 +27,12 @@ from engine.models.mlx import Mlx
 from engine.models.role_adapter import find_adapter
 from engine.types import Trace
 from prompts import prompt
-from store.database import open_ledger
 from store.errors import NoModel
-from store.kv_store import KvLimits, KvStore, scores
+from store.kv_store import KvStore
 from store.kv_tree import root_of
-from tests.bench.kv_reuse import Spent, free_memory, spent
-from tests.store.kv_kit import WEIGHTS
+from tests.bench.kv_reuse import Spent, free_memory, opened_store, spent
 
-CHUNK, BUDGET = 130, 1 << 40  # tokens of a chunk, at most; bytes
+CHUNK = 130  # tokens of a chunk, at most
 ANSWER, CONTROLS = "answer", 260  # the role that reads first; ids below may be control tokens
 NOW = datetime(2026, 6, 3, 12)
 QUESTION = "When is the rehearsal?"
@@ -110,13 +108,7 @@ def first_token(model: Mlx, folder: Path, before: Sequence[Ids], last: Ids) -> t
 @contextmanager
 def opened(model: Mlx, folder: Path) -> Iterator[tuple[PromptReader, KvStore]]:
     """Open the store in a folder as a new process would, and close it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    limits, score = KvLimits(BUDGET, BUDGET), scores(WEIGHTS)["value"]
-    with ExitStack() as held:
-        ledger = open_ledger(folder / "ledger.db", create=True)
-        held.callback(ledger.close)
-        store = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=model.sub_step, now=lambda: 1e9)
-        held.callback(store.close)
+    with opened_store(model, folder) as store:
         store.collect()
         yield PromptReader(model, KvBinding(store, root_of({"model": "bench", "adapter": "bench"}), model)), store
 
