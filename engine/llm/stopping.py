@@ -132,7 +132,7 @@ class Repetition:
         """Return the offset from which a repetition may begin."""
         if run := max(self._runs, default=0):
             return self._starts[-run]
-        text, tail = len(self._text.rstrip()), self._tail
+        text, tail = max(self._read, len(self._text.rstrip())), self._tail  # blanks may have been read as words
         word = tail["word"].casefold() if tail and tail["word"] else None
         if word is not None and not any(known.startswith(word) for known in self._words[-_FURTHEST:]):
             return text

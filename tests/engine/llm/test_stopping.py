@@ -178,6 +178,10 @@ def test_no_more_tokens_are_taken_than_allowed(pieces: list[str], most: int) -> 
     assert complete(pieces, most) == output.text
 
 
+def test_blanks_that_are_shown_stay_shown() -> None:
+    generated(["\n" * 45, "\n" * 45, " ", "\n" * 45], 4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [28, 35])
 def test_guesses_change_neither_a_text_nor_where_it_is_cut(start: int, tmp_path: Path) -> None:
