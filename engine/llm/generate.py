@@ -37,6 +37,11 @@ _OPEN = re.compile(r"[\[(][^\])\n]{0,40}\Z|<[a-z]{0,5}\Z")
 _LAST_OPEN = re.compile(r"\n\W{0,2}[a-z]*[\s\d\W]*\Z", re.IGNORECASE)
 _NOTHING = re.compile(r"(?:\A|[.!?]\s+)\W*not[ -]found\W*(?:\Z|(?<=[.:,;–—-])\s)", re.IGNORECASE)
 _MOST = 1000  # a list such as 1-999999 is no list of sources
+# What is right in every letter or not at all: addresses and links, and telephone numbers by their digits.
+_ADDRESS = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)[^\s<>\"]+", re.IGNORECASE)
+_PHONE = re.compile(r"(?<![\w.,:/-])\+?\(?\d(?:[ ().-]{0,3}\d){6,14}(?![\w/:-]|[.,]\d)")
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[.-]\d{1,2}[.-]\d{4}")
+_DIGIT_GAP = re.compile(r"(?<=\d)[ ().,/-]+(?=\(?\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,8 @@ def cite(
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
     A source that the model names counts if it holds a word of the answer that the question lacks. Where it names none
-    that does, the one that holds most is taken; what no source shown holds anything of does not stand. Only where words
+    that does, the one that holds most is taken; what no source shown holds anything of does not stand, nor does an
+    answer with an email address, a link or a telephone number that none of them has. Only where words
     cannot judge, because the sources hold none of the question either, as in another language, or the answer is a mere
     "Yes", it stands on the sources that the model names, in another language without a quote. Where there is no answer,
     each source shown is quoted with what comes nearest to the question. With `words_first` a source that the model
@@ -117,6 +123,8 @@ def cite(
         return Cited(_quotes(reads, shown, frozenset(), question), stands=False)
     telling = _telling(said.answer, question)
     named = list(dict.fromkeys(shown[number - 1] for number in said.cited if 0 < number <= len(shown)))
+    if _invents(said.answer, question, [reads[index] for index in shown]):
+        return Cited(_quotes(reads, [], telling, question), stands=False)
     if not telling:  # "Yes"
         return Cited(_quotes(reads, named, telling, question), bool(named), next(iter(named), None))
     asked = frozenset(words(question)) - FUNCTION_WORDS
@@ -135,6 +143,20 @@ def _telling(answer: str, question: str) -> frozenset[str]:
     """Return the words of an answer that the question does not have already; all of them where it has them all."""
     said = frozenset(words(answer)) - FUNCTION_WORDS - _VERDICTS
     return (said - frozenset(words(question))) or said
+
+
+def _invents(answer: str, question: str, shown: Sequence[Passage]) -> bool:
+    """Return whether an answer has an address, a link or a telephone number that is nowhere in question and sources."""
+    origins = (chunk.origin for read in shown for chunk in read.chunks)
+    known = "\n".join([question, *(f"{read.header}\n{read.text}" for read in shown), *origins]).casefold()
+    addresses = [found.rstrip(".,;:!?)]'").casefold() for found in _ADDRESS.findall(answer)]
+    numbers = [_digits(found) for found in _PHONE.findall(_ADDRESS.sub(" ", answer)) if not _DATE.search(found)]
+    return any(one not in known for one in addresses) or any(one not in _digits(known) for one in numbers)
+
+
+def _digits(text: str) -> str:
+    """Return a text with its groups of digits joined."""
+    return _DIGIT_GAP.sub("", text).lstrip("+(")
 
 
 def _words(read: Passage) -> frozenset[str]:

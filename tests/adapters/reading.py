@@ -27,7 +27,18 @@ from tests.nano.pool import Pool
 
 LEFT_OUT = ("tweetqa", "tweetqa-neg")  # their licence is not certain
 KEPT = 20  # one passage in so many is kept for evaluation
-OTHERS = (0, 0, 1, 1, 2, 2, 3, 4, 5, 7)  # passages beside the first, each as likely; reading many takes most of the time
+OTHERS = (
+    0,
+    0,
+    1,
+    1,
+    2,
+    2,
+    3,
+    4,
+    5,
+    7,
+)  # passages beside the first, each as likely; reading many takes most of the time
 _RARE = 60  # passages that may share a word which makes two alike
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _TURN = re.compile(r"^[^\s:][^:\n]{0,30}: ", re.MULTILINE)

@@ -57,6 +57,32 @@ def test_an_answer_found_in_no_source_is_rejected_whatever_it_cites() -> None:
         assert (cited.quotes, cited.stands) == (("", "", ""), False)
 
 
+CONTACT = read("Call Ann on (713) 555-0134 or +44 20 7946 0018; ann.lee@example.org; https://choir.example/plan.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "stands"),
+    [
+        ("Ann's number is 713-555-0134.", True),
+        ("Call Ann on +44 20 7946 0018", True),
+        ("Call Ann on 713-555-0143", False),
+        ("Ann: ann.lee@example.org.", True),
+        ("Ann: ann.leigh@example.org", False),
+        ("see https://choir.example/plan", True),
+        ("see https://choir.example/plans for Ann", False),
+        ("Ann, on 2024-05-03", True),  # a date is no telephone number
+    ],
+)
+def test_an_address_link_or_telephone_number_that_no_source_has_does_not_stand(answer: str, *, stands: bool) -> None:
+    assert cite(ParsedAnswer(answer, (1,)), "How do I reach her?", (CONTACT,), (0,)).stands is stands
+
+
+def test_an_address_of_the_question_may_be_repeated() -> None:
+    said = ParsedAnswer("ann@example.com is on 713-555-0134", (1,))
+    assert cite(said, "Who has ann@example.com?", (CONTACT,), (0,)).stands
+    assert not cite(said, "Who can be called?", (CONTACT,), (0,)).stands
+
+
 def test_where_question_and_sources_share_no_word_the_model_is_believed_without_a_quote() -> None:
     cited = cite(ParsedAnswer("am Freitag", (2,)), "Wann ist die Probe?", READS, SHOWN)
     assert (cited.quotes, cited.stands) == (("", "", ""), True)
