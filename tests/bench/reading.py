@@ -2,10 +2,11 @@
 
 Run `python -m tests.bench.reading DATA OUT [--model FOLDER] [--plain] [SET...]`: rows are added to the file OUT, one a
 question, so that a run may be interrupted; without --model quotes answer, with --plain no role adapter is used. --mode
-reads in blocks, with 8 bits, without drafts or with the best chunk last; --sources says how many sources there are.
-`--report OUT...` prints the figures. `--fit OUT...` fits the weights that choose between the model's answer and the
-quoted one, and prints each set's figures by weights fitted on the others. DATA and sets are those of
-tests.bench.quoting.
+reads in blocks, with 8 bits, without drafts, with the best chunk last, or whole messages and meetings; --sources says
+how many sources there are; --own leaves out the questions asked of a user of another set. `--report OUT...` prints the
+figures, `--compare USUAL OTHER` those of questions in both files, side by side. `--fit OUT...` fits the weights that
+choose between the model's answer and the quoted one, and prints each set's figures by weights fitted on the others.
+DATA and sets are those of tests.bench.quoting.
 """
 
 import argparse
@@ -34,16 +35,18 @@ from engine.models.runtime import load_blas
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.settings import Settings
 from engine.text.question import Question, understand
-from engine.types import Answer, Evidence, Trace
+from engine.types import Answer, Evidence, Passage, Trace
 from store.types import Scope
-from tests.bench.indexed import IndexedUser, best, load
-from tests.bench.metrics import exact, f1, rouge_l
+from tests.bench.indexed import IndexedUser, best, golds, load
+from tests.bench.metrics import exact, f1, rouge_l, terms
 from tests.bench.quoting import NOW, SETS, K
 
 Row = dict[str, Any]
+MODES = ("usual", "blocks", "8bits", "no-drafts", "best-last", "threads")
 _DECLINED = 0.07  # of the questions that have an answer
 _RIDGE = 1.0
-_HEAD = f"{'':18}    n     EM     F1 [95 %]           ROUGE-L  answered  source right of answered"
+_RIGHT = 0.5  # least F1 of an answer whose source should be right
+_HEAD = f"{'':18}    n     EM     F1 [95 %]           ROUGE-L  answered  source right of answered, of right answers"
 _DRAWS = 1000  # of the bootstrap
 
 
@@ -76,15 +79,19 @@ def main() -> None:
         for path in asked.report:
             report(path)
         return
+    if asked.compare:
+        compare(*asked.compare)
+        return
     users = {name: list(load(asked.data, name)) for name in asked.sets or SETS}
-    everybody = [user for name in SETS for user in (users.get(name) or load(asked.data, name))]
+    everybody = [] if asked.own else [user for name in SETS for user in (users.get(name) or load(asked.data, name))]
     answering = by_model(asked.model, asked.mode, plain=asked.plain) if asked.model else by_quotes
     done = {row["name"] for row in rows(asked.out)} if asked.out.exists() else set()
     with asked.out.open("a", encoding="utf-8") as file:
         for name, own in users.items():
             for one in questions(name, own, [user for user in everybody if user.corpus != name], asked.count):
                 if one.name not in done:
-                    file.write(json.dumps(answered(one, answering, asked.sources), ensure_ascii=False) + "\n")
+                    row = answered(one, answering, asked.sources, whole=asked.mode == "threads")
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
                     file.flush()
 
 
@@ -99,10 +106,11 @@ def questions(name: str, users: Sequence[IndexedUser], others: Sequence[IndexedU
             yield Asked(name, number, "other", row, others[number % len(others)])
 
 
-def answered(one: Asked, answering: Answering, sources: int = K) -> Row:
+def answered(one: Asked, answering: Answering, sources: int = K, *, whole: bool = False) -> Row:
     """Ask, and return the row of the answer: what was answered, and with a role adapter what could have been."""
     question = understand(" ".join(one.row["question"].split()), NOW)
     passages = tuple(retrieve(one.user.bank, None, question, Scope(), sources, RetrievalLimits()).passages)
+    passages = tuple(whole_documents(passages, one.user)) if whole else passages
     evidence = Evidence(passages, tuple(chunk.id for passage in passages for chunk in passage.chunks), 0.0)
     began = perf_counter()
     reply, claims = answering(question, evidence)
@@ -115,15 +123,27 @@ def answered(one: Asked, answering: Answering, sources: int = K) -> Row:
     return row
 
 
+def whole_documents(passages: Sequence[Passage], user: IndexedUser) -> Iterator[Passage]:
+    """Yield each document of the passages once, whole, in place of its best one."""
+    for passage in {one.document: one for one in reversed(passages)}.values():
+        yield replace(passage, hits=tuple(hit for hit in user.bank.hits if hit.chunk.document == passage.document))
+
+
 def graded(one: Asked, evidence: Evidence, reply: Answer) -> Row:
-    """Return an answer with its scores, and whether it names a right source."""
-    lead = evidence.passages[reply.lead] if evidence.passages else None
-    paths = {path for hit in (lead.all_hits if lead else ()) for path in one.user.paths.get(hit.chunk.document, ())}
+    """Return an answer with its scores, and whether the source that it names first is right."""
     said = reply.text or ""
     return {
         "answer": reply.text, "em": best(exact, said, one.row), "f1": best(f1, said, one.row),
-        "rouge": best(rouge_l, said, one.row), "source": not paths.isdisjoint(one.row.get("doc_ids") or ()),
+        "rouge": best(rouge_l, said, one.row),
+        "source": bool(evidence.passages) and is_right(evidence.passages[reply.lead], one),
     }  # fmt: skip
+
+
+def is_right(source: Passage, one: Asked) -> bool:
+    """Return whether a source is of a document that a question is marked with, or holds all words of its answer."""
+    paths = {path for hit in source.all_hits for path in one.user.paths.get(hit.chunk.document, ())}
+    held = set(terms(f"{source.header}\n{source.text}"))
+    return not paths.isdisjoint(one.row.get("doc_ids") or ()) or any(held.issuperset(gold) for gold in golds(one.row))
 
 
 def by_quotes(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
@@ -192,7 +212,8 @@ def show(name: str, answers: Sequence[tuple[Row, Row]]) -> None:
         low, high = interval([said["f1"] for _, said in own])
         told = [said for _, said in own if said["answer"] is not None]
         scores = [fmean(said[key] for _, said in own) for key in ("em", "f1", "rouge")]
-        sources = f"{fmean(said['source'] for said in told):.3f}" if told else "none"
+        right = [said for said in told if said["f1"] >= _RIGHT]
+        sources = ", ".join(f"{fmean(said['source'] for said in some):.3f}" if some else "-" for some in (told, right))
         seconds = sorted(row["seconds"] for row, _ in own)[len(own) // 2]
         print(
             f"{name:18}{len(own):5}  {scores[0]:.3f}  {scores[1]:.3f} [{low:.3f}, {high:.3f}]  {scores[2]:.3f}"
@@ -201,6 +222,38 @@ def show(name: str, answers: Sequence[tuple[Row, Row]]) -> None:
     for group in ("unanswerable", "other"):
         if not_answered := [said["answer"] is None for row, said in answers if row["group"] == group]:
             print(f"{'':18}{len(not_answered):5}  {group}: declined {fmean(not_answered):.3f}")
+
+
+def compare(usual: Path, other: Path) -> None:
+    """Print the figures of two files over the questions in both, by set, and how they differ."""
+    one, two = ({row["name"]: row for row in rows(path)} for path in (usual, other))
+    both = sorted(one.keys() & two.keys())
+    print(_HEAD)
+    for name in sorted({one[key]["set"] for key in both}):
+        keys = [key for key in both if one[key]["set"] == name]
+        for label, found in ((usual.stem, one), (other.stem, two)):
+            show(f"{name[:7]} {label}"[:18], [(found[key], given(found[key])) for key in keys])
+        print(f"{'':18}{difference([one[key] for key in keys], [two[key] for key in keys])}")
+
+
+def difference(usual: Sequence[Row], other: Sequence[Row]) -> str:
+    """Return how the answers by the model in two runs over the same questions differ, and the seconds they took."""
+    pairs = [(one["own"], two["own"]) for one, two in zip(usual, other, strict=True) if one["group"] != "other"]
+    gains = [two["f1"] - one["f1"] for one, two in pairs]
+    low, high = interval(gains)
+    equal = fmean(one["answer"] == two["answer"] for one, two in pairs)
+    seconds = sorted(two["seconds"] / one["seconds"] for one, two in zip(usual, other, strict=True))
+    drafts = ", ".join(f"{_guessed(found):.2f}" for found in (usual, other))
+    return (
+        f"model alone: equal {equal:.2f}, F1 {fmean(gains):+.3f} [{low:+.3f}, {high:+.3f}], "
+        f"seconds x {seconds[len(seconds) // 2]:.2f}, guessed right {drafts}"
+    )
+
+
+def _guessed(found: Sequence[Row]) -> float:
+    counts = [row["tokens"] for row in found if row["tokens"]]
+    generated = sum(count["generated"] for count in counts)
+    return sum(count["guessed"] for count in counts) / generated if generated else 0.0
 
 
 def fit_all(paths: Sequence[Path]) -> None:
@@ -253,14 +306,16 @@ def _arguments() -> argparse.Namespace:
         prog="python -m tests.bench.reading", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--report", type=Path, nargs="+", metavar="OUT")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("USUAL", "OTHER"))
     parser.add_argument("--fit", type=Path, nargs="+", metavar="OUT")
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--model", type=Path, metavar="FOLDER")
     parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--mode", choices=("usual", "blocks", "8bits", "no-drafts", "best-last"), default="usual")
+    parser.add_argument("--mode", choices=MODES, default="usual")
     parser.add_argument("--sources", type=int, default=K)
+    parser.add_argument("--own", action="store_true", help="ask of users of the same set alone")
     parser.add_argument("--count", type=int, default=200, help="questions of each set")
     return parser.parse_args()
 
