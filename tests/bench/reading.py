@@ -96,9 +96,12 @@ def main() -> None:
 
 
 def questions(name: str, users: Sequence[IndexedUser], others: Sequence[IndexedUser], count: int) -> Iterator[Asked]:
-    """Draw `count` questions of a set, always the same, and ask every fourth of a user of another set, too."""
+    """Draw `count` questions of a set and ask every fourth of a user of another set, too.
+
+    They are always the same, in the same random order: a smaller count draws the first of them.
+    """
     every = [(user, row) for user in users for row in user.rows]
-    drawn = sorted(Random(name).sample(range(len(every)), min(count, len(every))))
+    drawn = Random(name).sample(range(len(every)), len(every))[:count]
     for place, number in enumerate(drawn):
         user, row = every[number]
         yield Asked(name, number, "unanswerable" if row.get("unanswerable") else "answerable", row, user)
