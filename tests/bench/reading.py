@@ -145,7 +145,7 @@ def graded(one: Asked, evidence: Evidence, reply: Answer) -> Row:
 def is_right(source: Passage, one: Asked) -> bool:
     """Return whether a source is of a document that a question is marked with, or holds all words of its answer."""
     paths = {path for hit in source.all_hits for path in one.user.paths.get(hit.chunk.document, ())}
-    held = set(terms(f"{source.header}\n{source.text}"))
+    held = set(terms("\n".join((source.header, source.sender, *source.recipients, source.text))))
     return not paths.isdisjoint(one.row.get("doc_ids") or ()) or any(held.issuperset(gold) for gold in golds(one.row))
 
 
