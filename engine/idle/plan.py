@@ -59,7 +59,7 @@ def maintain(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], job: Job, now
     return Outcome()
 
 
-_SUMMARY_TOKENS, _PREDICTION_TOKENS = 120, 240  # that a model may write
+SUMMARY_TOKENS, PREDICTION_TOKENS = 120, 240  # that a model may write
 _SUMMARIES = 4  # summaries take at most one part in so many of a model's context
 _CHUNKS = 120  # of the newest not retrieved yet, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, in which these are looked for
@@ -339,8 +339,8 @@ def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callabl
     def by_a_model(batch: "Sequence[Hit]") -> str:
         assert load_model
         if session.has_roles:
-            return by_role(batch, _ask_about(load_model, _SUMMARY_TOKENS, is_over))
-        return by_model(batch, _kind(session), writer(load_model().model, _SUMMARY_TOKENS, is_over))
+            return by_role(batch, _ask_about(load_model, SUMMARY_TOKENS, is_over))
+        return by_model(batch, _kind(session), writer(load_model().model, SUMMARY_TOKENS, is_over))
 
     def keep(made: "Sequence[Abstract]") -> int:
         with session.locks.writer():
@@ -409,7 +409,7 @@ def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], 
     from engine.idle.summarize import writer
 
     def write() -> "Write":
-        return writer(load_model().model, _PREDICTION_TOKENS, is_over)
+        return writer(load_model().model, PREDICTION_TOKENS, is_over)
 
     def of_history(count: int) -> "Sequence[Prediction]":
         past = past_questions(session)
@@ -430,7 +430,7 @@ def _of_chunks(
 ) -> "Sequence[Prediction]":
     from engine.idle.predict import from_chunks
 
-    return from_chunks(new_chunks(session, count), count, _ask_about(load_model, _PREDICTION_TOKENS, is_over))
+    return from_chunks(new_chunks(session, count), count, _ask_about(load_model, PREDICTION_TOKENS, is_over))
 
 
 def _drawn(session: Session, model: "LanguageModel") -> "list[Abstract]":

@@ -31,9 +31,9 @@ from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Evidence, Trace
 from store.answers import AnswerBank
-from store.database import open_ledger
+from store.database import Ledger, open_ledger
 from store.hits import Vectors
-from store.question_index import QuestionVectors
+from store.question_index import Near, QuestionVectors
 from store.types import Scope
 from tests.bench.home import NOW
 from tests.bench.indexed import IndexedUser, golds, load
@@ -129,14 +129,19 @@ def entries(user: IndexedUser, embedder: MiniLM) -> list[Entry]:
 def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, embedder: str) -> Entry:
     """Retrieve for one question, and quote."""
     question = understand(text, NOW)
-    found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
-    chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
-    evidence = Evidence(found.passages, chunks, found.covered)
+    evidence = retrieved(user, question, vector)
     own = key(text, Scope(), "quote", moment(text, NOW, dated=False))
     pending = PendingQuestion(text, AskOptions(), own, 0, NOW, Trace(), Wording(text))
     reply = write(question, evidence, Trace(), LEAST).reply
     read = fingerprint(evidence, "quote")
     return Entry(row, pending, QueryContext(question, vector, embedder, evidence, read), reply)
+
+
+def retrieved(user: IndexedUser, question: Question, vector: Vectors | None) -> Evidence:
+    """Return the evidence for a question."""
+    found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
+    chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
+    return Evidence(found.passages, chunks, found.covered)
 
 
 def paired(known: Sequence[Entry]) -> list[Pair]:
@@ -178,20 +183,44 @@ class _Embedded(Unable):
         return True
 
 
-def pkb(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
-    """Make an empty cache of pkb's."""
+@dataclass(frozen=True, slots=True)
+class OwnBank:
+    """An answer cache of pkb's, looked up by some rules."""
+
+    ledger: Ledger
+    questions: QuestionVectors
+    rules: SemanticRules
+
+    def lookup(self) -> SemanticLookup:
+        """Return what looks up questions; its near miss is the first one of all."""
+        return SemanticLookup(_Embedded(self.questions), self.ledger, self.rules)
+
+    def find(self, lookup: SemanticLookup, one: Entry) -> Near | None:
+        """Return the question whose answer is served."""
+        return lookup.find(replace(one.pending, generation=self.ledger.generation, trace=Trace()), one.context)
+
+    def put(self, one: Entry) -> None:
+        """Store the answer of a question."""
+        asked = replace(one.pending, generation=self.ledger.generation)
+        store_answer(AnswerBank(self.ledger), BUDGET, asked, one.context, one.reply)
+
+
+def own_bank(folder: Path, rules: SemanticRules, embedder: MiniLM) -> OwnBank:
+    """Make an empty answer cache of pkb's."""
     ledger = open_ledger(folder / "ledger.db", create=True)
-    bank, questions = AnswerBank(ledger), QuestionVectors(ledger, embedder.fingerprint, embedder.width)
-    lookup = SemanticLookup(_Embedded(questions), ledger, rules)
+    return OwnBank(ledger, QuestionVectors(ledger, embedder.fingerprint, embedder.width), rules)
+
+
+def pkb(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
+    """Make an empty cache of pkb's, to be compared with others."""
+    bank = own_bank(folder, rules, embedder)
+    lookup = bank.lookup()
 
     def find(one: Entry) -> str | None:
-        found = lookup.find(replace(one.pending, generation=ledger.generation, trace=Trace()), one.context)
+        found = bank.find(lookup, one)
         return found.answer.question if found else None
 
-    def put(one: Entry) -> None:
-        store_answer(bank, BUDGET, replace(one.pending, generation=ledger.generation), one.context, one.reply)
-
-    return Cache(find, put)
+    return Cache(find, bank.put)
 
 
 def gptcache(folder: Path, least: float, width: int) -> Cache:

@@ -36,6 +36,7 @@ from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.settings import Settings
 from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Trace
+from store.errors import NoModel
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, best, golds, load
 from tests.bench.metrics import exact, f1, rouge_l, terms
@@ -159,14 +160,27 @@ def best_last(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     return list(reversed(shown))
 
 
-def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
-    """Return what answers by a model, with nothing stored; with a role adapter, always with the model's own answer."""
+def open_reader(folder: Path, mode: str = "usual", *, plain: bool = False) -> PromptReader:
+    """Load a model, with its role adapter unless `plain`; nothing is stored."""
     load_blas()
     adapter = None if plain else find_adapter(folder)
     cache = Path(tempfile.mkdtemp(prefix="pkb-reading-"))
     model = load_model(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=adapter)
     model = replace(model, bits=8 if mode == "8bits" else 0)
-    reader = PromptReader(model, None, movable(model) if mode == "blocks" else None)
+    return PromptReader(model, None, movable(model) if mode == "blocks" else None)
+
+
+def open_with_roles(folder: Path) -> PromptReader:
+    """Load a model that has a role adapter; NoModel if none fits."""
+    reader = open_reader(folder)
+    if not reader.model.has_roles:
+        raise NoModel(f"no role adapter fits the model in {folder}", "pkb model list")
+    return reader
+
+
+def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
+    """Return what answers by a model, with nothing stored; with a role adapter, always with the model's own answer."""
+    reader = open_reader(folder, mode, plain=plain)
     settings, found = Settings(), list[Claims]()
 
     def own(claims: Claims) -> tuple[Side | None, float]:
