@@ -26,7 +26,7 @@ ALPHA = 2.0  # what the adapter adds is multiplied by this
 WARMUP, EACH = 40, 4  # steps, and examples a step
 SAVED = 60.0  # seconds between two saved adapters
 FILE = "adapters.safetensors"
-SHARES = (0.52, 0.20, 0.16, 0.06, 0.06)  # of examples: reading, made up, contacts, abstracts, follow-ups
+SHARES = (0.60, 0.16, 0.14, 0.05, 0.05)  # of examples: reading, made up, contacts, abstracts, follow-ups
 
 
 @dataclass(frozen=True, slots=True)
