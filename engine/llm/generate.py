@@ -320,9 +320,8 @@ class _Generation:
         """Return the model's answer or the quoted one, whichever is likelier right; neither if both hardly are."""
         with self.trace.step("check") as step:
             quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
-            own, other = said.answer if cited.stands else None, quoted.text if quoted else None
-            yes, agree = (self._yes(written, own), self._yes(written, other)), _agree(own or "", other or "")
-            claims = Claims(*yes, support, agree, len((other or "").split()))
+            own, other = said.answer if cited.stands else None, (quoted.text if quoted else None) or ""
+            claims = Claims(self._yes(written, own), support, _agree(own or "", other), len(other.split()))
             side, likely = self.options.choose(claims)
             step.note = _verdict(claims, side, likely)
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before
@@ -385,11 +384,10 @@ def _agree(one: str, other: str) -> bool:
 
 def _verdict(claims: Claims, side: str | None, likely: float) -> str:
     """Return the note of a check."""
-    if claims.own_yes is None and claims.quoted_yes is None:
+    if claims.own_yes is None and not claims.quoted_words:
         return "nothing to check"
-    named = (("own", claims.own_yes), ("quoted", claims.quoted_yes))
-    yes = ", ".join(f"{name}: yes {found:.2f}" for name, found in named if found is not None)
-    return f"{yes}; support {claims.support:.2f}; {side or 'declined'}, {likely:.2f}"
+    yes = "" if claims.own_yes is None else f"yes {claims.own_yes:.2f}; "
+    return f"{yes}support {claims.support:.2f}; {side or 'declined'}, {likely:.2f}"
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:

@@ -286,11 +286,11 @@ def fit(found: Sequence[Row]) -> Weights:
     """Fit both decisions, all sets alike; `least` declines 7 % of the answerable questions that have some answer."""
     share = {name: 1 / sum(row["set"] == name for row in found) for name in {row["set"] for row in found}}
     claims = [(row, Claims(**row["claims"])) for row in found]
-    some = [(row, one) for row, one in claims if one.own_yes is not None or one.quoted_yes is not None]
+    some = [(row, one) for row, one in claims if one.own_yes is not None or one.quoted_words]
     features, each = [one.evidence_features() for _, one in some], [share[row["set"]] for row, _ in some]
     holds = logistic(features, [float(row["group"] == "answerable") for row, _ in some], each)
     both = [(row, one, row["own"]["f1"] - row["quoted"]["f1"]) for row, one in some
-            if row["group"] == "answerable" and one.own_yes is not None and one.quoted_yes is not None]  # fmt: skip
+            if row["group"] == "answerable" and one.own_yes is not None and one.quoted_words]  # fmt: skip
     gains = [share[row["set"]] * abs(gain) for row, _, gain in both]
     own = logistic([one.own_features() for _, one, _ in both], [float(gain > 0) for _, _, gain in both], gains)
     weights = Weights(holds, own, 0.0)

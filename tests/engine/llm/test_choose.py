@@ -8,27 +8,32 @@ from hypothesis import strategies as st
 
 from engine.llm.roles import WEIGHTS, Claims, Side, Weights
 
-BY_SUPPORT = Weights((0.0, 1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), 0.5)  # then by the own yes
+BY_SUPPORT = Weights((0.0, 1.0, 0.0, 0.0), (-2.0, 1.0), 0.5)  # then by the words of a quote that agrees
 chances = st.floats(0, 1)
-claims = st.builds(Claims, st.none() | chances, st.none() | chances, chances, st.booleans(), st.integers(0, 300))
+claims = st.builds(Claims, st.none() | chances, chances, st.booleans(), st.integers(0, 300))
 
 
 @pytest.mark.parametrize(
-    ("own", "quoted", "support", "side"),
-    [(0.9, 0.8, 0.7, "own"), (0.4, 0.9, 0.7, "quoted"), (None, 0.6, 0.7, "quoted"), (0.2, None, 0.7, "own"),
-     (None, None, 0.9, None), (0.9, 0.9, 0.4, None)],
-)  # fmt: skip
-def test_the_better_answer_is_given_if_there_is_likely_one(
-    own: float | None, quoted: float | None, support: float, side: Side | None
-) -> None:
-    assert BY_SUPPORT.choose(Claims(own, quoted, support, agree=False))[0] == side
+    ("found", "side"),
+    [
+        (Claims(0.4, 0.7, agree=True, quoted_words=20), "own"),
+        (Claims(0.9, 0.7, agree=True, quoted_words=2), "quoted"),
+        (Claims(0.9, 0.7, agree=False, quoted_words=20), "quoted"),
+        (Claims(None, 0.7, agree=False, quoted_words=20), "quoted"),
+        (Claims(0.2, 0.7, agree=False, quoted_words=0), "own"),
+        (Claims(None, 0.9, agree=False, quoted_words=0), None),
+        (Claims(0.9, 0.4, agree=True, quoted_words=20), None),
+    ],
+)
+def test_the_better_answer_is_given_if_there_is_likely_one(found: Claims, side: Side | None) -> None:
+    assert BY_SUPPORT.choose(found)[0] == side
 
 
 @given(claims)
 def test_an_answer_that_is_not_there_is_never_chosen(found: Claims) -> None:
     side, likely = WEIGHTS.choose(found)
     assert side != "own" or found.own_yes is not None
-    assert side != "quoted" or found.quoted_yes is not None
+    assert side != "quoted" or found.quoted_words
     assert 0 <= likely <= 1
 
 

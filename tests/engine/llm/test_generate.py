@@ -108,21 +108,22 @@ def choosing(
 )
 def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str | None, writer: str) -> None:
     reply, claims, told, note = choosing(side, [" Friday", " [", "3", "]"])
-    assert claims == [Claims(0.8, 0.8, 0.25, agree=True, quoted_words=6)]
+    assert claims == [Claims(0.8, 0.25, agree=True, quoted_words=6)]
     assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text] if text else [])
-    assert note == f"own: yes 0.80, quoted: yes 0.80; support 0.25; {side or 'declined'}, 0.50"
+    assert note == f"yes 0.80; support 0.25; {side or 'declined'}, 0.50"
     assert reply.tokens
     assert (reply.tokens["generated"], reply.tier) == (4, "full")
 
 
 def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
     _, claims, _, _ = choosing("own", [" Friday", " [", "3", "]"], yes=None)
-    assert [(one.own_yes, one.quoted_yes) for one in claims] == [(1.0, 1.0)]
+    assert [one.own_yes for one in claims] == [1.0]
 
 
-def test_where_the_model_finds_no_answer_the_quoted_one_is_checked() -> None:
-    reply, claims, told, _ = choosing("quoted", [" not", " found"])
-    assert claims == [Claims(None, 0.8, 0.25, agree=False, quoted_words=6)]
+def test_where_the_model_finds_no_answer_there_is_nothing_to_ask_it() -> None:
+    reply, claims, told, note = choosing("quoted", [" not", " found"])
+    assert claims == [Claims(None, 0.25, agree=False, quoted_words=6)]
+    assert note == "support 0.25; quoted, 0.50"
     assert (reply.text, reply.span, told) == (QUOTED, "Friday", [QUOTED])
 
 
