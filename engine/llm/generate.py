@@ -15,7 +15,7 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.roles import VERDICTS, WEIGHTS, Choose, Claims, check_ids, request_segments
+from engine.llm.roles import VERDICTS, WEIGHTS, Choice, Choose, Claims, check_ids, request_segments
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
@@ -322,12 +322,12 @@ class _Generation:
             quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
             own, other = said.answer if cited.stands else None, (quoted.text if quoted else None) or ""
             claims = Claims(self._yes(written, own), support, _agree(own or "", other), len(other.split()))
-            side, likely = self.options.choose(claims)
-            step.note = _verdict(claims, side, likely)
+            choice = self.options.choose(claims)
+            step.note = _verdict(claims, choice)
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before
-        if side == "quoted" and quoted:
+        if choice.side == "quoted" and quoted:
             return self._quoted(written, quoted)
-        if side is None and cited.stands:  # sources are quoted with what comes nearest to the question
+        if choice.side is None and cited.stands:  # sources are quoted with what comes nearest to the question
             said = ParsedAnswer(None, said.cited)
             cited = cite(said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
         return self.answer(written, said, cited)
@@ -382,12 +382,13 @@ def _agree(one: str, other: str) -> bool:
     return bool(few) and few <= many
 
 
-def _verdict(claims: Claims, side: str | None, likely: float) -> str:
+def _verdict(claims: Claims, choice: Choice) -> str:
     """Return the note of a check."""
     if claims.own_yes is None and not claims.quoted_words:
         return "nothing to check"
     yes = "" if claims.own_yes is None else f"yes {claims.own_yes:.2f}; "
-    return f"{yes}support {claims.support:.2f}; {side or 'declined'}, {likely:.2f}"
+    verdict = f"{choice.side or 'declined'}, {choice.likely:.2f} (at least {choice.least:.2f})"
+    return f"{yes}support {claims.support:.2f}; {verdict}"
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:

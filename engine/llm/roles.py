@@ -66,7 +66,18 @@ class Claims:
 
 
 Side = Literal["own", "quoted"]
-Choose = Callable[[Claims], tuple[Side | None, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which answer is given, None for neither; how likely the evidence holds one, and how likely it must at least."""
+
+    side: Side | None
+    likely: float
+    least: float
+
+
+Choose = Callable[[Claims], Choice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +91,15 @@ class Weights:
     own: tuple[float, ...]
     least: float
 
-    def choose(self, claims: Claims) -> tuple[Side | None, float]:
-        """Return which answer to give, None for neither, and the probability that the evidence holds one."""
+    def choose(self, claims: Claims) -> Choice:
+        """Return which answer to give, if any."""
         if claims.own_yes is None and not claims.quoted_words:
-            return None, 0.0
+            return Choice(None, 0.0, self.least)
         likely = probability(self.holds, claims.evidence_features())
         if likely < self.least:
-            return None, likely
+            return Choice(None, likely, self.least)
         is_better = not claims.quoted_words or probability(self.own, claims.own_features()) >= 0.5
-        return ("own" if claims.own_yes is not None and is_better else "quoted"), likely
+        return Choice("own" if claims.own_yes is not None and is_better else "quoted", likely, self.least)
 
 
 def probability(weights: Sequence[float], features: Sequence[float]) -> float:

@@ -27,7 +27,7 @@ from engine.backends import drafts_of, quoted
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import PromptChunk, in_document_order
-from engine.llm.roles import WEIGHTS, Claims, Side, Weights
+from engine.llm.roles import WEIGHTS, Choice, Claims, Weights
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
 from engine.models.rope import movable
@@ -183,9 +183,9 @@ def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
     reader = open_reader(folder, mode, plain=plain)
     settings, found = Settings(), list[Claims]()
 
-    def own(claims: Claims) -> tuple[Side | None, float]:
+    def own(claims: Claims) -> Choice:
         found.append(claims)
-        return (None if claims.own_yes is None else "own"), 1.0
+        return Choice(None if claims.own_yes is None else "own", 1.0, 0.0)
 
     options = GenerateOptions(
         folder.name, NOW, settings.model.max_tokens, best_last if mode == "best-last" else in_document_order,
@@ -218,7 +218,7 @@ def given(row: Row, weights: Weights = WEIGHTS) -> Row:
     if "claims" not in row:
         return dict(row["own"])
     claims = Claims(**row["claims"])
-    side, _ = weights.choose(claims)
+    side = weights.choose(claims).side
     return dict(row[side]) if side else {"answer": None, "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": False}
 
 
@@ -294,7 +294,7 @@ def fit(found: Sequence[Row]) -> Weights:
     gains = [share[row["set"]] * abs(gain) for row, _, gain in both]
     own = logistic([one.own_features() for _, one, _ in both], [float(gain > 0) for _, _, gain in both], gains)
     weights = Weights(holds, own, 0.0)
-    likely = sorted(weights.choose(one)[1] for row, one in some if row["group"] == "answerable")
+    likely = sorted(weights.choose(one).likely for row, one in some if row["group"] == "answerable")
     return replace(weights, least=round(likely[int(_DECLINED * len(likely))], 3))
 
 

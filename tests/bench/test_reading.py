@@ -89,6 +89,6 @@ def test_the_better_answer_is_chosen_by_weights_that_were_fitted() -> None:
         for number in range(10)
     ]
     weights = fit(found)
-    assert weights.choose(Claims(0.9, 0.9, agree=True, quoted_words=20))[0] == "own"
+    assert weights.choose(Claims(0.9, 0.9, agree=True, quoted_words=20)).side == "own"
     assert given(found[0], weights)["answer"] == "answer 1.0"
     assert given(found[0], Weights(weights.holds, weights.own, 1.1))["answer"] is None

@@ -26,18 +26,19 @@ claims = st.builds(Claims, st.none() | chances, chances, st.booleans(), st.integ
     ],
 )
 def test_the_better_answer_is_given_if_there_is_likely_one(found: Claims, side: Side | None) -> None:
-    assert BY_SUPPORT.choose(found)[0] == side
+    assert BY_SUPPORT.choose(found).side == side
 
 
 @given(claims)
 def test_an_answer_that_is_not_there_is_never_chosen(found: Claims) -> None:
-    side, likely = WEIGHTS.choose(found)
-    assert side != "own" or found.own_yes is not None
-    assert side != "quoted" or found.quoted_words
-    assert 0 <= likely <= 1
+    choice = WEIGHTS.choose(found)
+    assert choice.side != "own" or found.own_yes is not None
+    assert choice.side != "quoted" or found.quoted_words
+    assert 0 <= choice.likely <= 1
+    assert choice.side is None or choice.likely >= choice.least
 
 
 @given(claims, chances)
 def test_more_support_never_turns_an_answer_into_a_decline(found: Claims, more: float) -> None:
     surer = replace(found, support=max(found.support, more))
-    assert WEIGHTS.choose(surer)[1] >= WEIGHTS.choose(found)[1] - 1e-12
+    assert WEIGHTS.choose(surer).likely >= WEIGHTS.choose(found).likely - 1e-12

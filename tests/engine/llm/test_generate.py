@@ -9,7 +9,7 @@ import pytest
 
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import KvBinding, PromptReader
-from engine.llm.roles import Claims, Side
+from engine.llm.roles import Choice, Claims, Side
 from engine.models.load import load
 from engine.models.types import Frame
 from engine.text.question import Question, understand
@@ -93,9 +93,9 @@ def choosing(
     """Ask with both answers and a given choice; return the reply, what spoke for each, what was shown, and the note."""
     claims, told, trace = list[Claims](), list[str](), Trace()
 
-    def choose(found: Claims) -> tuple[Side | None, float]:
+    def choose(found: Claims) -> Choice:
         claims.append(found)
-        return side, 0.5
+        return Choice(side, 0.5, 0.25)
 
     model = ScriptedModel(pieces, has_roles=True, yes=yes)
     options = GenerateOptions("scripted", NOW, 50, quote=quoted, choose=choose)
@@ -110,7 +110,7 @@ def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str
     reply, claims, told, note = choosing(side, [" Friday", " [", "3", "]"])
     assert claims == [Claims(0.8, 0.25, agree=True, quoted_words=6)]
     assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text] if text else [])
-    assert note == f"yes 0.80; support 0.25; {side or 'declined'}, 0.50"
+    assert note == f"yes 0.80; support 0.25; {side or 'declined'}, 0.50 (at least 0.25)"
     assert reply.tokens
     assert (reply.tokens["generated"], reply.tier) == (4, "full")
 
@@ -123,7 +123,7 @@ def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
 def test_where_the_model_finds_no_answer_there_is_nothing_to_ask_it() -> None:
     reply, claims, told, note = choosing("quoted", [" not", " found"])
     assert claims == [Claims(None, 0.25, agree=False, quoted_words=6)]
-    assert note == "support 0.25; quoted, 0.50"
+    assert note == "support 0.25; quoted, 0.50 (at least 0.25)"
     assert (reply.text, reply.span, told) == (QUOTED, "Friday", [QUOTED])
 
 
