@@ -130,6 +130,9 @@ Ids = tuple[int, ...]
 
 _ANSWER_SHARE = 4  # of the context, one in so many tokens is kept for the answer if the answer may be that long
 _ANY_NUMBER = 99  # takes as many tokens as any that a chunk will have
+# Sources that a model with a role adapter is shown: so small a model answers as well from the best one as from five,
+# several times sooner, and one source behind the system segment is what idle runs can prefetch.
+_ROLE_SOURCES = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def fit(
     """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError if not one does."""
     left = model.context - min(most, model.context // _ANSWER_SHARE)
     left -= len(system_ids(model)) + len(_question_ids(model, question_segment(question, now)))
-    shown, fitting = candidates(evidence), list[PromptChunk]()
+    shown, fitting = candidates(evidence, _ROLE_SOURCES if model.has_roles else None), list[PromptChunk]()
     for one in shown:
         size = len(chunk_ids(model, _ANY_NUMBER, one.chunk))
         if size <= left:
@@ -174,9 +177,10 @@ def fit(
     return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - len(fitting))
 
 
-def candidates(evidence: Evidence) -> list[PromptChunk]:
-    """Return the chunks that may be shown, those first that come first where there is not room for all."""
-    return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(evidence.passages) for chunk in read.chunks]
+def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
+    """Return the chunks of the `most` best sources, all by default; they lack room in the reverse order."""
+    best = evidence.passages[:most]
+    return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(best) for chunk in read.chunks]
 
 
 def system_ids(model: LanguageModel) -> Ids:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.idle.plan import IdlePlanner
+from engine.llm.prompt import question_segment
 from engine.session import Session
 from store.jobs import Abstracts
 from tests.demo import NANO
-from tests.engine.ask.small_home import SmallHome, ingest
+from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.models.shapes import add_adapter
 
 MAILS = ("The rehearsal moved to Friday at seven.", "Ann brings the green folders.", "The fair needs two tents.")
@@ -51,6 +52,15 @@ def test_summaries_and_predictions_read_each_chunk_once(session: Session) -> Non
     requests = planner.measure().read - computed
     assert 0 < requests < len(MAILS) * 60  # tokens: the requests alone, none of the messages
     assert done(planner, "prefetch") == []
+
+
+def test_a_question_loads_the_message_that_idle_summarized(session: Session) -> None:
+    planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
+    assert done(planner, "summarize") == ["done"] * len(MAILS)
+    question = "Who brings the green folders?"
+    tokens = ask(session, question).reply.tokens
+    assert tokens
+    assert tokens["computed"] == len(planner.load().model.tokens(question_segment(question, session.now)))
 
 
 def test_another_adapter_is_another_writer_over_the_same_kv_cache(session: Session) -> None:

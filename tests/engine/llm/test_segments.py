@@ -31,6 +31,11 @@ def test_a_context_too_short_for_all_shows_the_best_sources() -> None:
     assert shown(ScriptedModel([])) == ["a0", "a1", "a2", "b0"]
 
 
+def test_a_model_with_a_role_adapter_is_shown_the_best_source_alone() -> None:
+    assert shown(ScriptedModel([], has_roles=True)) == ["a0", "a1", "a2"]
+    assert fit(ScriptedModel([], has_roles=True), "q", NOW, EVIDENCE, 10).left_out == 0
+
+
 def test_chunks_come_in_the_requested_order_and_keep_their_sources() -> None:
     late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
     found = fit(ScriptedModel([]), "q", NOW, late, 10, list)
