@@ -83,7 +83,7 @@ def example(rng: Random, others: Sequence[Chunk] = (), unseen: bool = False) -> 
     """Draw mails of some people, mixed with others, and ask for what they show of these people."""
     pool = Pool(rng, unseen, invented=0.4)
     cards = [_card(pool) for _ in range(rng.randint(3, 6))]
-    count = rng.randint(1, 2)
+    count = rng.randint(1, 5)
     places = sorted(rng.sample(range(count + len(others)), count))
     first = datetime(rng.randint(1999, 2026), rng.randint(1, 12), rng.randint(1, 28), tzinfo=UTC)
     mails = [_mail(pool, place + 1, cards, first + timedelta(days=at)) for at, place in enumerate(places)]

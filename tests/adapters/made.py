@@ -15,10 +15,10 @@ from tests.adapters.tasks import Example, Task
 from tests.nano.letters import Letter, mail, meeting, subject
 from tests.nano.pool import Pool
 from tests.nano.questions import NONE, Asked
-from tests.nano.samples import EASY, HARD, LONG, MIDDLE, Sample, sample
+from tests.nano.samples import FULL, HARD, LONG, MIDDLE, Sample, sample
 from tests.nano.world import world
 
-_LEVELS = (EASY, MIDDLE, HARD)
+_LEVELS = (MIDDLE, HARD, LONG, FULL)
 _FEW = 3  # facts that an abstract has room for
 _NOUN = re.compile(r"(?<=\s)(?:(?:the|an?|my|our|your|their)\s|[A-Z]\w+ [A-Z])")
 _WHAT = re.compile(r"(?:what time|how (?:many|much|long)|who|what|which|when|where)\b", re.IGNORECASE)
@@ -26,7 +26,7 @@ _WHAT = re.compile(r"(?:what time|how (?:many|much|long)|who|what|which|when|whe
 
 def example(rng: Random, others: Sequence[Chunk] = (), unseen: bool = False) -> Example:
     """Draw messages with questions about them, one in five of which nothing answers, and mix them with others."""
-    drawn = sample(rng, rng.choices(_LEVELS, (2, 3, 1))[0], unseen)
+    drawn = sample(rng, rng.choices(_LEVELS, (1, 3, 3, 3))[0], unseen)
     own = sorted(rng.sample(range(len(drawn.chunks) + len(others)), len(drawn.chunks)))
     places = {number: place + 1 for number, place in enumerate(own, 1)}
     left = iter(others)

@@ -27,10 +27,18 @@ from tests.nano.pool import Pool
 
 LEFT_OUT = ("tweetqa", "tweetqa-neg")  # their licence is not certain
 KEPT = 20  # one passage in so many is kept for evaluation
-OTHERS = (0, 0, 1, 1, 2)  # passages beside the first, each as likely: pkb shows one source, of a few chunks
-_TOGETHER = 0.6  # of the examples, those in which all passages are one message
-_SPOKEN = 0.35  # of the passages that are drawn, those of conversations at the least
-_SUMMARY = 50  # most words
+OTHERS = (
+    0,
+    0,
+    1,
+    1,
+    2,
+    2,
+    3,
+    4,
+    5,
+    7,
+)  # passages beside the first, each as likely; reading many takes most of the time
 _RARE = 60  # passages that may share a word which makes two alike
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _TURN = re.compile(r"^[^\s:][^:\n]{0,30}: ", re.MULTILINE)
@@ -47,11 +55,6 @@ class Read:
     asked: list[tuple[str, str | None]] = field(default_factory=list)
 
     @property
-    def is_spoken(self) -> bool:
-        """Return whether people speak in it."""
-        return len(_TURN.findall(self.text)) > 1
-
-    @property
     def answered(self) -> list[tuple[str, str]]:
         """Return the questions that it answers."""
         return [(question, said) for question, said in self.asked if said]
@@ -62,7 +65,6 @@ class Library:
 
     def __init__(self, path: Path, *, kept: bool) -> None:
         self.reads = list(_passages(path, kept=kept))
-        self._spoken = [one for one in self.reads if one.is_spoken]
         self._by_word = defaultdict[str, list[int]](list)
         for at, one in enumerate(self.reads):
             for word in content(one.text):
@@ -70,7 +72,7 @@ class Library:
 
     def draw(self, rng: Random) -> Read:
         """Draw a passage that has questions of its own."""
-        return rng.choice(self._spoken if self._spoken and rng.random() < _SPOKEN else self.reads)
+        return rng.choice(self.reads)
 
     def like(self, rng: Random, text: str, taken: Sequence[Read]) -> Read:
         """Draw a passage that shares a rare word with a text; any where there is none."""
@@ -98,7 +100,7 @@ def _passages(path: Path, *, kept: bool) -> Iterator[Read]:
     yield from found.values()
 
 
-def example(rng: Random, library: Library, tasks_each: int = 16) -> Example:
+def example(rng: Random, library: Library, most: int = 9, tasks_each: int = 16) -> Example:
     """Draw passages with questions that one of them answers, and some that none does."""
     drawn = [library.draw(rng)]
     for _ in range(rng.choice(OTHERS)):
@@ -106,7 +108,7 @@ def example(rng: Random, library: Library, tasks_each: int = 16) -> Example:
         if other not in drawn:
             drawn.append(other)
     rng.shuffle(drawn)
-    shown = _joined(rng, drawn, most=1 if rng.random() < _TOGETHER else len(drawn))
+    shown = _joined(rng, drawn, most)
     pool = Pool(rng, invented=0.2)
     first = _day(rng)
     days = sorted(first + timedelta(hours=rng.randint(0, 2000)) for _ in shown)
@@ -128,9 +130,9 @@ def _day(rng: Random) -> datetime:
 
 
 def _joined(rng: Random, drawn: Sequence[Read], most: int) -> list[Read]:
-    """Put passages together, as long messages are about several things, until `most` are left."""
+    """Put some passages together, as long messages are about several things; at most `most` are left."""
     shown = list(drawn)
-    while len(shown) > most:
+    while len(shown) > 1 and (len(shown) > most or rng.random() < 0.25):
         at = rng.randrange(len(shown) - 1)
         one, other = shown[at : at + 2]
         shown[at : at + 2] = [Read(f"{one.text}\n{other.text}", one.source, one.asked + other.asked)]
@@ -154,28 +156,7 @@ def _tasks(rng: Random, library: Library, shown: Sequence[Read], today: datetime
         made.append(tasks.check(question, wrong or told[0][1], holds=False))
     if len(clear) > 3 and rng.random() < 0.3:
         made.append(tasks.predict([question for question, _, _ in rng.sample(clear, 3)]))
-    if len(shown) == 1 and rng.random() < 0.3 and (summary := _salient(shown[0])):
-        made.append(tasks.abstract(summary))
     return made
-
-
-def _salient(one: Read) -> str:
-    """Return the one or two sentences that people asked most about; empty if that leaves nothing out."""
-    sentences = list(_spoken_sentences(one.text))
-    said = [answer.lower() for _, answer in one.answered]
-    asked = [sum(answer in sentence.lower() for answer in said) for sentence in sentences]
-    best = sorted(range(len(sentences)), key=lambda at: (-asked[at], at))[: min(2, len(sentences) // 2)]
-    chosen = [sentences[at] for at in sorted(best) if asked[at]]
-    return " ".join(chosen) if sum(len(each.split()) for each in chosen) <= _SUMMARY else ""
-
-
-def _spoken_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text; in a conversation each begins with its speaker."""
-    for line in filter(None, (line.strip() for line in text.split("\n"))):
-        turn = _TURN.match(line)
-        speaker = turn[0] if turn else ""
-        for part in filter(None, _SENTENCE_END.split(line[len(speaker) :])):
-            yield speaker + " ".join(part.split())
 
 
 def _check(
@@ -244,7 +225,7 @@ def _kind(question: str) -> str:
 
 def _chunk(pool: Pool, one: Read, day: datetime) -> Chunk:
     """Lay a passage out as a mail, or as a meeting where people speak in it."""
-    rng, spoken = pool.rng, one.is_spoken
+    rng, spoken = pool.rng, len(_TURN.findall(one.text)) > 1
     title = sentence(pool, SUBJECTS, {}) if rng.random() < 0.8 else " ".join(one.text.split()[:5])
     sender, to = ("", ()) if spoken else (_address(pool), (_address(pool),))
     document = Document(

@@ -47,7 +47,7 @@ def examples(rng: Random, library: reading.Library, *, unseen: bool = False) -> 
     """Yield examples of all kinds."""
 
     def distractors() -> list[Chunk]:
-        return reading.distractors(rng, library, 2) if rng.random() < 0.4 else []
+        return reading.distractors(rng, library, 6) if rng.random() < 0.6 else []
 
     kinds: tuple[Callable[[], Example], ...] = (
         lambda: reading.example(rng, library),
