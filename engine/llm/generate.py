@@ -19,6 +19,7 @@ from engine.llm.roles import VERDICTS, WEIGHTS, Choice, Choose, Claims, check_id
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
+from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
 from store.types import Chunk
@@ -258,7 +259,7 @@ def _prompt(
 ) -> Segments:
     with trace.step("prompt") as step:
         segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
-        step.note = f"{segments.count} tokens, {len(segments.prompt.chunks)} chunks"
+        step.note = f"{segments.count} tokens, {count(len(segments.prompt.chunks), 'chunk')}"
         if segments.left_out:
             trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
     return segments
