@@ -18,7 +18,7 @@ from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
 from engine.llm.roles import VERDICTS, WEIGHTS, Choice, Choose, Claims, check_ids, request_segments
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
-from engine.text.question import Question
+from engine.text.question import Question, synthesis
 from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
@@ -236,9 +236,11 @@ def generate(
         return _not_found(question, trace, options)
     with trace.step("model"):
         reading = load()
+    checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
+    if checks and options.quote and synthesis(question.text):  # so small a model writes nonsense
+        return GeneratedAnswer(options.quote(question, evidence)[0])
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)
-    checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
     with ExitStack() as held:
         written = run.write(None if checks else say, held)
         said, cited = run.cite(written.output.text)
@@ -322,7 +324,8 @@ class _Generation:
         with self.trace.step("check") as step:
             quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
             own, other = said.answer if cited.stands else None, (quoted.text if quoted else None) or ""
-            claims = Claims(self._yes(written, own), support, _agree(own or "", other), len(other.split()))
+            agree, is_open = _agree(own or "", other), self.question.asked == "other"
+            claims = Claims(self._yes(written, own), support, agree, len(other.split()), is_open)
             choice = self.options.choose(claims)
             step.note = _verdict(claims, choice)
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before

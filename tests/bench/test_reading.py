@@ -84,11 +84,11 @@ def test_the_better_answer_is_chosen_by_weights_that_were_fitted() -> None:
         _row(number, 1.0, 1.0)
         | {
             "quoted": {"answer": "quoted", "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": True},
-            "claims": {"own_yes": 0.9, "support": 0.9, "agree": True, "quoted_words": 20},
+            "claims": {"own_yes": 0.9, "support": 0.9, "agree": True, "quoted_words": 20, "is_open": False},
         }
         for number in range(10)
     ]
     weights = fit(found)
-    assert weights.choose(Claims(0.9, 0.9, agree=True, quoted_words=20)).side == "own"
+    assert weights.choose(Claims(0.9, 0.9, agree=True, quoted_words=20, is_open=False)).side == "own"
     assert given(found[0], weights)["answer"] == "answer 1.0"
     assert given(found[0], Weights(weights.holds, weights.own, 1.1))["answer"] is None

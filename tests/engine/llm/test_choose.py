@@ -8,21 +8,22 @@ from hypothesis import strategies as st
 
 from engine.llm.roles import WEIGHTS, Claims, Side, Weights
 
-BY_SUPPORT = Weights((0.0, 1.0, 0.0, 0.0), (-2.0, 1.0), 0.5)  # then by the words of a quote that agrees
+BY_SUPPORT = Weights((0.0, 1.0, 0.0, 0.0), (-2.0, 1.0, 1.0), 0.5)  # then by the words of a long quote
 chances = st.floats(0, 1)
-claims = st.builds(Claims, st.none() | chances, chances, st.booleans(), st.integers(0, 300))
+claims = st.builds(Claims, st.none() | chances, chances, st.booleans(), st.integers(0, 300), st.booleans())
 
 
 @pytest.mark.parametrize(
     ("found", "side"),
     [
-        (Claims(0.4, 0.7, agree=True, quoted_words=20), "own"),
-        (Claims(0.9, 0.7, agree=True, quoted_words=2), "quoted"),
-        (Claims(0.9, 0.7, agree=False, quoted_words=20), "quoted"),
-        (Claims(None, 0.7, agree=False, quoted_words=20), "quoted"),
-        (Claims(0.2, 0.7, agree=False, quoted_words=0), "own"),
-        (Claims(None, 0.9, agree=False, quoted_words=0), None),
-        (Claims(0.9, 0.4, agree=True, quoted_words=20), None),
+        (Claims(0.4, 0.7, agree=True, quoted_words=20, is_open=False), "own"),
+        (Claims(0.9, 0.7, agree=True, quoted_words=2, is_open=False), "quoted"),
+        (Claims(0.9, 0.7, agree=False, quoted_words=20, is_open=False), "quoted"),
+        (Claims(0.9, 0.7, agree=False, quoted_words=20, is_open=True), "own"),
+        (Claims(None, 0.7, agree=False, quoted_words=20, is_open=True), "quoted"),
+        (Claims(0.2, 0.7, agree=False, quoted_words=0, is_open=False), "own"),
+        (Claims(None, 0.9, agree=False, quoted_words=0, is_open=False), None),
+        (Claims(0.9, 0.4, agree=True, quoted_words=20, is_open=False), None),
     ],
 )
 def test_the_better_answer_is_given_if_there_is_likely_one(found: Claims, side: Side | None) -> None:

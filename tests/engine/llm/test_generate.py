@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import backends
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.roles import Choice, Claims, Side
@@ -108,11 +109,20 @@ def choosing(
 )
 def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str | None, writer: str) -> None:
     reply, claims, told, note = choosing(side, [" Friday", " [", "3", "]"])
-    assert claims == [Claims(0.8, 0.25, agree=True, quoted_words=6)]
+    assert claims == [Claims(0.8, 0.25, agree=True, quoted_words=6, is_open=False)]
     assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text] if text else [])
     assert note == f"yes 0.80; support 0.25; {side or 'declined'}, 0.50 (at least 0.25)"
     assert reply.tokens
     assert (reply.tokens["generated"], reply.tier) == (4, "full")
+
+
+def test_a_model_with_a_role_adapter_is_not_asked_for_a_synthesis() -> None:
+    model = ScriptedModel([" Mmm"], has_roles=True)
+    asked = understand("Summarize what was said about the rehearsal.", NOW)
+    options = GenerateOptions("scripted", NOW, 50, quote=backends.quoted)
+    reply = generate(lambda: PromptReader(model), asked, EVIDENCE, Trace(), options).reply
+    assert (reply.text, reply.synthesis, reply.writer) == (None, "summary", "quote")
+    assert model.heard == []
 
 
 def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
@@ -122,7 +132,7 @@ def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
 
 def test_where_the_model_finds_no_answer_there_is_nothing_to_ask_it() -> None:
     reply, claims, told, note = choosing("quoted", [" not", " found"])
-    assert claims == [Claims(None, 0.25, agree=False, quoted_words=6)]
+    assert claims == [Claims(None, 0.25, agree=False, quoted_words=6, is_open=False)]
     assert note == "support 0.25; quoted, 0.50 (at least 0.25)"
     assert (reply.text, reply.span, told) == (QUOTED, "Friday", [QUOTED])
 
