@@ -238,7 +238,8 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     if needed > limit:
         return Check("model", "bad", result, "pkb model list")
     if found.bytes < _SMALL:
-        return Check("model", "note", f"{result}; a model this small is often wrong", _larger(settings))
+        quality = "little better than quotes on mail (docs/guide.md has figures)" if adapted else "often wrong"
+        return Check("model", "note", f"{result}; a model this small is {quality}", _larger(settings))
     return Check("model", "ok", result)
 
 

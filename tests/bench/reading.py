@@ -259,7 +259,7 @@ def difference(usual: Sequence[Row], other: Sequence[Row]) -> str:
     gains = [two["f1"] - one["f1"] for one, two in pairs]
     low, high = interval(gains)
     equal = fmean(one["answer"] == two["answer"] for one, two in pairs)
-    seconds = sorted(two["seconds"] / one["seconds"] for one, two in zip(usual, other, strict=True))
+    seconds = sorted(two["seconds"] / max(0.001, one["seconds"]) for one, two in zip(usual, other, strict=True))
     drafts = ", ".join(f"{_guessed(found):.2f}" for found in (usual, other))
     return (
         f"model alone: equal {equal:.2f}, F1 {fmean(gains):+.3f} [{low:+.3f}, {high:+.3f}], "
