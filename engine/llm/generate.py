@@ -331,6 +331,8 @@ class _Generation:
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before
         if choice.side == "quoted" and quoted:
             return self._quoted(written, quoted)
+        if choice.side == "own" and quoted and agree:
+            cited = _cited_as(quoted, len(self.evidence.passages))
         if choice.side is None and cited.stands:  # sources are quoted with what comes nearest to the question
             said = ParsedAnswer(None, said.cited)
             cited = cite(said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
@@ -378,6 +380,12 @@ class _Generation:
             tokens=counts,
             lead=lead,
         )
+
+
+def _cited_as(quoted: Answer, count: int) -> Cited:
+    """Return the citation of a short answer that was picked out of the sentence of a quoted one."""
+    quotes = tuple(quoted.sources[0].quote if index == quoted.lead else "" for index in range(count))
+    return Cited(quotes, stands=True, first=quoted.lead)
 
 
 def _agree(one: str, other: str) -> bool:

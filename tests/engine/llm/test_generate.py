@@ -125,6 +125,15 @@ def test_a_model_with_a_role_adapter_is_not_asked_for_a_synthesis() -> None:
     assert model.heard == []
 
 
+def test_an_answer_out_of_the_quoted_one_has_its_sentence_for_a_source() -> None:
+    reply, _, _, _ = choosing("own", [" rehearsal", " [", "2", "]"])
+    assert (reply.text, reply.writer, reply.lead) == ("rehearsal", "model", 0)
+    assert [(source.path, source.quote, source.span) for source in reply.sources] == [
+        ("/Ben", QUOTED, (0, 9)),
+        ("/Ann", "", None),
+    ]
+
+
 def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
     _, claims, _, _ = choosing("own", [" Friday", " [", "3", "]"], yes=None)
     assert [one.own_yes for one in claims] == [1.0]
