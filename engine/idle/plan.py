@@ -334,20 +334,19 @@ def plan_summaries(session: Session, summarizer: "Summarizer") -> list[Job]:
 
 
 def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "Summarizer":
-    from engine.idle.summarize import BATCH, Summarizer, by_model, by_quotes, by_role, writer
+    from engine.idle.summarize import Summarizer, by_model, by_quotes, writer
 
     def by_a_model(batch: "Sequence[Hit]") -> str:
         assert load_model
-        if session.has_roles:
-            return by_role(batch, _ask_about(load_model, SUMMARY_TOKENS, is_over))
         return by_model(batch, _kind(session), writer(load_model().model, SUMMARY_TOKENS, is_over))
 
     def keep(made: "Sequence[Abstract]") -> int:
         with session.locks.writer():
             return _abstracts(session).put(made)
 
-    parts = (by_a_model if load_model else by_quotes, keep, session.backend.fingerprint, session.now.timestamp())
-    return Summarizer(partial(embedded, session), *parts, size=1 if session.has_roles else BATCH)
+    # A small model's summaries keep no more than quotes do, and take seconds a chunk: docs/log/idle.md.
+    summarize = by_a_model if load_model and not session.has_roles else by_quotes
+    return Summarizer(partial(embedded, session), summarize, keep, session.backend.fingerprint, session.now.timestamp())
 
 
 def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) -> "AskAbout":

@@ -105,11 +105,6 @@ def by_model(batch: Sequence[Hit], kind: str, write: Write) -> str:
     return shorten(written.strip().removeprefix(cue), _MODEL_LONGEST)
 
 
-def by_role(batch: Sequence[Hit], ask: AskAbout) -> str:
-    """Have a model with a role adapter summarize a batch; empty if it wrote nothing."""
-    return shorten(ask([hit.chunk for hit in batch], prompt("roles_abstract")).strip(), _MODEL_LONGEST)
-
-
 def by_quotes(batch: Sequence[Hit]) -> str:
     """Summarize a batch by its most central sentences, each with its speaker and date."""
     quotable = [

@@ -1,4 +1,4 @@
-"""What idle runs write by a language model with a role adapter, beside what they write by quotes and forms.
+"""What a language model with a role adapter writes at idle, beside what quotes and forms write.
 
 Run `python -m tests.bench.idle_writing DATA [SET...] --model FOLDER [--count 40] [--chunks 8]`. DATA and sets are those
 of tests.bench.quoting. Of each set `count` documents are drawn, always the same, that answer questions; of a longer one
@@ -25,7 +25,7 @@ from time import perf_counter
 
 from engine.idle.plan import PREDICTION_TOKENS, SUMMARY_TOKENS
 from engine.idle.predict import SOURCES, WEEKS, Prediction, from_chunks, from_forms, pick, shares
-from engine.idle.summarize import BATCH, AskAbout, Summarizer, batches, by_quotes, by_role
+from engine.idle.summarize import BATCH, AskAbout, Summarizer, batches, by_quotes
 from engine.ingest.chunking import embedded_text
 from engine.llm.generate import ask_about
 from engine.llm.prefill import PromptReader
@@ -33,6 +33,7 @@ from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.settings import Experiment
 from engine.text.words import FUNCTION_WORDS
+from prompts import prompt
 from store.hits import Hit, Vectors
 from store.jobs import Abstract
 from tests.bench.indexed import IndexedUser, load
@@ -120,6 +121,11 @@ def summaries(source: Source, ask: AskAbout, embedder: Embedder | None) -> dict[
         "quotes, each chunk": summarized(source, by_quotes, 1, embedder),
         "model, each chunk": summarized(source, partial(by_role, ask=ask), 1, None),
     }
+
+
+def by_role(batch: Sequence[Hit], ask: AskAbout) -> str:
+    """Have the model summarize a batch."""
+    return ask([hit.chunk for hit in batch], prompt("roles_abstract")).strip()
 
 
 def summarized(
