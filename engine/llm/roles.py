@@ -106,6 +106,12 @@ class Weights:
         return Choice("own" if claims.own_yes is not None and is_better else "quoted", likely, self.least)
 
 
+def confirms(yes: float, support: float) -> bool:
+    """Return whether a model's yes and the quote writer's support confirm the answer of another question."""
+    claims = Claims(yes, support, agree=False, quoted_words=0, is_open=False)
+    return yes >= LEAST_YES and WEIGHTS.choose(claims).likely >= WEIGHTS.least
+
+
 def probability(weights: Sequence[float], features: Sequence[float]) -> float:
     """Return the probability that weighted features make."""
     return 1 / (1 + exp(-sum(weight * value for weight, value in zip(weights, features, strict=True))))

@@ -115,7 +115,7 @@ class Judge(Unable):
         asked = (question, evidence, answer, trace, NOW, self._options.max_tokens)
         verdict = entails(lambda: self._reader, *asked)
         if verdict is not None:
-            self.yes.append(float(trace.steps[-1].note.removeprefix("yes ")))
+            self.yes.append(float(trace.steps[-1].note.removeprefix("yes ").split(";")[0]))
         return verdict
 
 
