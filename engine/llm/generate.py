@@ -331,7 +331,7 @@ class _Generation:
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before
         if choice.side == "quoted" and quoted:
             return self._quoted(written, quoted)
-        if choice.side == "own" and quoted and agree:
+        if choice.side == "own" and quoted and agree and self.evidence.passages[quoted.lead].sources:
             cited = _cited_as(quoted, len(self.evidence.passages))
         if choice.side is None and cited.stands:  # sources are quoted with what comes nearest to the question
             said = ParsedAnswer(None, said.cited)
