@@ -382,9 +382,9 @@ class _Generation:
         )
 
 
-def _cited_as(quoted: Answer, count: int) -> Cited:
+def _cited_as(quoted: Answer, passages: int) -> Cited:
     """Return the citation of a short answer that was picked out of the sentence of a quoted one."""
-    quotes = tuple(quoted.sources[0].quote if index == quoted.lead else "" for index in range(count))
+    quotes = tuple(quoted.sources[0].quote if index == quoted.lead else "" for index in range(passages))
     return Cited(quotes, stands=True, first=quoted.lead)
 
 

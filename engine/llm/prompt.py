@@ -178,7 +178,7 @@ def fit(
 
 
 def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
-    """Return the chunks of the `most` best sources, all by default; they lack room in the reverse order."""
+    """Return the chunks of the `most` best sources, all by default, those first that are to be shown at any rate."""
     best = evidence.passages[:most]
     return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(best) for chunk in read.chunks]
 
