@@ -140,8 +140,10 @@ class IdlePlanner:
     def _judge(self) -> Handler:
         from engine.idle.refresh import judge, plan_judgements
 
+        # So small a model also approves lookalike questions: docs/log/paraphrases.md.
+        judges = bool(self.session.load_model) and not self.session.has_roles
         return Handler(
-            lambda: self._load_for(plan_judgements(self._reasker)) if self.session.load_model else [],
+            lambda: self._load_for(plan_judgements(self._reasker)) if judges else [],
             lambda job: judge(self._reasker, job),
         )
 
