@@ -113,7 +113,12 @@ def test_deletions_and_renames_make_their_folders_due(mail: Path, polling: bool)
         (mail / "box" / "cur" / "a").unlink()
         folders(follow, mail / "box" / "cur")
         (mail / "box" / "cur" / "b").rename(mail / "box" / "new" / "b")
-        folders(follow, mail / "box")
+        # A poll that walks one folder before the rename and the other one behind it sees the file twice.
+        both = {str(mail / "box" / name) for name in ("cur", "new")}
+        wait_for(
+            follow,
+            lambda due: {str(mail / "box")} <= {one.folder for one in due} or both <= {one.folder for one in due},
+        )
 
 
 def test_a_folder_moved_in_or_out_with_its_files_is_due(mail: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from huggingface_hub import close_session, constants, try_to_load_from_cache
 from engine.models.hub import DownloadPlan, Hub
 from engine.models.lookup import InstalledModel, find, fingerprint
 from store.errors import Locked, NoModel, PkbError, UsageError
+from tests.effort import PATIENCE_S
 from tests.engine.models import hubserver
 from tests.engine.models.hubserver import TOKEN, Files, git_digest, serve
 
@@ -165,6 +166,15 @@ def test_a_pinned_revision_alone_is_no_main(hub: Hub, environ: dict[str, str]) -
     assert find(NAME, OLD, environ) == local
 
 
+def wait_for(find: Callable[[], list[hubserver.Seen]]) -> list[hubserver.Seen]:
+    """Return what is found once it is there: a request is noted behind its answer, which may be read before that."""
+    ends = time.monotonic() + PATIENCE_S
+    while not (found := find()):
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    return found
+
+
 def test_an_interrupted_file_is_fetched_from_where_it_broke_off(
     hub: Hub, server: hubserver.Hub, environ: dict[str, str]
 ) -> None:
@@ -172,7 +182,7 @@ def test_an_interrupted_file_is_fetched_from_where_it_broke_off(
     partial(environ, plan, "model.safetensors").write_bytes(WEIGHTS[:600_000])
     assert hub.missing(plan) == plan.bytes - 600_000
     local = hub.pull(plan, lambda done: None)
-    (seen,) = [seen for seen in server.large() if "range" in seen.headers]
+    (seen,) = wait_for(lambda: [seen for seen in server.large() if "range" in seen.headers])
     assert (seen.headers["range"], seen.sent) == ("bytes=600000-", len(WEIGHTS) - 600_000)
     assert (local.folder / "model.safetensors").read_bytes() == WEIGHTS
 
@@ -184,8 +194,8 @@ def test_a_connection_that_breaks_is_taken_up_again(hub: Hub, server: hubserver.
     told: list[int] = []
     local = hub.pull(hub.plan(NAME, ""), told.append)
     assert (local.folder / "model.safetensors").read_bytes() == content
-    assert server.large()[-1].headers["range"] == f"bytes={CHUNK}-"
-    assert server.large()[-1].sent == len(content) - CHUNK
+    (last,) = wait_for(lambda: [seen for seen in server.large() if "range" in seen.headers])
+    assert (last.headers["range"], last.sent) == (f"bytes={CHUNK}-", len(content) - CHUNK)
     assert told == sorted(told)
 
 
@@ -251,6 +261,7 @@ def test_a_token_opens_what_is_gated_and_goes_to_the_hub_alone(
     server.repositories[NAME].gated = True
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     assert pull(hub).revision == OLD
+    wait_for(lambda: server.large()[1:])
     assert len(server.large()) == 2
     told = {seen.headers.get("authorization") for seen in server.seen if seen not in server.large()}
     assert told == {f"Bearer {TOKEN}"}
