@@ -62,7 +62,7 @@ class WatchPrinter:
         self._tell("unembedded", None, message=error.message, said=said)
 
     def queued(self) -> None:
-        """Say that work was left for the night."""
+        """Report that jobs are queued for `pkb idle`."""
         self._tell("queued", None, said="jobs queued for pkb idle")
 
     def progress(self) -> AbstractContextManager[Tick]:

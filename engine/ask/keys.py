@@ -90,7 +90,7 @@ def _opened(text: str) -> str:
 
 
 def _spelled(text: str, found: Sequence[re.Match[str]], names: Names) -> dict[re.Match[str], str]:
-    """Return the words of a text that name people, each as the archive writes it."""
+    """Return the names of people in a text, spelled as in the archive."""
     folded = ["".join(plain_words(match[0])) for match in found]
     beside = [
         (one, two) for one, two in pairwise(range(len(found))) if text[found[one].end() : found[two].start()] == " "

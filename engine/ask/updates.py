@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SAYS_NEW, _SAME_TITLE = 0.6, 0.5
 _SAID = 0.3  # of the question, that a newer sentence must say
 _SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
-# Signs that a sentence says what holds from now on.
+# Phrases that announce a change.
 _CHANGED = re.compile(
     r"\b(?:now|instead(?! of)|no longer|any ?more|(?:starting|from) (?:now|today|on|\d|(?:the )?[A-Z]\w+day)|cheaper"
     r"|new (?:date|time|place|price|room)|(?:move|goe|change|come|put)s? (?:\w+ ){0,6}?(?:to|back|by|down)|moved to"

@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """Return the size of the new file without its header."""
+        """Return the bytes of the converted weights, without the file header."""
         return sum(part.bytes for one in self.tensors for part in one.parts)
 
     @property

@@ -59,7 +59,7 @@ class Drafter:
         return right
 
     def _repeats(self, at: int) -> bool:
-        """Return whether the tokens since an index of the answer stand right before it too: a span said twice."""
+        """Return whether the tokens from an index on repeat the tokens directly before it."""
         count = len(self._ids) - at
         start = at - count
         return count > 0 and start >= self._first and self._ids[start:at] == self._ids[at:]

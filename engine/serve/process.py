@@ -52,7 +52,7 @@ def socket_paths(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def listen(data: Path, environ: Mapping[str, str]) -> tuple[socket.socket, Path] | None:
-    """Listen at the first usable path, removing a stale socket; None if there is none."""
+    """Listen on the first usable socket path, replacing a stale socket; None if no path is usable."""
     for path in socket_paths(data, environ):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The worker of the resident process: the state it holds between requests, and the thread that runs them in turn.
+"""The worker of the background server: state kept between requests, and the thread that processes their queue.
 
 Knows no sockets: results go to the `send` of each request.
 """

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from engine.text.terminal import count
 from tests.bench.page import (
     NONE,
     Bars,
@@ -75,7 +76,7 @@ def sums_of(lines: Iterable[Line]) -> dict[str, Sum]:
 def policies(sums: Mapping[str, Sum]) -> str:
     """Return all figures, a policy a row."""
     one = next(iter(sums.values()))
-    counted = f"n = {one.n} questions of {one.users} users, the same for each policy."
+    counted = f"n = {one.n} questions of {count(one.users, 'user')}, the same for each policy."
     return f"{counted}\n\n{table(HEADS, [_row(name, one, sums) for name, one in sums.items()])}"
 
 
