@@ -183,7 +183,21 @@ def _invoke(args: list[str]) -> int:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
+    except Exception as error:
+        if (code := _signalled(error)) is not None:
+            return code
+        raise
     return 0
+
+
+def _signalled(error: BaseException | None) -> int | None:
+    """Return the exit code of the signal that error came of: one inside `Condition.wait` leaves its lock released."""
+    while error := error and error.__context__:
+        if isinstance(error, KeyboardInterrupt):
+            return 130
+        if isinstance(error, SystemExit):
+            return 143
+    return None
 
 
 def _command(error: TyperException, args: list[str]) -> str:

@@ -212,14 +212,32 @@ from cli.app import main
 main()
 """
 
+# One that comes while a thread waits for a table: `Condition.wait` has released the lock that `with` releases again.
+_WAITING = """
+import os, sys, threading
+from lancedb.background_loop import BackgroundEventLoop as Loop
+number = int(sys.argv.pop())
+def wait(loop, begun):
+    begun.close()
+    lock = threading.Condition(threading.Lock())
+    with lock:
+        lock.release()
+        os.kill(os.getpid(), number)
+        threading.Event().wait()
+Loop.run = wait
+from cli.app import main
+main()
+"""
 
+
+@pytest.mark.parametrize("moment", [_BETWEEN, _WAITING])
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
 def test_a_signal_prints_nothing_of_unfinished_table_operations(
-    tmp_path: Path, sent: signal.Signals, code: int
+    tmp_path: Path, sent: signal.Signals, code: int, moment: str
 ) -> None:
-    command = [sys.executable, "-c", _BETWEEN, "ingest", str(DATA / "mail" / "mh"), str(int(sent))]
+    command = [sys.executable, "-c", moment, "ingest", str(DATA / "mail" / "mh"), str(int(sent))]
     done = subprocess.run(
         command, env=environment(tmp_path), capture_output=True, check=False, preexec_fn=_interruptible
     )
