@@ -170,7 +170,8 @@ class LocalModel(_Retrieving):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, quoted)
+        quote = quoted if self.roles else None
+        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, quote)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,8 +196,8 @@ class GenerateOptions:
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids. With a role adapter the model also checks the answer that `quote` returns, and `choose` says
-    which of the two is given, if any.
+    returns as token ids. A model with a role adapter also checks the answer that `quote` returns, and `choose` says
+    which of the two is given, if any; other models have no `quote`.
     """
 
     name: str
@@ -234,11 +234,11 @@ def generate(
     """
     if not evidence.passages:
         return _not_found(question, trace, options)
+    if options.quote and synthesis(question.text):  # a model so small writes nonsense
+        return GeneratedAnswer(options.quote(question, evidence)[0])
     with trace.step("model"):
         reading = load()
     checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
-    if checks and options.quote and synthesis(question.text):  # so small a model writes nonsense
-        return GeneratedAnswer(options.quote(question, evidence)[0])
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)
     with ExitStack() as held:

@@ -127,5 +127,5 @@ def log_odds(probability: float) -> float:
 WEIGHTS = Weights(
     holds=(0.783, 1.041, -0.351, 0.219),
     own=(-1.27, 0.814, 0.609),
-    least=0.736,
+    least=0.708,
 )

@@ -187,9 +187,10 @@ def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
         found.append(claims)
         return Choice(None if claims.own_yes is None else "own", 1.0, 0.0)
 
+    quote = quoted if reader.model.has_roles else None
     options = GenerateOptions(
         folder.name, NOW, settings.model.max_tokens, best_last if mode == "best-last" else in_document_order,
-        0 if mode == "no-drafts" else settings.experiment.drafts, drafts_of, quoted, own,
+        0 if mode == "no-drafts" else settings.experiment.drafts, drafts_of, quote, own,
     )  # fmt: skip
 
     def answer(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
@@ -283,7 +284,7 @@ def fit_all(paths: Sequence[Path]) -> None:
 
 
 def fit(found: Sequence[Row]) -> Weights:
-    """Fit both decisions, all sets alike; `least` declines 7 % of the answerable questions that have some answer."""
+    """Fit both decisions, all sets alike; `least` declines 7 % of the answerable questions that are attempted."""
     share = {name: 1 / sum(row["set"] == name for row in found) for name in {row["set"] for row in found}}
     claims = [(row, Claims(**row["claims"])) for row in found]
     some = [(row, one) for row, one in claims if one.own_yes is not None or one.quoted_words]
@@ -294,7 +295,7 @@ def fit(found: Sequence[Row]) -> Weights:
     gains = [share[row["set"]] * abs(gain) for row, _, gain in both]
     own = logistic([one.own_features() for _, one, _ in both], [float(gain > 0) for _, _, gain in both], gains)
     weights = Weights(holds, own, 0.0)
-    likely = sorted(weights.choose(one).likely for row, one in some if row["group"] == "answerable")
+    likely = sorted(weights.choose(one).likely for row, one in claims if row["group"] == "answerable")
     return replace(weights, least=round(likely[int(_DECLINED * len(likely))], 3))
 
 

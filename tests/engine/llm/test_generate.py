@@ -116,13 +116,12 @@ def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str
     assert (reply.tokens["generated"], reply.tier) == (4, "full")
 
 
-def test_a_model_with_a_role_adapter_is_not_asked_for_a_synthesis() -> None:
-    model = ScriptedModel([" Mmm"], has_roles=True)
+def test_a_model_with_a_role_adapter_is_not_loaded_for_a_synthesis() -> None:
     asked = understand("Summarize what was said about the rehearsal.", NOW)
     options = GenerateOptions("scripted", NOW, 50, quote=backends.quoted)
-    reply = generate(lambda: PromptReader(model), asked, EVIDENCE, Trace(), options).reply
+    loads: list[PromptReader] = []
+    reply = generate(loads.pop, asked, EVIDENCE, Trace(), options).reply
     assert (reply.text, reply.synthesis, reply.writer) == (None, "summary", "quote")
-    assert model.heard == []
 
 
 def test_an_answer_out_of_the_quoted_one_has_its_sentence_for_a_source() -> None:
