@@ -6,7 +6,7 @@ Imports stand inside functions: a cached answer must not wait for LanceDB, numpy
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -78,6 +78,14 @@ class Retriever:
                 return find_after(*parts, question, options, trace)
             return find(*parts, question, options.scope, options.k, trace)
 
+    def reread(self, read: Sequence[str], scores: Sequence[float]) -> "Evidence":
+        """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
+        from engine.retrieval.evidence import reread
+
+        self.before_retrieval()
+        with self.locks().reader():
+            return reread(self.reader(), self.catalog(), read[:-1], scores)
+
 
 @dataclass(frozen=True, slots=True)
 class _Retrieving:
@@ -94,6 +102,10 @@ class _Retrieving:
     ) -> "Evidence":
         """Retrieve the evidence for a question."""
         return self.retriever.retrieve(question, vector, options, trace)
+
+    def reread(self, read: Sequence[str], scores: Sequence[float]) -> "Evidence":
+        """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
+        return self.retriever.reread(read, scores)
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""

@@ -263,9 +263,7 @@ class Session:
         from engine.ask.semantic import SemanticRules
 
         tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
-        return SemanticRules(
-            tau, self.settings.ask.decline_below, parts.guard, parts.evidence, parts.verify, parts.check
-        )
+        return SemanticRules(tau, self.settings.ask.decline_below, parts.guard, parts.verify, parts.check)
 
     @cached_property
     def order(self) -> "Order":

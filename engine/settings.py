@@ -115,8 +115,7 @@ class Experiment:
     # The semantic tier, and what may refuse a hit in it.
     semantic: bool = True
     guard: bool = True  # the words of the two questions
-    evidence: bool = True  # the passages retrieved for them
-    verify: bool = True  # the answer, quoted once more
+    verify: bool = True  # the answer, quoted once more from its evidence
     check: bool = True  # one word of the model, where one writes
     # Of the hits served, at most this share may be wrong, by what idle runs find; a higher tau is learnt from that.
     max_error: float = 0.02

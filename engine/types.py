@@ -166,6 +166,12 @@ class Answer:
         """Return a cached answer as the answer to a question that is asked now."""
         return replace(self, question=question, tier="exact", ms=ms, age_s=age_s, stale=stale, tokens=None)
 
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Return the scores of the passages that it is from, by rank."""
+        found = [source.score for source in self.sources if not source.copy]
+        return (*found[1 : self.lead + 1], *found[:1], *found[self.lead + 1 :])
+
     def relocate(self, sources: Callable[[Sequence[str], int], tuple[Source, ...]]) -> "Answer":
         """Return the answer with other sources: `sources` takes quotes by rank, and the rank of the first."""
         quotes = [source.quote for source in self.sources if not source.copy]
@@ -471,6 +477,9 @@ class Backend(Protocol):
 
     def retrieve(self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question."""
+
+    def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
+        """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
 
     def generate(
         self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None

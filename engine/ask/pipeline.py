@@ -1,4 +1,4 @@
-"""The ask path: question -> exact, alias? -> embed -> retrieve -> same evidence? -> similar? -> write -> keep.
+"""The ask path: question -> exact, alias? -> embed -> paraphrase? -> retrieve -> same evidence? -> write -> keep.
 
 Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
 """
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from engine.ask.keys import is_model
 from engine.ask.prepare import (
     BankBudget,
+    EmbeddedQuestion,
     PendingQuestion,
     QueryContext,
     answer_of,
     begin,
+    embed,
     gather_context,
     relocate,
     store_answer,
@@ -25,7 +27,7 @@ from store.database import Ledger
 from store.history import History, HistoryEntry, RetrievalLog
 
 if TYPE_CHECKING:
-    from engine.ask.semantic import SemanticLookup, SemanticRules
+    from engine.ask.semantic import SemanticHit, SemanticLookup, SemanticRules
     from engine.types import Evidence
     from store.question_index import Near
 
@@ -92,14 +94,15 @@ class Asker:
             return self._serve_alias(ask, kept, *alias)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
-        asked = gather_context(self._backend, ask)
+        embedded = embed(self._backend, ask)
+        lookup = self._lookup(ask, embedded) if kept is None else None
+        if lookup and (hit := lookup.find(ask, embedded)):
+            return self._serve_similar(ask, embedded, hit)
+        asked = gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
-        lookup = self._lookup(ask, asked) if kept is None else None
-        if lookup and (near := lookup.find(ask, asked)):
-            return self._serve_similar(ask, asked, near)
         made = self._make(ask, asked, kept, say)
         if lookup and lookup.missed:
             self._note_miss(ask, lookup.missed)
@@ -180,7 +183,7 @@ class Asker:
         reply = _served_for(ask, target, alias.similarity)
         return self._answered(ask, reply, ServedFrom(ask.key.digest), target.made_ms - reply.ms["total"], None)
 
-    def _lookup(self, ask: PendingQuestion, asked: QueryContext) -> "SemanticLookup | None":
+    def _lookup(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "SemanticLookup | None":
         """Return what finds another question whose answer is this one's too; None if that is off."""
         if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
@@ -193,15 +196,16 @@ class Asker:
         if ask.options.write_bank and is_model(ask.key.writer):
             Aliases(self._ledger).add(NearMiss(ask.key.digest, near.key, near.similarity, ask.now.timestamp()))
 
-    def _serve_similar(self, ask: PendingQuestion, asked: QueryContext, near: "Near") -> AskResult:
+    def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, hit: "SemanticHit") -> AskResult:
         """Return another question's answer, and owe this one its own."""
+        near = hit.near
         reply = _served_for(ask, near.answer, near.similarity)
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
             defer_verification(self._ledger, self._room, ask, asked, near)
         saved = near.answer.made_ms - reply.ms["total"]
-        return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, asked.evidence)
+        return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, hit.evidence)
 
     def _make(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, say: OnText | None

@@ -31,15 +31,18 @@ class PendingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryContext:
-    """What a question is answered from, once the exact tier has nothing for it; `embedder` made its vector.
-
-    `read` names all that its writer reads of the evidence.
-    """
+class EmbeddedQuestion:
+    """A question as it is understood, once the exact tier has nothing for it; `embedder` made its vector."""
 
     question: "Question"
     vector: "Vectors | None"
     embedder: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryContext(EmbeddedQuestion):
+    """What a question is answered from; `read` names all that its writer reads of the evidence."""
+
     evidence: "Evidence"
     read: tuple[str, ...]
 
@@ -86,17 +89,23 @@ def understood(ledger: Ledger, text: str, now: datetime) -> "Question":
     return understand(wording.text, now, wording.names)
 
 
-def gather_context(backend: Backend, ask: PendingQuestion) -> QueryContext:
-    """Understand, embed, retrieve."""
+def embed(backend: Backend, ask: PendingQuestion) -> EmbeddedQuestion:
+    """Understand and embed."""
     with ask.trace.step("understand"):
         from engine.text.question import understand
 
         question = understand(ask.wording.text, ask.now, ask.wording.names)
     vector = backend.embed(question.text, ask.trace)
     questions = None if vector is None else backend.question_vectors()
-    embedder = questions.embedder if questions else ""
-    evidence = backend.retrieve(question, vector, ask.options, ask.trace)
-    return QueryContext(question, vector, embedder, evidence, fingerprint(evidence, ask.key.writer))
+    return EmbeddedQuestion(question, vector, questions.embedder if questions else "")
+
+
+def gather_context(backend: Backend, ask: PendingQuestion, asked: EmbeddedQuestion | None = None) -> QueryContext:
+    """Retrieve; understand and embed before, unless that was done."""
+    asked = asked or embed(backend, ask)
+    evidence = backend.retrieve(asked.question, asked.vector, ask.options, ask.trace)
+    read = fingerprint(evidence, ask.key.writer)
+    return QueryContext(asked.question, asked.vector, asked.embedder, evidence, read)
 
 
 def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
@@ -135,13 +144,13 @@ def relocate(kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
     return replace(kept, reply=json.dumps(answer_of(kept).relocate(evidence.sources).to_json()))
 
 
-def pending_entry(ask: PendingQuestion, asked: QueryContext) -> CachedAnswer:
-    """Return the entry of a question that was given another one's answer."""
+def pending_entry(ask: PendingQuestion, read: tuple[str, ...]) -> CachedAnswer:
+    """Return the entry of a question that was given another one's answer, made from `read`."""
     made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
-    return CachedAnswer(*_about(ask), "", asked.read, *made, state="pending")
+    return CachedAnswer(*_about(ask), "", read, *made, state="pending")
 
 
-def vector_of(asked: QueryContext) -> bytes | None:
+def vector_of(asked: EmbeddedQuestion) -> bytes | None:
     """Return a question's vector as the bank keeps it."""
     return None if asked.vector is None else asked.vector.astype("float32").tobytes()
 

@@ -1,7 +1,8 @@
-"""The semantic tier: another question's answer, where cosine, words, evidence and answer all speak for it.
+"""The semantic tier: another question's answer, where cosine, words and the evidence of that answer speak for it.
 
-near? -> guard -> still fresh? -> supported by what was retrieved for this question -> served; an idle run makes its own
-answer. Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges whether both ask the same.
+near? -> guard -> still fresh? -> borne by its evidence for this question, too -> served, without any retrieval; an idle
+run makes the question's own answer. Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges
+whether both ask the same.
 """
 
 import math
@@ -13,13 +14,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.ask.extract import QuoteSettings, quote, quoted_answer
-from engine.ask.paraphrase import question_features, unmatched_words, why_different
+from engine.ask.normal_form import normal_question
+from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.prepare import (
     BankBudget,
+    EmbeddedQuestion,
     PendingQuestion,
-    QueryContext,
     answer_of,
-    floor_of,
+    fingerprint,
     gather_context,
     pending_entry,
     relocate,
@@ -27,6 +29,7 @@ from engine.ask.prepare import (
     vector_of,
     wording_of,
 )
+from engine.ask.question_features import question_features
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
@@ -158,7 +161,7 @@ def above(similarity: float) -> float:
 
 _LOOKED_AT = 8  # of the nearest questions
 _VERIFIED = 2  # of those that the guard lets through
-_JUDGED = frozenset(("words", "order"))  # doubts of the guard that a model may overrule at idle
+_JUDGED = frozenset(("words",))  # doubts of the guard that a model may overrule at idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,16 @@ class SemanticRules:
     tau: float
     least: float
     guard: bool = True
-    evidence: bool = True
     verify: bool = True
     check: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticHit:
+    """A question whose answer is another one's too, and the evidence of that answer, None if nothing looked at it."""
+
+    near: "Near"
+    evidence: Evidence | None
 
 
 class SemanticLookup:
@@ -184,7 +194,7 @@ class SemanticLookup:
         self._wrong = RejectedAnswers(ledger)
         self.missed: Near | None = None
 
-    def find(self, ask: PendingQuestion, asked: QueryContext) -> "Near | None":
+    def find(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> SemanticHit | None:
         """Return the nearest question whose answer also answers this one."""
         questions = self._backend.question_vectors()
         if questions is None or asked.vector is None:
@@ -202,14 +212,16 @@ class SemanticLookup:
                     notes.append(f"{one.similarity:.3f} {reason}")
                     continue
                 kept = understood(self._ledger, one.answer.question, ask.now)
-                reason = self._why_unlike(asked, kept)
+                reason = self._why_unlike(asked.question, kept)
                 if reason is None:
-                    fresh = self._fresh(ask, one)
-                    reason = self._why_not_entailed(ask, asked, kept, fresh) if fresh else "its evidence has changed"
+                    hit = self._fresh(ask, one)
+                    reason = (
+                        self._why_not_entailed(ask, asked.question, kept, hit) if hit else "its evidence has changed"
+                    )
                     verified += 1
-                if reason is None and fresh:
-                    step.note = f"{fresh.similarity:.3f}"
-                    return fresh
+                    if reason is None:
+                        step.note = f"{one.similarity:.3f}"
+                        return hit
                 if self.missed is None and why_different(asked.question, kept, _JUDGED) is None:
                     self.missed = one
                 notes.append(f"{one.similarity:.3f} {reason}")
@@ -229,56 +241,49 @@ class SemanticLookup:
             return "its answer was marked wrong"
         return None
 
-    def _why_unlike(self, asked: QueryContext, kept: Question) -> str | None:
+    def _why_unlike(self, asked: Question, kept: Question) -> str | None:
         """Return why two questions may not share an answer."""
-        if not self._rules.guard:
-            return None
-        return why_different(asked.question, kept)
+        return why_different(asked, kept) if self._rules.guard else None
 
-    def _fresh(self, ask: PendingQuestion, near: "Near") -> "Near | None":
-        """Return what is kept, with its sources where they stand now; None if new mail may change it."""
+    def _fresh(self, ask: PendingQuestion, near: "Near") -> SemanticHit | None:
+        """Return an answer with its evidence, as it stands now; None if new mail may change it."""
         if near.answer.generation == ask.generation:
-            return near
+            if not (self._rules.verify or self._rules.check):
+                return SemanticHit(near, None)
+            evidence = self._backend.reread(near.answer.evidence, answer_of(near.answer).scores)
+            same = fingerprint(evidence, ask.key.writer) == near.answer.evidence
+            return SemanticHit(near, evidence) if same else None
         wording = wording_of(self._ledger, near.answer.question)
         again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
         if again.read != near.answer.evidence:
             return None
-        return replace(near, answer=relocate(near.answer, again.evidence))
+        return SemanticHit(replace(near, answer=relocate(near.answer, again.evidence)), again.evidence)
 
-    def _why_not_entailed(self, ask: PendingQuestion, asked: QueryContext, kept: Question, near: "Near") -> str | None:
-        """Return why what was retrieved for this question does not bear the answer."""
-        rules, cached = self._rules, answer_of(near.answer)
+    def _why_not_entailed(self, ask: PendingQuestion, asked: Question, kept: Question, hit: SemanticHit) -> str | None:
+        """Return why the evidence of an answer does not bear it for this question."""
+        rules, cached = self._rules, answer_of(hit.near.answer)
         answer = cached.text or ""
-        parts = {"evidence": rules.evidence, "answer": rules.verify, "loose": rules.verify}
-        off = frozenset(name for name, on in parts.items() if not on)
-        found = (asked.evidence.passages, asked.read, near.answer.evidence)
-        quoted = answer if cached.writer == "quote" else None
-        reason = why_not_entailed(asked.question, kept, *found, quoted, rules.least, off)
-        if (
-            reason is None
-            and rules.check
-            and not self._backend.entails(asked.question, asked.evidence, answer, ask.trace)
-        ):
-            reason = "the model rejects it"
-        return reason
+        if hit.evidence is None:
+            return None
+        if rules.verify and not (rules.guard and asks_in_same_words(asked, kept)):
+            quoted = answer if cached.writer == "quote" else None
+            if reason := why_not_entailed(asked, kept, hit.evidence.passages, quoted, rules.least):
+                return reason
+        if rules.check and not self._backend.entails(asked, hit.evidence, answer, ask.trace):
+            return "the model rejects it"
+        return None
 
 
 def defer_verification(
-    ledger: Ledger, budget: BankBudget, ask: PendingQuestion, asked: QueryContext, near: "Near"
+    ledger: Ledger, budget: BankBudget, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near"
 ) -> None:
     """Count the use of the matched answer, and mark this question as pending verification."""
     bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer).text or ""
     with ask.trace.step("count"):
         _relocate_sources(bank, budget, near)
         bank.record_use(near.key, ask.generation, at, near.answer.evidence)
-        bank.put(
-            ask.key.digest,
-            pending_entry(ask, asked),
-            budget.bytes,
-            vector_of(asked),
-            floor_of(asked, budget),
-            asked.embedder,
-        )
+        pending = pending_entry(ask, near.answer.evidence)
+        bank.put(ask.key.digest, pending, budget.bytes, vector_of(asked), None, asked.embedder)
         Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
 
 
@@ -319,36 +324,23 @@ def _safe(judged: Sequence[bool], max_error: float) -> bool:
     return not wrong or upper(wrong, len(judged)) <= max_error
 
 
-PARTS = ("evidence", "answer", "loose")
-LITTLE = 0.25  # of a question's words that say what it is about: so many may be missing where its answer stands
+LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
 
 
 def why_not_entailed(
-    asked: Question,
-    kept: Question,
-    reads: Sequence[Passage],
-    chunks: Sequence[str],
-    held: Sequence[str],
-    answer: str | None,
-    least: float,
-    off: frozenset[str] = frozenset(),
+    asked: Question, kept: Question, reads: Sequence[Passage], answer: str | None, least: float
 ) -> str | None:
-    """Return the reason why what was read for a question does not bear the answer kept for another; None if it does.
+    """Return the reason why the evidence of a kept answer does not bear it for another question; None if it does.
 
-    `chunks` were read now, `held` when the answer was made, best first. `answer` is the kept one where the quote
-    writer made it; None where a model did: then both questions must be quoted the same. `least` is the support that the
-    quote writer needs. `off` names parts left out, for measurement.
+    `answer` is the kept one where the quote writer made it; None where a model did: then both questions must be quoted
+    the same. `least` is the support that the quote writer needs.
     """
-    if "evidence" not in off and list(chunks[:1]) != list(held[:1]):
-        return "other evidence"
-    if off.issuperset(("answer", "loose")):
-        return None  # quoting takes longer than all else here
     settings = QuoteSettings(least=least, forced=answer is None)
-    quoted = quote(asked, reads, settings)
+    quoted = quote(normal_question(asked), reads, settings)
     expected = quote(kept, reads, settings).answer if answer is None else answer
-    if "answer" not in off and (quoted.answer is None or quoted.answer != expected):
+    if not quoted.answer or not expected or not (quoted.answer in expected or expected in quoted.answer):
         return "another answer"
-    if "loose" not in off and quoted.source is not None and not _entailed(asked, kept, reads[quoted.source]):
+    if quoted.source is not None and not _entailed(asked, kept, reads[quoted.source]):
         return "a word that the evidence does not support"
     return None
 

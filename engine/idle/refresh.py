@@ -218,8 +218,8 @@ def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
     reply = prepared.reply
     assert reply, "a verification writes an answer"
     right = same_answer(reply.text, pending.served, reply.span)
-    # On other evidence a different answer says nothing about the similarity of the questions.
-    counts = right or prepared.kept.evidence == cached.evidence
+    # A different answer says nothing about the similarity of the questions where messages have changed since.
+    counts = right or prepared.kept.generation == cached.generation or prepared.kept.evidence == cached.evidence
     _store_verdict(reasker, pending, right=right, counts=counts)
     if not right:
         about = (pending.served, reply.text, "", reasker.now.timestamp())

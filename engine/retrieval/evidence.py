@@ -161,6 +161,32 @@ def find_after(
     return replace(found, passages=passages, chunks=chunks, leading=len(leading), said=before.quote)
 
 
+def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequence[float]) -> Evidence:
+    """Read evidence once more, by the ids of its chunks and the scores of its passages; empty if it is not all there.
+
+    How chunks were joined is not kept: who needs it exactly as it was compares fingerprints.
+    """
+    stored = {hit.chunk.id: hit for hit in bank.chunks(chunks)}
+    joined = _joined([stored[id] for id in chunks if id in stored])
+    if len(stored) < len(chunks) or len(joined) != len(scores):
+        return Evidence((), (), 0.0)
+    scored = (_with_score(Passage(hits), score) for hits, score in zip(joined, scores, strict=True))
+    passages = _graded([one for passage in scored if (one := _placed(catalogue, passage, {}))])
+    return Evidence(passages, tuple(chunks), 0.0)
+
+
+def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
+    """Split the hits of passages, in order, into those of each: as many neighbours as may be joined."""
+    found, most = list[tuple[Hit, ...]](), RetrievalLimits().joined
+    for hit in hits:
+        before = found[-1][-1].chunk if found and len(found[-1]) < most else None
+        if before and (before.document, before.position + 1) == (hit.chunk.document, hit.chunk.position):
+            found[-1] += (hit,)
+        else:
+            found.append((hit,))
+    return found
+
+
 _LEADING = 2  # passages of the document before
 
 

@@ -165,7 +165,7 @@ def _folded(name: str) -> str:
 
 @cache
 def _common_words() -> frozenset[str]:
-    listed = chain.from_iterable((*word_groups("synonyms"), *word_groups("inflections")))
+    listed = chain.from_iterable((*word_groups("synonyms"), *word_groups("inflections"), *word_groups("spellings")))
     return frozenset(
         chain(map(stem, listed), FUNCTION_WORDS, ASKING_WORDS, map(stem, map(str.lower, (*DAY_NAMES, *MONTH_NAMES))))
     )

@@ -155,9 +155,15 @@ _SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise,
 def _forms() -> dict[str, str]:
     """Return the base form of each irregular form."""
     forms = dict[str, str]()
-    for *others, plain in word_groups("inflections"):
+    for *others, plain in (*word_groups("inflections"), *word_groups("spellings")):
         forms |= dict.fromkeys(others, _base_of(plain, {}))
     return forms
+
+
+@cache
+def irregular_verbs() -> frozenset[str]:
+    """Return the irregular pasts and participles of verbs."""
+    return frozenset(word for *forms, _ in word_groups("inflections") for word in forms if not word.endswith("ing"))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -142,8 +142,8 @@ def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
 
     def check(number: int) -> Work:
         at = number % len(texts)
-        one, chunks, reads = asked[at], found[at].chunks, found[at].passages
-        return lambda: (why_different(one, one), why_not_entailed(one, one, reads, chunks, chunks, said[at], least))
+        one, reads = asked[at], found[at].passages
+        return lambda: (why_different(one, one), why_not_entailed(one, one, reads, said[at], least))
 
     def predict(_: int) -> Work:
         return lambda: (home.predict(PREDICTED), home.idle(("populate",)))

@@ -49,9 +49,9 @@ TIMED, ROUNDS = 100, 3  # pairs of each user that are timed, evenly spaced, and 
 RULES = {
     "pkb": SemanticRules(TAU, LEAST),
     "pkb, tau 0.70": SemanticRules(0.7, LEAST),
-    "pkb, guard alone": SemanticRules(TAU, LEAST, evidence=False, verify=False),
-    "cosine 0.85": SemanticRules(TAU, LEAST, guard=False, evidence=False, verify=False),
-    "cosine 0.95": SemanticRules(0.95, LEAST, guard=False, evidence=False, verify=False),
+    "pkb, guard alone": SemanticRules(TAU, LEAST, verify=False, check=False),
+    "cosine 0.85": SemanticRules(TAU, LEAST, guard=False, verify=False, check=False),
+    "cosine 0.95": SemanticRules(0.95, LEAST, guard=False, verify=False, check=False),
 }
 # GPTCache's threshold is of 4 less the squared distance of unit vectors, as a share of 4; 0.8 is its default.
 THRESHOLDS = {"GPTCache": 0.8, "GPTCache, cosine 0.85": 1 - (2 - 2 * TAU) / 4}
@@ -171,13 +171,16 @@ def caches(folder: Path, embedder: MiniLM, thresholds: Mapping[str, float]) -> d
 
 
 class _Embedded(Unable):
-    """Has the vectors of cached questions, and takes every answer for entailed."""
+    """Has the vectors of cached questions and the evidence of each, and takes every answer for entailed."""
 
-    def __init__(self, questions: QuestionVectors) -> None:
-        self._questions = questions
+    def __init__(self, questions: QuestionVectors, evidence: Mapping[tuple[str, ...], Evidence]) -> None:
+        self._questions, self._evidence = questions, evidence
 
     def question_vectors(self) -> QuestionVectors:
         return self._questions
+
+    def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
+        return self._evidence[tuple(read)]
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True
@@ -190,18 +193,21 @@ class OwnBank:
     ledger: Ledger
     questions: QuestionVectors
     rules: SemanticRules
+    evidence: dict[tuple[str, ...], Evidence] = field(default_factory=dict)
 
     def lookup(self) -> SemanticLookup:
         """Return what looks up questions; its near miss is the first one of all."""
-        return SemanticLookup(_Embedded(self.questions), self.ledger, self.rules)
+        return SemanticLookup(_Embedded(self.questions, self.evidence), self.ledger, self.rules)
 
     def find(self, lookup: SemanticLookup, one: Entry) -> Near | None:
         """Return the question whose answer is served."""
-        return lookup.find(replace(one.pending, generation=self.ledger.generation, trace=Trace()), one.context)
+        hit = lookup.find(replace(one.pending, generation=self.ledger.generation, trace=Trace()), one.context)
+        return hit.near if hit else None
 
     def put(self, one: Entry) -> None:
         """Store the answer of a question."""
         asked = replace(one.pending, generation=self.ledger.generation)
+        self.evidence[one.context.read] = one.context.evidence
         store_answer(AnswerBank(self.ledger), BUDGET, asked, one.context, one.reply)
 
 

@@ -17,7 +17,6 @@ NO_BANK: dict[str, Any] = NO_DRAFTS | {"experiment.semantic": False}
 COSINE_ALONE: dict[str, Any] = NO_DRAFTS | {
     "bank.tau": TAU,
     "experiment.guard": False,
-    "experiment.evidence": False,
     "experiment.verify": False,
     "experiment.check": False,
 }

@@ -1,5 +1,7 @@
 """A backend that passes everything on to another one, for tests to override in part."""
 
+from collections.abc import Sequence
+
 from engine.text.question import Question
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
 from store.hits import Vectors
@@ -21,6 +23,9 @@ class Wrapped:
 
     def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         return self.backend.retrieve(question, vector, options, trace)
+
+    def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
+        return self.backend.reread(read, scores)
 
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
         return self.backend.generate(question, evidence, trace, on_text)
@@ -44,6 +49,9 @@ class Unable:
         return None
 
     def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+        raise NotImplementedError
+
+    def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         raise NotImplementedError
 
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:

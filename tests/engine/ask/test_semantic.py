@@ -10,18 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.ask.prepare import begin, fingerprint, gather_context
 from engine.ask.semantic import SemanticRules, entails
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import KvBinding as KeptTensors
 from engine.llm.prefill import PromptReader
 from engine.session import Session
-from engine.text.question import understand
+from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
+from store.history import RetrievalLog
+from store.hits import Vectors
 from store.kv_files import Tensor
 from store.types import Chunk
+from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.passages import passage
-from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, ingest
+from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, asker, ingest
 from tests.engine.llm.scripted_model import ScriptedModel
 from tests.store.kv_kit import ROOT, Kept, tensors
 
@@ -184,14 +188,13 @@ TANDEM, LIKE_TANDEM = "Which colour has the tandem of the museum?", "Which colou
 CANOE = "Which colour has the canoe of the museum?"
 
 
-NONE = replace(RULES, guard=False, evidence=False, verify=False, check=False)
+NONE = replace(RULES, guard=False, verify=False, check=False)
 
 
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        (replace(NONE, evidence=True), "other evidence"),
-        (replace(NONE, verify=True), "another answer"),
+        (replace(NONE, verify=True), "a word that the evidence does not support"),
         (replace(NONE, guard=True), ""),
     ],
 )
@@ -199,6 +202,41 @@ def test_each_check_alone_refuses_a_near_twin(folder: Shelf, rules: SemanticRule
     folder.ask(TANDEM)
     found = folder.ask(CANOE, 0, rules)
     assert (found.reply.tier, reason in folder.reasons(found)[0]) == ("full", True)
+
+
+def test_a_hit_retrieves_nothing(folder: Shelf) -> None:
+    class Blind(Wrapped):
+        def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+            raise AssertionError("retrieved")
+
+    made = folder.ask(TANDEM).reply
+    blind = asker(folder.session, Blind(folder.session.backend))
+    found = blind.ask(LIKE_TANDEM, apart(0), folder.session.now)
+    assert (found.reply.tier, found.reply.text, found.reply.sources) == ("semantic", made.text, made.sources)
+    once, again = RetrievalLog(folder.session.ledger).lists(2)
+    assert once == again
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_evidence_is_the_same_when_it_is_read_again(folder: Shelf, k: int) -> None:
+    session, options = folder.session, AskOptions(k=k)
+    for text in (TANDEM, CANOE, "Who is red?", "What about the museum?"):
+        asked = gather_context(session.backend, begin(session.backend, session.ledger, text, options, NOW))
+        made = session.backend.generate(asked.question, asked.evidence, Trace(), None).reply
+        again = session.backend.reread(asked.read, made.scores)
+        assert fingerprint(again, session.backend.fingerprint) == asked.read
+        assert [read.text for read in again.passages] == [read.text for read in asked.evidence.passages]
+
+
+def test_evidence_that_is_not_all_there_is_none(folder: Shelf) -> None:
+    found = folder.ask(TANDEM)
+    read = ("of no chunk", *_evidence_of(folder, TANDEM))
+    assert folder.session.backend.reread(read, found.reply.scores).passages == ()
+
+
+def _evidence_of(folder: Shelf, text: str) -> tuple[str, ...]:
+    session = folder.session
+    return gather_context(session.backend, begin(session.backend, session.ledger, text, AskOptions(), NOW)).read
 
 
 def test_with_all_checks_off_the_nearest_answer_is_served(folder: Shelf) -> None:
