@@ -27,7 +27,7 @@ from store.database import Ledger
 from store.history import History, HistoryEntry, RetrievalLog
 
 if TYPE_CHECKING:
-    from engine.ask.semantic import SemanticHit, SemanticLookup, SemanticRules
+    from engine.ask.semantic import SemanticLookup, SemanticRules
     from engine.types import Evidence
     from store.question_index import Near
 
@@ -96,8 +96,8 @@ class Asker:
             return self._serve(ask, kept, ask.generation)
         embedded = embed(self._backend, ask)
         lookup = self._lookup(ask, embedded) if kept is None else None
-        if lookup and (hit := lookup.find(ask, embedded)):
-            return self._serve_similar(ask, embedded, hit)
+        if lookup and (near := lookup.find(ask, embedded)):
+            return self._serve_similar(ask, embedded, near)
         asked = gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
@@ -196,16 +196,15 @@ class Asker:
         if ask.options.write_bank and is_model(ask.key.writer):
             Aliases(self._ledger).add(NearMiss(ask.key.digest, near.key, near.similarity, ask.now.timestamp()))
 
-    def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, hit: "SemanticHit") -> AskResult:
+    def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
-        near = hit.near
         reply = _served_for(ask, near.answer, near.similarity)
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
             defer_verification(self._ledger, self._room, ask, asked, near)
         saved = near.answer.made_ms - reply.ms["total"]
-        return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, hit.evidence)
+        return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, None)
 
     def _make(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, say: OnText | None

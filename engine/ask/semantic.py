@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.ask.extract import QuoteSettings, quote, quoted_answer
+from engine.ask.keys import is_model
 from engine.ask.normal_form import normal_question
 from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.prepare import (
@@ -178,14 +179,6 @@ class SemanticRules:
     check: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticHit:
-    """A question whose answer is another one's too, and the evidence of that answer, None if nothing looked at it."""
-
-    near: "Near"
-    evidence: Evidence | None
-
-
 class SemanticLookup:
     """Looks up an answer of a paraphrase; `missed` is the nearest question whose answer was refused, if any."""
 
@@ -193,8 +186,9 @@ class SemanticLookup:
         self._backend, self._ledger, self._rules = backend, ledger, rules
         self._wrong = RejectedAnswers(ledger)
         self.missed: Near | None = None
+        self._verified = 0
 
-    def find(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> SemanticHit | None:
+    def find(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "Near | None":
         """Return the nearest question whose answer also answers this one."""
         questions = self._backend.question_vectors()
         if questions is None or asked.vector is None:
@@ -203,32 +197,36 @@ class SemanticLookup:
             if self._wrong.find(ask.key.digest):
                 step.note = "an answer to it was marked wrong"
                 return None
-            key, notes, verified = ask.key, list[str](), 0
+            key, notes, self._verified = ask.key, list[str](), 0
             near = questions.near(
                 asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
             )
             for one in near:
-                if reason := self._why_refused(one):
-                    notes.append(f"{one.similarity:.3f} {reason}")
-                    continue
-                kept = understood(self._ledger, one.answer.question, ask.now)
-                reason = self._why_unlike(asked.question, kept)
-                if reason is None:
-                    hit = self._fresh(ask, one)
-                    reason = (
-                        self._why_not_entailed(ask, asked.question, kept, hit) if hit else "its evidence has changed"
-                    )
-                    verified += 1
-                    if reason is None:
-                        step.note = f"{one.similarity:.3f}"
-                        return hit
-                if self.missed is None and why_different(asked.question, kept, _JUDGED) is None:
-                    self.missed = one
-                notes.append(f"{one.similarity:.3f} {reason}")
-                if verified == _VERIFIED:
+                found = self._judged(ask, asked.question, one)
+                if not isinstance(found, str):
+                    step.note = f"{one.similarity:.3f}"
+                    return found
+                notes.append(f"{one.similarity:.3f} {found}")
+                if self._verified == _VERIFIED:
                     break
             step.note = "; ".join(notes) or f"none above {self._rules.tau:g}"
         return None
+
+    def _judged(self, ask: PendingQuestion, asked: Question, near: "Near") -> "Near | str":
+        """Return a question whose answer may be served, with its sources where they stand now, or why it may not."""
+        if reason := self._why_refused(near):
+            return reason
+        kept = understood(self._ledger, near.answer.question, ask.now)
+        reason = why_different(asked, kept) if self._rules.guard else None
+        if reason is None:
+            self._verified += 1
+            found = self._verify(ask, asked, kept, near)
+            if not isinstance(found, str):
+                return found
+            reason = found
+        if self.missed is None and why_different(asked, kept, _JUDGED) is None:
+            self.missed = near
+        return reason
 
     def _why_refused(self, near: "Near") -> str | None:
         """Return why an answer may be given to no other question."""
@@ -241,37 +239,35 @@ class SemanticLookup:
             return "its answer was marked wrong"
         return None
 
-    def _why_unlike(self, asked: Question, kept: Question) -> str | None:
-        """Return why two questions may not share an answer."""
-        return why_different(asked, kept) if self._rules.guard else None
+    def _verify(self, ask: PendingQuestion, asked: Question, kept: Question, near: "Near") -> "Near | str":
+        """Return a question whose answer still holds, and for this question too, or why it does not."""
+        rules, cached = self._rules, answer_of(near.answer)
+        quotes = rules.verify and not (rules.guard and asks_in_same_words(asked, kept))
+        asks = rules.check and is_model(ask.key.writer)
+        fresh, evidence = near, None
+        if near.answer.generation != ask.generation:
+            fresh, evidence = self._retrieved(ask, near)
+        elif quotes or asks:
+            evidence = self._backend.reread(near.answer.evidence, cached.scores)
+        if evidence and fingerprint(evidence, ask.key.writer) != near.answer.evidence:
+            return "its evidence has changed"
+        if not evidence or not (quotes or asks):
+            return fresh
+        answer = cached.text or ""
+        quoted = answer if cached.writer == "quote" else None
+        if quotes and (reason := why_not_entailed(asked, kept, evidence.passages, quoted, rules.least)):
+            return reason
+        if asks and not self._backend.entails(asked, evidence, answer, ask.trace):
+            return "the model rejects it"
+        return fresh
 
-    def _fresh(self, ask: PendingQuestion, near: "Near") -> SemanticHit | None:
-        """Return an answer with its evidence, as it stands now; None if new mail may change it."""
-        if near.answer.generation == ask.generation:
-            if not (self._rules.verify or self._rules.check):
-                return SemanticHit(near, None)
-            evidence = self._backend.reread(near.answer.evidence, answer_of(near.answer).scores)
-            same = fingerprint(evidence, ask.key.writer) == near.answer.evidence
-            return SemanticHit(near, evidence) if same else None
+    def _retrieved(self, ask: PendingQuestion, near: "Near") -> "tuple[Near, Evidence]":
+        """Retrieve for a question once more; returns it with its sources where they stand now."""
         wording = wording_of(self._ledger, near.answer.question)
         again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
         if again.read != near.answer.evidence:
-            return None
-        return SemanticHit(replace(near, answer=relocate(near.answer, again.evidence)), again.evidence)
-
-    def _why_not_entailed(self, ask: PendingQuestion, asked: Question, kept: Question, hit: SemanticHit) -> str | None:
-        """Return why the evidence of an answer does not bear it for this question."""
-        rules, cached = self._rules, answer_of(hit.near.answer)
-        answer = cached.text or ""
-        if hit.evidence is None:
-            return None
-        if rules.verify and not (rules.guard and asks_in_same_words(asked, kept)):
-            quoted = answer if cached.writer == "quote" else None
-            if reason := why_not_entailed(asked, kept, hit.evidence.passages, quoted, rules.least):
-                return reason
-        if rules.check and not self._backend.entails(asked, hit.evidence, answer, ask.trace):
-            return "the model rejects it"
-        return None
+            return near, again.evidence
+        return replace(near, answer=relocate(near.answer, again.evidence)), again.evidence
 
 
 def defer_verification(

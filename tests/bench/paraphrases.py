@@ -201,8 +201,7 @@ class OwnBank:
 
     def find(self, lookup: SemanticLookup, one: Entry) -> Near | None:
         """Return the question whose answer is served."""
-        hit = lookup.find(replace(one.pending, generation=self.ledger.generation, trace=Trace()), one.context)
-        return hit.near if hit else None
+        return lookup.find(replace(one.pending, generation=self.ledger.generation, trace=Trace()), one.context)
 
     def put(self, one: Entry) -> None:
         """Store the answer of a question."""

@@ -106,7 +106,7 @@ def _entries(user: IndexedUser, about: Sequence[dict[str, Any]], embedder: MiniL
 def _verdict(bank: OwnBank, asked: Entry, first: Entry, *, same: bool) -> Verdict:
     pending = replace(asked.pending, generation=bank.ledger.generation, trace=Trace())
     found = bank.lookup().find(pending, asked.context)
-    served = found.near.answer.question if found else None
+    served = found.answer.question if found else None
     equal = served is not None and normalise(served) == normalise(asked.pending.text)
     if not same:
         outcome = "served" if served and not equal else "refused"
