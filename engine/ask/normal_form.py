@@ -173,6 +173,7 @@ _SHORT = {"won't": "will not", "can't": "can not", "cannot": "can not", "shan't"
 _CLITICS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
 _HELD = frozenset(("it", "there", "that", "here", "he", "she", "this"))  # "'s" behind them is "is"
 _ASKING = frozenset(("what", "which", "who", "whom", "whose", "when", "where", "why", "how"))
+_LONGEST_QUESTION = 1000  # characters
 _SHORTEST = 4  # letters of a word in -ed that is no past: "need", "seed"
 _DETERMINERS = frozenset(
     ("the", "a", "an", "my", "our", "your", "his", "her", "its", "their", "some", "any", "this", "both", "all")
@@ -197,7 +198,12 @@ def normal_question(question: Question) -> Question:
 
 @lru_cache(maxsize=1 << 12)
 def plain(text: str) -> str:
-    """Return a question without polite frames, in the usual order, and with one form of common phrases."""
+    """Return a question without polite frames, in the usual order, and with one form of common phrases.
+
+    A text longer than any question is returned as it is, for some patterns look at it from every place.
+    """
+    if len(text) > _LONGEST_QUESTION:
+        return text
     text = unicodedata.normalize("NFKC", _without_accents(text)).translate(_SIGNS)
     text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
     text = _ABBREVIATED.sub(lambda match: _IN_FULL[match[1][:3]], _without_frame(text))

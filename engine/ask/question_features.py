@@ -40,9 +40,8 @@ _DO = _set("do does did")
 _AUXILIARY = _BE | _HAVE | _DO | _set("will shall would can could may might should must")
 _WAYS = _set(
     "to for with about against before after since until till during between above below over under into onto "
-    "off out up down behind besides inside outside than versus vs without except excluding"
+    "off out up down behind besides inside outside than versus vs without except excluding from"
 )
-_GIVERS = frozenset(("from", "by"))
 PREPOSITIONS = _set(
     "to for with about against before after since until till between above below over under into onto from by of in on "
     "at near within per through toward towards than versus vs without during besides"
@@ -68,8 +67,6 @@ _LIGHT = _set(
     "named known kind kinds type types sort sorts form own whole entire entirely various several certain "
     "different total overall"
 )
-
-
 _EXACTLY = _set("exactly precisely actually really indeed currently again please just")
 # The same of an event whose time or place is asked for.
 _SCHEDULED = _set("scheduled planned held due located situated")
@@ -146,7 +143,7 @@ def question_features(question: Question) -> QuestionFeatures:
         passive=words.passive,
         progressive=words.progressive,
         persons=words.persons(named=bool(named)),
-        ways=(_WAYS | {"from"}).intersection(plain),
+        ways=_WAYS.intersection(plain),
         negations=sum(word in _NEGATIONS for word in plain),
     )
 
@@ -238,7 +235,7 @@ class _Words:
     def _end_of_name(self, place: int) -> int:
         """Return where the run of names ends that a word stands in; behind a word that is none."""
         end, plain, is_name = place + 1, self.plain, self.is_name
-        while is_name[place] and end < len(plain):
+        while end < len(plain) and is_name[place]:
             joined = plain[end] == "and" and end + 1 < len(plain) and is_name[end + 1]
             if not (is_name[end] or joined):
                 break
@@ -353,7 +350,7 @@ def _tells(word: str) -> bool:
         and word not in _LIGHT
         and word not in _TENSES
         and not any(word in table for table in (_ASKING, _PERSONS, _NEGATIONS))
-        and (word in _PLACES or word not in _WAYS | _GIVERS)
+        and (word in _PLACES or word not in _WAYS | {"by"})
     )
 
 

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.ask.extract import QuoteSettings, quote, quoted_answer
-from engine.ask.keys import is_model
 from engine.ask.normal_form import normal_question
 from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.prepare import (
@@ -243,7 +242,7 @@ class SemanticLookup:
         """Return a question whose answer still holds, and for this question too, or why it does not."""
         rules, cached = self._rules, answer_of(near.answer)
         quotes = rules.verify and not (rules.guard and asks_in_same_words(asked, kept))
-        asks = rules.check and is_model(ask.key.writer)
+        asks = rules.check and cached.writer == "model"  # a quote is checked by quoting alone
         fresh, evidence = near, None
         if near.answer.generation != ask.generation:
             fresh, evidence = self._retrieved(ask, near)

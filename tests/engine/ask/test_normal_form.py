@@ -58,6 +58,11 @@ def test_the_past_of_a_verb_is_known_by_its_form(word: str, past: bool) -> None:
     assert is_past(word) is past
 
 
+def test_a_text_longer_than_any_question_stays_as_it_is() -> None:
+    text = "Please tell me " + "?! " * 400
+    assert plain(text) == text
+
+
 @given(st.text(max_size=80))
 def test_any_text_has_a_plain_form_and_words(text: str) -> None:
     assert all(tokens(plain(text)))

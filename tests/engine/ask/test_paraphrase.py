@@ -158,10 +158,17 @@ def test_distinguishing_words_are_no_synonyms(one: str, two: str) -> None:
     assert not synonymous(base(one), base(two))
 
 
+_WORDS = "who what whose which is was did does has will the by from of 's and Ann Ben to get not name email that"
 _TEXTS = st.one_of(
     st.text(max_size=60),
+    st.lists(st.sampled_from(_WORDS.split()), max_size=9).map(" ".join),
     st.lists(st.sampled_from(" ".join(one for pair in ALIKE for one in pair).split()), max_size=9).map(" ".join),
 )
+
+
+@pytest.mark.parametrize("text", ["did the", "who", "what's", "'s", "by whom", "is", "Who did Ann and", "the's of"])
+def test_a_question_that_breaks_off_is_like_itself(text: str) -> None:
+    assert why_different(question(text), question(text)) is None
 
 
 @given(_TEXTS, _TEXTS)
