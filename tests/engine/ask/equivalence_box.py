@@ -153,16 +153,16 @@ def flip(box: Box, rng: Random) -> None:
     """Flip a bit of a file."""
     if files := box.files():
         path = rng.choice(files)
-        data = bytearray(path.read_bytes())
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        path.write_bytes(data)
+        if data := bytearray(path.read_bytes()):  # a torn one may be empty
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            path.write_bytes(data)
 
 
 def tear(box: Box, rng: Random) -> None:
     """Cut a file short."""
     if files := box.files():
         path = rng.choice(files)
-        path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
+        path.write_bytes(path.read_bytes()[: rng.randrange(max(1, path.stat().st_size))])
 
 
 def lose(box: Box, rng: Random) -> None:
