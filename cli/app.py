@@ -191,7 +191,7 @@ def _invoke(args: list[str]) -> int:
 
 
 def _signalled(error: BaseException | None) -> int | None:
-    """Return the exit code of the signal that error came of: one inside `Condition.wait` leaves its lock released."""
+    """Return the exit code of the signal that caused an error; in `Condition.wait` it leaves the lock released."""
     while error := error and error.__context__:
         if isinstance(error, KeyboardInterrupt):
             return 130

@@ -1,7 +1,7 @@
 """The semantic tier: another question's answer, where cosine, words and the evidence of that answer speak for it.
 
-near? -> guard -> still fresh? -> borne by its evidence for this question, too -> served, without any retrieval; an idle
-run makes the question's own answer. Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges
+near? -> guard -> still fresh? -> supported by its evidence for this question -> served, without retrieval; an idle run
+makes the question's own answer. Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges
 whether both ask the same.
 """
 
@@ -188,7 +188,7 @@ class SemanticLookup:
         self._verified = 0
 
     def find(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "Near | None":
-        """Return the nearest question whose answer also answers this one."""
+        """Return the nearest cached question whose answer can be reused, None if there is none."""
         questions = self._backend.question_vectors()
         if questions is None or asked.vector is None:
             return None
@@ -212,7 +212,7 @@ class SemanticLookup:
         return None
 
     def _judged(self, ask: PendingQuestion, asked: Question, near: "Near") -> "Near | str":
-        """Return a question whose answer may be served, with its sources where they stand now, or why it may not."""
+        """Return the cached question if its answer may be served, with current sources; else the reason."""
         if reason := self._why_refused(near):
             return reason
         kept = understood(self._ledger, near.answer.question, ask.now)
@@ -239,7 +239,7 @@ class SemanticLookup:
         return None
 
     def _verify(self, ask: PendingQuestion, asked: Question, kept: Question, near: "Near") -> "Near | str":
-        """Return a question whose answer still holds, and for this question too, or why it does not."""
+        """Return the cached question if its answer is still valid, and valid for this question; else the reason."""
         rules, cached = self._rules, answer_of(near.answer)
         quotes = rules.verify and not (rules.guard and asks_in_same_words(asked, kept))
         asks = rules.check and cached.writer == "model"  # a quote is checked by quoting alone

@@ -111,7 +111,7 @@ def _is_phrase(name: str) -> bool:
 
 
 def _is_likely(name: str, count: int) -> bool:
-    """Return whether a label in a dialogue is a name: "potuz" is, once; "so" and "the point" are, if they come back."""
+    """Return whether a label is a name. Rare words such as "potuz" are; "so" and "the point" must recur."""
     if is_proper_name(name):
         return True
     return count >= (MIN_USES if _is_everyday(name) else 2 if " " in name else 1)

@@ -207,9 +207,9 @@ def _state(status: os.stat_result) -> FileState:
 
 # Versions: which documents of changed and moved files are new versions of former ones.
 #
-# An item of a file is the same item as before if it has the same Message-ID; without one, if it stands at the same
-# position between two items that stayed; in a file that held a single document, always. A file that moved is the same
-# file if it kept its name and inode. A former item with no such successor is gone: removing it is up to the guard.
+# An item is the same as before if it has the same Message-ID. Without one, it is if it has the same position between
+# two unchanged items, or if the file held only one document. A moved file is the same if it kept its name and inode.
+# A former item with no such successor is gone: removing it is up to the guard.
 
 
 @dataclass(frozen=True, slots=True)

@@ -461,7 +461,7 @@ def _tier(reading: PromptReader) -> Tier:
 
 
 def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
-    """Prefill all segments but the last, as a prefix or in blocks."""
+    """Prefill every segment except the last, as a prefix or in blocks."""
     if reading.ropes:
         return blocks.read(reading, before, trace, held)
     found, kept = prefill(reading, before, trace, held), reading.kept

@@ -152,7 +152,7 @@ def load_parts(
     threads: int | None,
     memory_share: float,
 ) -> tuple[Tokenizer, Any]:
-    """Set memory limit and BLAS, then load tokenizer and weights; PkbError if they are damaged or too large.
+    """Set the memory limit and BLAS, then load the tokenizer and weights; PkbError if damaged or too large.
 
     NoModel if MLX cannot compute here.
     """

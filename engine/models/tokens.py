@@ -85,7 +85,7 @@ class Tokens:
 
 
 class Spelling:
-    """Decodes ids incrementally; holds back an incomplete character, and drops it at the end. Mutable."""
+    """Decodes ids one by one. Holds back an incomplete character, and drops it at the end. Mutable."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
