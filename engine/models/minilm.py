@@ -4,10 +4,11 @@ import json
 import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import groupby
+from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 
 Array = Any  # numpy.ndarray or mlx.core.array
+
+_BLOCK = (384, 64)  # with up to 40 rows below 1e6 products, OpenBLAS's limit for its kernels for small matrices
+_FEW = 40  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +55,38 @@ class Dense:
         return y
 
 
+class BlockedDense:
+    """A linear layer for few rows: its weight in blocks so small that OpenBLAS multiplies without packing them.
+
+    Three times as fast at 10 rows; the weight is a copy, (inputs / 384, outputs / 64, 384, 64).
+    """
+
+    def __init__(self, dense: "Dense | BlockedDense") -> None:
+        outputs, inputs = dense.weight.shape
+        deep, wide = gcd(inputs, _BLOCK[0]), gcd(outputs, _BLOCK[1])
+        blocks = dense.weight.T.reshape(inputs // deep, deep, outputs // wide, wide).swapaxes(1, 2)
+        self.weight: Array = dense.weight
+        self.bias: Array = dense.bias
+        self._blocks = np.ascontiguousarray(blocks)
+
+    def __call__(self, x: Array) -> Array:
+        """Map rows (n, in) to rows (n, out)."""
+        parts = x.reshape(len(x), len(self._blocks), 1, -1).transpose(1, 2, 0, 3) @ self._blocks
+        y = (parts.sum(axis=0) if len(parts) > 1 else parts[0]).swapaxes(0, 1).reshape(len(x), -1)
+        y += self.bias
+        return y
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One transformer block."""
 
-    query: Dense
-    key: Dense
-    value: Dense
-    mix: Dense
-    up: Dense
-    down: Dense
+    query: Dense | BlockedDense
+    key: Dense | BlockedDense
+    value: Dense | BlockedDense
+    mix: Dense | BlockedDense
+    up: Dense | BlockedDense
+    down: Dense | BlockedDense
     after_mix: tuple[Array, Array]  # gain, shift
     after_down: tuple[Array, Array]
 
@@ -97,6 +123,16 @@ def from_tensors(tensors: Mapping[str, Any], array: Callable[[Any], Array], head
     positions = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
     layers = tuple(layer(f"encoder.layer.{i}") for i in range(depth))
     return Bert(one("embeddings.word_embeddings.weight"), array(positions), norm("embeddings"), layers, heads)
+
+
+def in_blocks(bert: Bert) -> Bert:
+    """Return an encoder for few tokens, in numpy: its linear layers as `BlockedDense`."""
+
+    def layer(one: Layer) -> Layer:
+        query, key, value, mix, up, down = map(BlockedDense, (one.query, one.key, one.value, one.mix, one.up, one.down))
+        return Layer(query, key, value, mix, up, down, one.after_mix, one.after_down)
+
+    return replace(bert, layers=tuple(map(layer, bert.layers)))
 
 
 def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
@@ -280,8 +316,10 @@ class MiniLM:
         self, folder: Path | None = None, *, device: str = "cpu", workers: int = 1, notes: Path | None = None
     ) -> None:
         self._folder, self._notes = find_weights(folder), notes
-        self._xp = numpy_arrays() if device == "cpu" else mlx_arrays()
-        self._workers = workers if device == "cpu" else 1  # MLX's streams belong to one thread
+        self._on_cpu = device == "cpu"
+        self._xp = numpy_arrays() if self._on_cpu else mlx_arrays()
+        self._workers = workers if self._on_cpu else 1  # MLX's streams belong to one thread
+        self._asked = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -299,8 +337,14 @@ class MiniLM:
         return in_order(len(texts), self.width, self.embed_batches(texts))
 
     def embed_question(self, text: str) -> Vectors:
-        """Return the unit row of a question, the same as that of any text: (width,)."""
-        row: Vectors = self.embed([text])[0]
+        """Return the unit row of a question, within 1e-6 that of any text: (width,).
+
+        The second question of a process pays for copying the weights into blocks, the first one alone would not.
+        """
+        ids = self._tokenizer.encode(text).ids
+        in_blocks = self._on_cpu and self._asked and len(ids) <= _FEW
+        self._asked = True
+        row: Vectors = self._encode(self._blocked if in_blocks else self._bert, [ids])[0]
         return row
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
@@ -337,6 +381,10 @@ class MiniLM:
     @cached_property
     def _bert(self) -> Bert:
         return from_tensors(open_tensors(self._folder / WEIGHTS), self._xp.array, HEADS)
+
+    @cached_property
+    def _blocked(self) -> Bert:
+        return in_blocks(self._bert)
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
