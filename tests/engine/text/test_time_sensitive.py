@@ -128,7 +128,7 @@ def test_the_index_finds_what_each_phrase_alone_finds(tokens: list[str]) -> None
 
 def test_a_phrase_is_found_at_every_place() -> None:
     index = PhraseIndex([("next", "week"), ("to*",), ("in", "..", "$"), ("_", "ago")])
-    assert sorted(index.find("next week or next week".split())) == [(0, 2), (3, 5)]
-    assert sorted(index.find("tonight in spring".split())) == [(0, 1), (1, 3)]
-    assert list(index.find("years ago".split())) == [(0, 2)]
+    assert sorted(index.find(["next", "week", "or", "next", "week"])) == [(0, 2), (3, 5)]
+    assert sorted(index.find(["tonight", "in", "spring"])) == [(0, 1), (1, 3)]
+    assert list(index.find(["years", "ago"])) == [(0, 2)]
     assert not list(index.find(["next"]))
