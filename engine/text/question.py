@@ -7,12 +7,12 @@ told by words of the prompts. Uses the wording alone. Knows no store and no mode
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from functools import cache
+from datetime import date, datetime, time, timedelta
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from engine.text import dates
-from engine.text.time_sensitive import phrases, plain_words, time_sensitivity, word_lists
+from engine.text.time_sensitive import Sensitivity, phrases, plain_words, time_sensitivity, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
@@ -147,6 +147,12 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
     A question whose meaning does not move with the calendar is understood alike at any time.
     """
     moves = time_sensitivity(text)
+    moment = now.replace(second=0, microsecond=0) if moves == "clock" else datetime.combine(now, time.min)
+    return _understand(text, moment, known, moves)
+
+
+@lru_cache(maxsize=1 << 12)
+def _understand(text: str, now: datetime, known: frozenset[str], moves: Sensitivity | None) -> Question:
     return Question(
         text=text,
         words=tuple(dict.fromkeys(words(text))),
@@ -154,7 +160,7 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text, known)])),
         dates=tuple(dates.find(text, now.date()) if moves else _fixed_dates(text, now.date())),
         day=now.date(),
-        clock=now.replace(second=0, microsecond=0) if moves == "clock" else None,
+        clock=now if moves == "clock" else None,
     )
 
 
