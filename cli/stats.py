@@ -127,8 +127,8 @@ def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
     if answers["pending"]:
         yield f"{count(answers['pending'], 'semantic hit')} to be verified by pkb idle"
     if answers["verified"]:
-        share = f"{answers['wrong'] / answers['verified'] * 100:.1f} %"
-        yield f"{count(answers['verified'], 'semantic hit')} verified, {answers['wrong']:,} wrong ({share})"
+        most = f"at most {answers['false_hit_upper'] * 100:.1f} % (95 %)"
+        yield f"wrong of {count(answers['verified'], 'verified semantic hit')}: {answers['wrong']:,}, {most}"
     if answers["judged"]:
         yield f"{count(answers['judged'], 'similar question')} judged by the model, {answers['aliases']:,} ask the same"
     if answers["rejected"]:

@@ -101,11 +101,18 @@ def _answers(opened: Session) -> dict[str, Any]:
         "verified": verified,
         "wrong": wrong,
         "false_hit_rate": round(wrong / verified, 4) if verified else None,
+        "false_hit_upper": round(_upper(wrong, verified), 4) if verified else None,
         "judged": judged,
         "aliases": aliases,
         "rejected": RejectedAnswers(opened.ledger).count(),
         "notices": Notices(opened.ledger).count(),
     }
+
+
+def _upper(wrong: int, verified: int) -> float:
+    from engine.ask.semantic import upper
+
+    return upper(wrong, verified)
 
 
 def _kv(opened: Session) -> dict[str, Any]:

@@ -300,7 +300,8 @@ def _relocate_sources(bank: AnswerBank, budget: BankBudget, near: "Near") -> Non
         bank.put(near.key, near.answer, budget.bytes)
 
 
-CONFIDENCE_Z = 1.645  # one-sided 95 %
+CONFIDENCE = 0.95
+_HALVINGS = 50  # of the range that an upper end is in
 
 
 def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
@@ -316,18 +317,28 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
     return next(tau for tau in thresholds if _safe([right for at, right in judged if at >= tau], max_error))
 
 
-def upper(wrong: int, judged: int, z: float = CONFIDENCE_Z) -> float:
-    """Return the upper end of the Wilson score interval of a share: wrong of judged (Wilson 1927)."""
-    if not judged:
-        return 1.0
-    share, spread = wrong / judged, z * z / judged
-    root = z * math.sqrt(share * (1 - share) / judged + spread / (4 * judged))
-    return min(1.0, (share + spread / 2 + root) / (1 + spread))
+def upper(wrong: int, judged: int, confidence: float = CONFIDENCE) -> float:
+    """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS if wrong < judged else 0):
+        middle = (low + high) / 2
+        if _at_most(wrong, judged, middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _at_most(count: int, tries: int, share: float) -> float:
+    """Return the probability of at most so many successes of some tries, each with a probability between 0 and 1."""
+    ways = (math.lgamma(tries + 1) - math.lgamma(k + 1) - math.lgamma(tries - k + 1) for k in range(count + 1))
+    odds = (k * math.log(share) + (tries - k) * math.log1p(-share) for k in range(count + 1))
+    return sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))
 
 
 def _safe(judged: Sequence[bool], max_error: float) -> bool:
     wrong = judged.count(False)
-    return not wrong or upper(wrong, len(judged)) <= max_error
+    return not wrong or (wrong <= max_error * len(judged) and upper(wrong, len(judged)) <= max_error)
 
 
 LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands

@@ -14,7 +14,6 @@ from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
 from engine.models.types import Embedder
 from store.hits import Vectors
-from store.types import Chunk
 from tests.bench.corpus import folders, rows
 from tests.bench.metrics import Score, terms
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, embedded, hits
@@ -45,13 +44,12 @@ def load(
                     paths.setdefault(document.id, []).append(path.relative_to(file.parent).as_posix())
         held = hits(items)
         if embedder is not None:
-            held = embedded(held, _embedded([hit.chunk for hit in held], embedder, vectors))
+            held = embedded(held, stored_vectors([embedded_text(hit.chunk) for hit in held], embedder, vectors))
         yield IndexedUser(corpus, MemoryBank(held), paths, tuple(rows(file)))
 
 
-def _embedded(chunks: Sequence[Chunk], embedder: Embedder, folder: Path | None) -> Vectors:
-    """Embed chunks, or load their vectors where they were stored."""
-    texts = [embedded_text(chunk) for chunk in chunks]
+def stored_vectors(texts: Sequence[str], embedder: Embedder, folder: Path | None) -> Vectors:
+    """Embed texts, or load their vectors where they were stored."""
     if folder is None:
         return embedder.embed(texts)
     digest = blake2b("\0".join((embedder.fingerprint, *texts)).encode("utf-8", "replace"), digest_size=12).hexdigest()

@@ -113,3 +113,16 @@ def test_refusals_are_named() -> None:
     assert found == (
         "4 without their parent, 3 over the daily write limit, 2 for lack of space, 1 already stored by another process"
     )
+
+
+def test_the_bound_on_wrong_hits_stands_beside_their_count(pkb: Pkb) -> None:
+    pkb("ask", NEW)
+    assert pkb("stats", "--json").row["answers"]["false_hit_upper"] is None
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
+        (key,) = ledger.rows.execute("SELECT key FROM answers").fetchone()
+        rows = [(key, 0.9, number > 0, float(number)) for number in range(60)]
+        sql = "INSERT INTO verification_results (matched, similarity, correct, at) VALUES (?, ?, ?, ?)"
+        ledger.rows.executemany(sql, rows)
+    answers = pkb("stats", "--json").row["answers"]
+    assert (answers["verified"], answers["wrong"], answers["false_hit_upper"]) == (60, 1, 0.0766)
+    assert "wrong of 60 verified semantic hits: 1, at most 7.7 % (95 %)" in pkb("stats").out

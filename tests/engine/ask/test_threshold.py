@@ -44,12 +44,20 @@ def test_it_is_the_floor_or_just_above_something_wrong(judged: list[tuple[float,
     assert tau == 0.85 or (math.nextafter(tau, 0), False) in judged
 
 
-@pytest.mark.parametrize(("wrong", "judged", "least", "most"), [(0, 0, 1, 1), (0, 1000, 0, 0.003), (5, 100, 0.05, 0.1)])
+@pytest.mark.parametrize(
+    ("wrong", "judged", "least", "most"), [(0, 0, 1, 1), (0, 1000, 0, 0.003), (5, 100, 0.05, 0.11)]
+)
 def test_the_upper_end_lies_above_the_share_and_nears_it_with_more_judged(
     wrong: int, judged: int, least: float, most: float
 ) -> None:
     assert least <= upper(wrong, judged) <= most
 
 
-def test_the_upper_end_is_wilson_s() -> None:
-    assert upper(2, 10, 1.96) == pytest.approx(0.5098, abs=1e-4)
+@given(st.integers(1, 5000))
+def test_with_nothing_wrong_the_upper_end_is_that_of_the_rule_of_three(judged: int) -> None:
+    assert upper(0, judged) == pytest.approx(1 - 0.05 ** (1 / judged), abs=1e-9)
+
+
+def test_the_upper_end_is_clopper_s_and_pearson_s() -> None:
+    assert [upper(1, 10), upper(5, 100), upper(10, 10)] == pytest.approx([0.39416, 0.10225, 1.0], abs=1e-5)
+    assert upper(2, 10, 0.975) == pytest.approx(0.55610, abs=1e-5)

@@ -1,4 +1,7 @@
-"""Real model servers that run the bundled tiny model: llama.cpp's in this process, mlx_lm's in one of its own."""
+"""Real model servers that run the bundled tiny model: llama.cpp's in this process, mlx_lm's in one of its own.
+
+Usage: python -m tests.engine.models.served FILE.gguf PORT [FOLDER]   llama.cpp's, saving slots in a folder
+"""
 
 import json
 import os
@@ -83,24 +86,30 @@ def _arranged(name: str, values: NDArray[np.float32], heads: int) -> NDArray[np.
 
 
 class LlamaServer:
-    """llama.cpp's server, on a free port until it is garbage."""
+    """llama.cpp's server until it is garbage, on a free port by default; with `slots` it can save slots there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, port: int = 0, context: int = 1536, slots: str = "") -> None:
         library = pytest.importorskip("xllamacpp", reason="llama.cpp is not installed")
         asked = library.CommonParams()
         asked.model.path = str(path)
-        asked.n_ctx, asked.n_parallel, asked.port, asked.verbosity = 1536, 1, 0, 0
+        asked.n_ctx, asked.n_parallel, asked.port, asked.verbosity = context, 1, port, 0
+        asked.slot_save_path = slots
         asked.n_gpu_layers, asked.warmup, asked.use_jinja = 0, False, True
         asked.cpuparams.n_threads = 1
         self._server = library.Server(asked)
         self.url = str(self._server.listening_address)
 
 
+def free_port() -> int:
+    """Return a port that nothing listens at."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        return int(free.getsockname()[1])
+
+
 @contextmanager
 def mlx_server(folder: Path) -> Iterator[str]:
     """Yield the URL of mlx_lm's server, which runs the bundled model in a process of its own."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "hub").mkdir(parents=True)  # its list of models fails without one
     env = {**os.environ, "HF_HOME": str(folder), "HF_HUB_OFFLINE": "1"}
     words = ["-m", "mlx_lm.server", "--model", str(NANO), "--port", str(port), "--chat-template", TEMPLATE]
@@ -123,3 +132,15 @@ def _wait(url: str, process: "subprocess.Popen[Any]") -> None:
         except (URLError, ConnectionError):
             time.sleep(0.05)
     raise AssertionError("the server did not start")
+
+
+def main() -> None:
+    """Serve a file until the process is killed."""
+    path, port, *slots = sys.argv[1:]
+    server = LlamaServer(Path(path), port=int(port), context=4096, slots=f"{slots[0]}/" if slots else "")
+    while server.url:
+        time.sleep(PATIENCE_S)
+
+
+if __name__ == "__main__":
+    main()
