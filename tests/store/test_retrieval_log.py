@@ -24,7 +24,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def add(ledger: Ledger, *chunks: str) -> int:
     number = History(ledger).add(ASKED)
-    RetrievalLog(ledger).add(number, chunks)
+    RetrievalLog(ledger).add(number, chunks, chunks)
     return number
 
 
