@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass
 from store.database import Ledger
 
 MAX_QUESTIONS = 20_000  # older ones are deleted, with what they retrieved
+_RECENT = 200  # look-ups of paraphrases
 _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, stale"
 
 
@@ -106,6 +107,33 @@ class History:
         sql = """SELECT total_ms FROM history WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
                  ORDER BY total_ms LIMIT 1 OFFSET ?"""
         return float(self._rows.execute(sql, (tier, read, (count - 1) // 2)).fetchone()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class LookupCosts:
+    """The time of looking up paraphrases, and of all that follows where none is found: counts and milliseconds."""
+
+    lookups: int = 0
+    misses: int = 0
+    lookup_ms: float = 0.0
+    rest_ms: float = 0.0
+
+    def add(self, lookup_ms: float, rest_ms: float | None) -> "LookupCosts":
+        """Count one look-up, a miss if `rest_ms` is given; from _RECENT on, older ones count half."""
+        kept = self if self.lookups < _RECENT else LookupCosts(*(total // 2 for total in astuple(self)))
+        lookups, misses = kept.lookups + 1, kept.misses + (rest_ms is not None)
+        return LookupCosts(lookups, misses, kept.lookup_ms + lookup_ms, kept.rest_ms + (rest_ms or 0.0))
+
+
+def lookup_costs(ledger: Ledger, writer: str) -> LookupCosts:
+    """Return the costs of looking up paraphrases for a writer."""
+    found = ledger.get(f"lookup_costs {writer}")
+    return LookupCosts(*json.loads(found)) if found else LookupCosts()
+
+
+def set_lookup_costs(ledger: Ledger, writer: str, costs: LookupCosts) -> None:
+    """Store the costs of looking up paraphrases for a writer."""
+    ledger.set(f"lookup_costs {writer}", json.dumps([round(value, 1) for value in astuple(costs)]))
 
 
 @dataclass(frozen=True, slots=True)

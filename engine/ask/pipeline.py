@@ -21,10 +21,10 @@ from engine.ask.prepare import (
     relocate,
     store_answer,
 )
-from engine.types import Answer, AskOptions, AskResult, Backend, OnText
+from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Step
 from store.answers import Aliases, AnswerBank, CachedAnswer, NearMiss, Notices, RejectedAnswers
 from store.database import Ledger
-from store.history import History, HistoryEntry, RetrievalLog
+from store.history import History, HistoryEntry, RetrievalLog, lookup_costs, set_lookup_costs
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticLookup, SemanticRules
@@ -99,7 +99,10 @@ class Asker:
             return self._serve(ask, kept, ask.generation)
         embedded = embed(self._backend, ask)
         lookup = self._lookup(ask, embedded) if kept is None else None
-        if lookup and (near := lookup.find(ask, embedded)):
+        near = lookup.find(ask, embedded) if lookup else None
+        looked_up = ask.trace.ms()["total"]
+        if near:
+            self._note_costs(ask, None)
             return self._serve_similar(ask, embedded, near)
         asked = gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
@@ -107,7 +110,8 @@ class Asker:
         if kept and options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
         made = self._make(ask, asked, kept, say)
-        if lookup and lookup.missed:
+        if lookup:
+            self._note_costs(ask, made.reply.ms["total"] - looked_up)
             self._note_miss(ask, lookup.missed)
         return made
 
@@ -190,13 +194,24 @@ class Asker:
         """Return what finds another question whose answer is this one's too; None if that is off."""
         if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
-        from engine.ask.semantic import SemanticLookup
+        from engine.ask.semantic import SemanticLookup, pays
 
+        if not pays(lookup_costs(self._ledger, _writer(ask)), History(self._ledger).newest() or 0):
+            ask.trace.steps.append(Step("similar", note="skipped: answering anew is faster here"))
+            return None
         return SemanticLookup(self._backend, self._ledger, rules)
 
-    def _note_miss(self, ask: PendingQuestion, near: "Near") -> None:
+    def _note_costs(self, ask: PendingQuestion, rest_ms: float | None) -> None:
+        """Note how long the look-up took, and what followed it; None if it hit."""
+        if ask.options.write_bank:
+            took = sum(step.ms for step in ask.trace.steps if step.name == "similar")
+            costs = lookup_costs(self._ledger, _writer(ask))
+            with self._ledger.transaction():
+                set_lookup_costs(self._ledger, _writer(ask), costs.add(took, rest_ms))
+
+    def _note_miss(self, ask: PendingQuestion, near: "Near | None") -> None:
         """Note a question whose answer was refused, for the model to judge at idle."""
-        if ask.options.write_bank and is_model(ask.key.writer):
+        if near and ask.options.write_bank and is_model(ask.key.writer):
             Aliases(self._ledger).add(NearMiss(ask.key.digest, near.key, near.similarity, ask.now.timestamp()))
 
     def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
@@ -250,6 +265,11 @@ class Asker:
         from engine.ask.updates import correction_of
 
         return replace(reply, correction=correction_of(notice, reply))
+
+
+def _writer(ask: PendingQuestion) -> str:
+    """Return by what an answer would be written: a model or quotes, which take unlike times."""
+    return "model" if is_model(ask.key.writer) else "quote"
 
 
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:

@@ -40,7 +40,7 @@ from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
 from store.answers import Aliases, AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
-from store.history import History, HistoryEntry
+from store.history import History, HistoryEntry, LookupCosts
 from store.kv_index import path_keys
 
 if TYPE_CHECKING:
@@ -157,6 +157,17 @@ def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
 def above(similarity: float) -> float:
     """Return the least threshold that a similarity does not reach."""
     return similarity + 1e-6
+
+
+_ENOUGH = 30  # look-ups, before their time is judged
+_PROBED = 8  # one question of so many is looked up even if that does not pay
+
+
+def pays(costs: LookupCosts, question: int) -> bool:
+    """Return whether a hit would save time, by the times measured; `question` is the number of the question."""
+    if costs.lookups < _ENOUGH or not costs.misses or question % _PROBED == 0:
+        return True
+    return costs.lookup_ms / costs.lookups < costs.rest_ms / costs.misses
 
 
 _LOOKED_AT = 8  # of the nearest questions

@@ -18,7 +18,7 @@ from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
 from engine.ask.time_constraints import TimeConstraint
 from engine.text.question import Question
-from engine.text.time_sensitive import occurrences, plain_words, word_lists
+from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Correction, Passage, Source
 from store.answers import CachedAnswer, Notice
@@ -179,9 +179,7 @@ def _announced(found: Sequence[Candidate], best: Candidate, known: frozenset[str
 
 def says_change(text: str) -> bool:
     """Return whether a text says that something is no longer as it was."""
-    tokens = plain_words(text)
-    phrases = (phrase for parts in word_lists("changes").values() for phrase in parts["new"])
-    return any(True for phrase in phrases for _ in occurrences(phrase, tokens))
+    return any(phrases("changes", "new").find(plain_words(text)))
 
 
 @cache

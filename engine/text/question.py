@@ -7,12 +7,12 @@ told by words of the prompts. Uses the wording alone. Knows no store and no mode
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from functools import cache
+from datetime import date, datetime, time, timedelta
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from engine.text import dates
-from engine.text.time_sensitive import Phrase, occurrences, plain_words, time_sensitivity, word_lists
+from engine.text.time_sensitive import Sensitivity, phrases, plain_words, time_sensitivity, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
@@ -147,6 +147,12 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
     A question whose meaning does not move with the calendar is understood alike at any time.
     """
     moves = time_sensitivity(text)
+    moment = now.replace(second=0, microsecond=0) if moves == "clock" else datetime.combine(now, time.min)
+    return _understand(text, moment, known, moves)
+
+
+@lru_cache(maxsize=1 << 12)
+def _understand(text: str, now: datetime, known: frozenset[str], moves: Sensitivity | None) -> Question:
     return Question(
         text=text,
         words=tuple(dict.fromkeys(words(text))),
@@ -154,7 +160,7 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text, known)])),
         dates=tuple(dates.find(text, now.date()) if moves else _fixed_dates(text, now.date())),
         day=now.date(),
-        clock=now.replace(second=0, microsecond=0) if moves == "clock" else None,
+        clock=now if moves == "clock" else None,
     )
 
 
@@ -180,11 +186,9 @@ def _asks_price(text: str) -> int | None:
     """Return at which word a question begins to ask for a price; None if it asks for none."""
     tokens = plain_words(POLITE.sub("", text))
 
-    def firsts(part: str) -> list[int]:
-        phrases = (phrase for parts in word_lists("prices").values() for phrase in parts.get(part, ()))
-        return [first for phrase in phrases for first, _ in occurrences(phrase, tokens)]
-
-    return None if firsts("not") else min(firsts("asks"), default=None)
+    if any(phrases("prices", "not").find(tokens)):
+        return None
+    return min((first for first, _ in phrases("prices", "asks").find(tokens)), default=None)
 
 
 def _quoted(text: str) -> list[str]:
@@ -275,11 +279,10 @@ def synthesis(question: str) -> Synthesis | None:
 
 
 def _matches(language: str, tokens: Sequence[str]) -> Iterator[_Match]:
-    lists, forms = word_lists("synthesis")[language], _forms(language, tokens)
+    forms = _forms(language, tokens)
     for order, part in enumerate(_PARTS):
-        for phrase in lists.get(part, ()):
-            for form in (form for form in forms if _required(phrase).issubset(form)):
-                yield from (_Match(end - first, order, -first, part) for first, end in occurrences(phrase, form))
+        listed = phrases("synthesis", part, language)
+        yield from (_Match(end - first, order, -first, part) for form in forms for first, end in listed.find(form))
 
 
 def _forms(language: str, tokens: Sequence[str]) -> list[list[str]]:
@@ -289,12 +292,6 @@ def _forms(language: str, tokens: Sequence[str]) -> list[list[str]]:
     for name, members in zip(_CLASSES, classes, strict=True):
         forms.append([name if token in members else token for token in forms[-1]])
     return list({tuple(form): form for form in forms}.values())
-
-
-@cache
-def _required(phrase: Phrase) -> frozenset[str]:
-    """Return the words that stand in a phrase as they are; most questions lack one, which is soon seen."""
-    return frozenset(word for word in phrase if word.isalnum() or word == "^")
 
 
 @cache

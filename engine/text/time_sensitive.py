@@ -4,9 +4,9 @@ Reads the wording alone, and compiles no patterns: every exact hit imports it.
 """
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from prompts import prompt
@@ -31,6 +31,7 @@ class _Match(NamedTuple):
         return meets and (self.end - self.first, self.part) > (other.end - other.first, other.part)
 
 
+@lru_cache(maxsize=1 << 12)
 def time_sensitivity(question: str) -> Sensitivity | None:
     """Return what the meaning of a question moves with: the clock, the day, or nothing that its words show."""
     found = list(_matches(plain_words(question)))
@@ -100,16 +101,38 @@ def _languages(tokens: Sequence[str]) -> list[str]:
 def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
     for language in _languages(tokens):
         for number, part in enumerate(_PARTS):
-            for phrase in word_lists("deictic")[language].get(part, ()):
-                for first, end in occurrences(phrase, tokens):
-                    yield _Match(first, end, number)
+            for first, end in phrases("deictic", part, language).find(tokens):
+                yield _Match(first, end, number)
 
 
-def occurrences(phrase: Phrase, tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where a phrase begins among plain words, and where it ends."""
-    for first, token in enumerate(tokens):
-        if _fits(phrase[0], token) and (end := _end(phrase, tokens, first)):
-            yield first, end
+class PhraseIndex:
+    """The phrases of a list by a whole word that they hold, so that few of them are tried on a question."""
+
+    def __init__(self, listed: Iterable[Phrase]) -> None:
+        self._by_word, self._others = dict[str, list[tuple[Phrase, frozenset[str]]]](), list[Phrase]()
+        for phrase in listed:
+            needed = [word for word in phrase if word not in ("_", "..", "$") and not word.endswith("*")]
+            if needed:
+                self._by_word.setdefault(max(needed, key=len), []).append((phrase, frozenset(needed)))
+            else:
+                self._others.append(phrase)
+
+    def find(self, tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Yield where phrases begin among plain words, and where they end."""
+        there = frozenset(tokens)
+        held = [phrase for word in there for phrase, needed in self._by_word.get(word, ()) if needed <= there]
+        for phrase in (*held, *self._others):
+            for first, token in enumerate(tokens):
+                if _fits(phrase[0], token) and (end := _end(phrase, tokens, first)):
+                    yield first, end
+
+
+@cache
+def phrases(name: str, part: str, language: str | None = None) -> PhraseIndex:
+    """Return one part of a list among the prompts, of one language or of all."""
+    lists = word_lists(name)
+    chosen = lists.values() if language is None else (lists[language],)
+    return PhraseIndex(phrase for parts in chosen for phrase in parts.get(part, ()))
 
 
 def _end(phrase: Phrase, tokens: Sequence[str], first: int) -> int | None:

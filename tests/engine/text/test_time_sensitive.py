@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.text import dates
 from engine.text.dates import NEAR_WORDS
 from engine.text.question import understand
-from engine.text.time_sensitive import is_time_sensitive, is_timeless, moment, time_sensitivity
+from engine.text.time_sensitive import PhraseIndex, is_time_sensitive, is_timeless, moment, time_sensitivity, word_lists
 from tests.effort import examples
 
 SET = Path(__file__).parents[2] / "data" / "deictic_questions.txt"
@@ -115,3 +115,20 @@ def test_a_question_that_does_not_move_is_understood_alike_at_any_time(text: str
         assert spans[0] == spans[1]
         assert (first.coming, first.clock) == (then.coming, then.clock)
         assert not (first.coming and first.day != then.day)
+
+
+_ENGLISH = word_lists("deictic")["en"]["day"]
+
+
+@given(st.lists(st.sampled_from(sorted({word.strip("*") for phrase in _ENGLISH for word in phrase})), max_size=8))
+def test_the_index_finds_what_each_phrase_alone_finds(tokens: list[str]) -> None:
+    alone = [found for phrase in _ENGLISH for found in PhraseIndex([phrase]).find(tokens)]
+    assert sorted(PhraseIndex(_ENGLISH).find(tokens)) == sorted(alone)
+
+
+def test_a_phrase_is_found_at_every_place() -> None:
+    index = PhraseIndex([("next", "week"), ("to*",), ("in", "..", "$"), ("_", "ago")])
+    assert sorted(index.find(["next", "week", "or", "next", "week"])) == [(0, 2), (3, 5)]
+    assert sorted(index.find(["tonight", "in", "spring"])) == [(0, 1), (1, 3)]
+    assert list(index.find(["years", "ago"])) == [(0, 2)]
+    assert not list(index.find(["next"]))
