@@ -280,7 +280,10 @@ def scope_of(
     if where is not None and where not in (known := opened.catalogue.by_collection()):
         raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
     scope = Scope(who, whom, first, last, where)
-    return scope if document is None else replace(scope, document=document_named(opened, document, scope))
+    if document is None:
+        return scope
+    # Days tell which document is meant: within it, the same question is the same with them and without.
+    return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
 
 
 _SHOWN = 3  # documents in an error

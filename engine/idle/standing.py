@@ -28,7 +28,10 @@ MEETINGS = 30  # the newest ones
 def standing_questions(listed: str) -> list[str]:
     """Return the questions of a setting, each once; each ends with a question mark."""
     found = (" ".join(part.split()) for part in listed.split("?"))
-    return list({normalise(one): f"{one}?" for one in found if normalise(one)}.values())
+    first = dict[str, str]()
+    for one in filter(normalise, found):
+        first.setdefault(normalise(one), f"{one}?")
+    return list(first.values())
 
 
 def plan_standing(

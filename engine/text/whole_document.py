@@ -28,6 +28,7 @@ WORDINGS: dict[Aspect, str] = {
 }
 _LIST = "whole_document"
 _LONGEST = 24  # words
+_OPENING = 2  # words of a polite opening at a time
 _OPENERS = ("summarize", "summarise", "recap")  # "Summarize the budget meeting"
 
 
@@ -41,15 +42,26 @@ class WholeDocumentQuestion:
 
 def whole_document_question(text: str) -> WholeDocumentQuestion | None:
     """Return what a question asks about a whole document; None if it asks anything else."""
+    text = _without_opening(text)
     if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > _LONGEST:
         return None
     if aspect := _aspect(tokens):
         return WholeDocumentQuestion(aspect)
     parts = text.split()
-    for core, name in chain(_openings(parts), _splits(parts)):
+    for core, name in chain(_named_between(parts), _splits(parts)):
         if (aspect := _aspect(plain_words(core))) and _names_document(plain_words(name)):
             return WholeDocumentQuestion(aspect, name)
     return None
+
+
+def _without_opening(text: str) -> str:
+    """Return a question without "Could you tell me" and the like."""
+    while True:
+        words = text.split(maxsplit=_OPENING)
+        begins = next((n for n in range(_OPENING, 0, -1) if tuple(plain_words(" ".join(words[:n]))) in _openings()), 0)
+        if not begins or len(words) <= begins:
+            return text
+        text = text.split(maxsplit=begins)[-1]
 
 
 def title_words(name: str) -> list[str]:
@@ -57,7 +69,7 @@ def title_words(name: str) -> list[str]:
     return [word for word in plain_words(name) if word not in _anywhere("frame") | _anywhere("document")]
 
 
-def _openings(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _named_between(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield "Summarize" and what follows; "What was ... about" and what is between."""
     tokens = [plain_words(part) for part in parts]
     if len(parts) > 1 and tokens[0] and tokens[0][0] in _OPENERS:
@@ -95,6 +107,11 @@ def _aspect_in(language: str, tokens: Sequence[str]) -> Aspect | None:
 
 def _languages() -> Sequence[str]:
     return tuple(word_lists(_LIST))
+
+
+@cache
+def _openings() -> frozenset[tuple[str, ...]]:
+    return frozenset(chain.from_iterable(word_lists(_LIST)[language]["opening"] for language in _languages()))
 
 
 @cache

@@ -68,6 +68,7 @@ def of_user(file: Path, model: str, listed: str, most: int) -> Iterator[Asked]:
     """Ask the questions of one user within their documents, after an idle run over all of them."""
     rows = [row for line in file.read_bytes().splitlines() if (row := question(line))]
     rows = [row for row in rows if row.get("standalone") is False and not row.get("gold_error")][:most]
+    os.environ.pop("TMPDIR", None)  # loading a model has set it to a home that is deleted now
     with tempfile.TemporaryDirectory() as folder:
         settings = {"model.name": model} if model else {}
         with Pkb(environ={**os.environ, **environment(Path(folder))}) as pkb:
