@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.output import Collection, Recipient, Sender, Since, Until, open_pkb
+from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
 from engine.text.terminal import valid_text
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
@@ -36,6 +36,7 @@ def ask(
     since: Since = None,
     until: Until = None,
     collection: Collection = None,
+    document: InDocument = None,
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
     ] = None,
@@ -59,7 +60,7 @@ def ask(
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     with open_pkb() as pkb:
         override(pkb.session, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
-        scope = pkb.scope(sender, recipient, since, until, collection)
+        scope = pkb.scope(sender, recipient, since, until, collection, document)
         options = pkb.options(scope, k, not (no_cache or fresh), not no_cache, stale_ok)
         show = partial(_show, as_json=as_json, explain=explain, every=every)
         ask_one = partial(_ask, pkb, options, show, streams=not as_json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.output import Collection, Recipient, Sender, Since, Until, session
+from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, session
 from engine.session import Session
 from engine.text.terminal import line, one_line
 from store.errors import NoModel, NoStore, PkbError, UsageError
@@ -37,6 +37,7 @@ def chat(
     since: Since = None,
     until: Until = None,
     collection: Collection = None,
+    document: InDocument = None,
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
     ] = None,
@@ -70,7 +71,7 @@ def chat(
         from engine.operations import scope_of
         from engine.serve.client import unknown_person
 
-        scope = scope_of(configure(opened), sender, recipient, since, until, collection)
+        scope = scope_of(configure(opened), sender, recipient, since, until, collection, document)
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
         with output.progress_line(opened):

@@ -315,6 +315,7 @@ _NAMES = {
     "summarize": ("summary written", "summaries written"),
     "predict": ("prediction run", "prediction runs"),
     "populate": ("predicted question precomputed", "predicted questions precomputed"),
+    "standing": ("question about a meeting answered ahead", "questions about meetings answered ahead"),
     "convert": ("prefilled question answered", "prefilled questions answered"),
     "prefetch": ("segment prefetched", "segments prefetched"),
     "blocks": ("block prefetched", "blocks prefetched"),

@@ -224,6 +224,10 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and including this day.")]
 Collection = Annotated[str | None, typer.Option("--in", metavar="NAME", help="Only this collection.")]
+InDocument = Annotated[
+    str | None,
+    typer.Option("--doc", metavar="TITLE", help="Only this meeting or message: words of its title, or its file."),
+]
 
 
 _TIME = re.compile(r"(\d{1,6})\s*([smh]?)")

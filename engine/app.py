@@ -174,8 +174,8 @@ class Pkb:
         """Answer a question from the index; `on_text` is given the answer's text while it is generated.
 
         `k` is the number of sources to retrieve. Filters are `sender`, `recipient`, `since`, `until` ("2024-05-03",
-        "2024-05" or "30d") and `collection`. With `cache="refresh"` a cached answer is ignored and replaced, with "off"
-        nothing is read from or written to any cache.
+        "2024-05" or "30d"), `collection` and `document` (a file, or words of a title). With `cache="refresh"` a cached
+        answer is ignored and replaced, with "off" nothing is read from or written to any cache.
         """
         read, write = cache == "use", cache != "off"
         result = self.answer(question, self.options(self.scope(**filters), k, read, write, stale_ok), on_text)
@@ -208,11 +208,12 @@ class Pkb:
         since: str | None = None,
         until: str | None = None,
         collection: str | None = None,
+        document: str | None = None,
     ) -> "Scope":
-        """Return what a question is limited to; UsageError if a day or a collection is none."""
+        """Return what a question is limited to; UsageError if a day, a collection or a document is none."""
         from engine.operations import scope_of
 
-        return scope_of(self.session, sender, recipient, since, until, collection)
+        return scope_of(self.session, sender, recipient, since, until, collection, document)
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
         """Return the best matching passages, best first; the quote of each is its whole text."""

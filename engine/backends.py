@@ -76,7 +76,15 @@ class Retriever:
                 held.enter_context(self.locks().reader())
             if options.after:
                 return find_after(*parts, question, options, trace)
+            if options.scope.document and (found := self._fact(question, options.scope.document, trace)):
+                return found
             return find(*parts, question, options.scope, options.k, trace)
+
+    def _fact(self, question: "Question", document: str, trace: "Trace") -> "Evidence | None":
+        """Return what the header of a document answers, if it answers this."""
+        from engine.ask.document_facts import find_fact
+
+        return find_fact(self.reader(), self.catalog(), question, document, trace)
 
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> "Evidence":
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
@@ -129,6 +137,8 @@ class Extractive(_Retrieving):
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
     ) -> "GeneratedAnswer":
         """Quote the answer from the evidence."""
+        if evidence.fact:
+            return _of_header(question, evidence, trace, None)
         with trace.step("import"):
             from engine.ask.extract import write
 
@@ -162,6 +172,8 @@ class LocalModel(_Retrieving):
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
     ) -> "GeneratedAnswer":
         """Have the model write the answer; `on_text` is given it while it is written."""
+        if evidence.fact:
+            return _of_header(question, evidence, trace, self.name)
         with trace.step("import"):
             from engine.llm.generate import generate
 
@@ -171,7 +183,8 @@ class LocalModel(_Retrieving):
         """Compute and keep the KV tensors of the prompt without answering."""
         from engine.llm.generate import prefill_prompt
 
-        prefill_prompt(self.load, question, evidence, trace, self._options())
+        if not evidence.fact:
+            prefill_prompt(self.load, question, evidence, trace, self._options())
 
     def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
         """Ask the model whether the evidence entails an answer; None if somebody waits and the KV cache lacks it."""
@@ -224,6 +237,13 @@ class ServedModel(LocalModel):
         with suppress(OnlyReasoning):
             return LocalModel.entails(self, question, evidence, answer, trace)
         return None
+
+
+def _of_header(question: "Question", evidence: "Evidence", trace: "Trace", model: str | None) -> "GeneratedAnswer":
+    """Return an answer that a document's header gives."""
+    from engine.ask.document_facts import answer_fact
+
+    return answer_fact(question, evidence, trace, model)
 
 
 def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":

@@ -266,9 +266,10 @@ def scope_of(
     since: str | None,
     until: str | None,
     collection: str | None,
+    document: str | None = None,
 ) -> Scope:
-    """Return what --from, --to, --since, --until and --in leave to look at; UsageError naming what cannot be."""
-    for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection)):
+    """Return what --from, --to, --since, --until, --in and --doc leave to look at; UsageError naming what cannot be."""
+    for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection), ("--doc", document)):
         if name is not None and not name.strip():  # which would limit nothing
             raise UsageError(f"{flag} is empty", "pkb ask --help")
     first = None if since is None else _day("--since", since, opened.now)
@@ -278,7 +279,42 @@ def scope_of(
     who, whom, where = (None if name is None else valid_text(name.strip()) for name in (sender, recipient, collection))
     if where is not None and where not in (known := opened.catalogue.by_collection()):
         raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
-    return Scope(who, whom, first, last, where)
+    scope = Scope(who, whom, first, last, where)
+    if document is None:
+        return scope
+    # Days tell which document is meant: within it, the same question is the same with them and without.
+    return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
+
+
+_SHOWN = 3  # documents in an error
+
+
+def document_named(opened: Session, name: str, scope: Scope) -> str:
+    """Return the one document in this file, or with these words in its title, among those of the scope's days.
+
+    UsageError where there is none or there are several; the title as a whole goes before titles that only contain it.
+    """
+    from store.documents import complete_titles, titled_documents
+
+    complete_titles(opened.ledger, lambda: opened.tables)
+    of_file = {place.document for place in opened.catalogue.places_in(str(absolute_path(Path(name))))}
+    wanted, every = set(name.casefold().split()), titled_documents(opened.ledger, "transcript", "mail")
+    found = [one for one in every if one.id in of_file]
+    found = found or [one for one in every if all(word in one.title.casefold() for word in wanted)]
+    found = [one for one in found if _is_of_days(one.day, scope)]
+    exact = [one for one in found if one.title.casefold().split() == name.casefold().split()]
+    found = exact or found
+    if len(found) == 1:
+        return found[0].id
+    shown = ", ".join(f"{line(one.title)} ({one.day or 'no date'})" for one in found[:_SHOWN])
+    said = f"fits {len(found)} documents: {shown}" if found else "fits no document"
+    raise UsageError(f"--doc {name} {said}", f"pkb list {name}" if found else "pkb list")
+
+
+def _is_of_days(day: date | None, scope: Scope) -> bool:
+    if day is None:
+        return scope.since is None and scope.until is None
+    return (scope.since is None or scope.since <= day) and (scope.until is None or day < scope.until)
 
 
 def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:

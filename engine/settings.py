@@ -109,6 +109,16 @@ class IdleSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictSettings:
+    """Questions that idle runs answer before they are asked."""
+
+    standing: str = _option(
+        "What was it about? What was decided? Who does what by when? What is still open? Who was there? When was it?",
+        "questions answered within each new meeting before you ask them, one after another; empty: none",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """Parameters that only measurements vary: tests/bench sets them, a config file cannot."""
 
@@ -150,6 +160,7 @@ class Settings:
     model: ModelSettings = field(default_factory=ModelSettings)
     kv: KvSettings = field(default_factory=KvSettings)
     idle: IdleSettings = field(default_factory=IdleSettings)
+    predict: PredictSettings = field(default_factory=PredictSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     experiment: Experiment = field(default_factory=Experiment)
 

@@ -360,7 +360,8 @@ class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
-    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`.
+    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. `fact` is the
+    answer where a document's header gives it.
     """
 
     passages: tuple[Passage, ...]
@@ -369,6 +370,7 @@ class Evidence:
     nearest: tuple[float, ...] = ()
     leading: int = 0
     said: str = ""
+    fact: str = ""
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""

@@ -186,10 +186,13 @@ _DROP_DERIVED = (
         AND key NOT IN (SELECT key FROM history WHERE key IS NOT NULL)""",
     f"DELETE FROM jobs WHERE subject IN ({_MADE})",
     f"DELETE FROM predictions WHERE question IN ({_MADE})",
-    f"""UPDATE retrievals SET chunks = (
-            SELECT json_group_array(value) FROM json_each(chunks)
-            WHERE value NOT IN (SELECT chunk FROM removed_chunks))
-        WHERE {_OF_REMOVED.format("retrievals.chunks")}""",
+    *(
+        f"""UPDATE retrievals SET {column} = (
+                SELECT json_group_array(value) FROM json_each({column})
+                WHERE value NOT IN (SELECT chunk FROM removed_chunks))
+            WHERE {_OF_REMOVED.format(f"retrievals.{column}")}"""
+        for column in ("best", "chunks")
+    ),
 )
 
 

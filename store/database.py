@@ -372,10 +372,19 @@ _ALIASES = (
     *add_checksums("aliases"),
 )
 
+# The best of the chunks (JSON) that a question retrieved, NULL in rows of before; the titles of documents, by which
+# questions name them, and their days.
+_TITLES = (
+    "ALTER TABLE retrievals ADD COLUMN best TEXT",
+    """CREATE TABLE titles (
+        document TEXT PRIMARY KEY, kind TEXT NOT NULL, title TEXT NOT NULL, day TEXT) WITHOUT ROWID""",
+    "CREATE TRIGGER titles_delete AFTER DELETE ON documents BEGIN DELETE FROM titles WHERE document = old.id; END",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES,
+    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES, _TITLES,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -23,7 +24,7 @@ from store.database import UNCOMPACTED, Ledger
 from store.filters import among, holding
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import IndexedDocument, chunk_rows, document_row
+from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone
 
 if TYPE_CHECKING:
     from store.tables import Row, Tables
@@ -171,6 +172,41 @@ def newest_documents(ledger: Ledger, limit: int) -> list[str]:
     """Return the ids of the newest documents, newest first."""
     sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
     return [name for (name,) in ledger.rows.execute(sql, (limit,))]
+
+
+@dataclass(frozen=True, slots=True)
+class TitledDocument:
+    """A document as people name it: its kind, title and day."""
+
+    id: str
+    kind: Kind
+    title: str
+    day: date | None
+
+
+def titled_documents(ledger: Ledger, *kinds: Kind) -> list[TitledDocument]:
+    """Return the documents of these kinds, newest first."""
+    sql = f"""SELECT document, kind, title, day FROM titles JOIN documents ON id = document
+              WHERE kind IN ({", ".join("?" * len(kinds))}) ORDER BY date DESC, id"""
+    found = ledger.rows.execute(sql, kinds)
+    return [TitledDocument(id, kind, title, date.fromisoformat(day) if day else None) for id, kind, title, day in found]
+
+
+def complete_titles(ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
+    """Fill in the titles of documents that were indexed before titles were recorded."""
+    missing = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM titles)"
+    if ids := [id for (id,) in ledger.rows.execute(missing)]:
+        rows = open_tables().select("documents", among("id", ids), ["id", "kind", "title", "date", "local"])
+        found = [(row["id"], row["kind"], row["title"], in_own_zone(row["date"], row["local"])) for row in rows]
+        with ledger.transaction():
+            for id, kind, title, moment in found:
+                put_title(ledger, id, kind, title, moment)
+
+
+def put_title(ledger: Ledger, document: str, kind: str, title: str, moment: datetime | None) -> None:
+    """Record the title of a document, unless it was removed; inside the caller's transaction."""
+    sql = """INSERT OR REPLACE INTO titles SELECT ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM documents WHERE id = ?1)"""
+    ledger.rows.execute(sql, (document, kind, title, moment and moment.date().isoformat()))
 
 
 _AT_ONCE = 5000  # documents in one condition
@@ -378,6 +414,7 @@ class Knowledge:
         document, date = entry.document, entry.date
         row = (document.id, date, len(entry.chunks), json.dumps(entry.names))
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
+        put_title(self._ledger, document.id, document.kind, document.title, document.date)
         missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))

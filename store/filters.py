@@ -24,12 +24,15 @@ def within(scope: Scope) -> str | None:
         parts.append(f"{_LOCAL} < {_midnight(scope.until)}")
     if scope.collection:
         parts.append(f"array_has(collections, {_text(scope.collection)})")
+    if scope.document:
+        parts.append(f"document = {_text(scope.document)}")
     return " AND ".join(parts) or None
 
 
 def documents_within(scope: Scope) -> str | None:
     """Return the condition of documents for a scope: a meeting, which has no sender, is from whoever took part."""
-    rest = within(replace(scope, sender=None))
+    own = f"id = {_text(scope.document)}" if scope.document else ""
+    rest = " AND ".join(filter(None, [within(replace(scope, sender=None, document=None)), own])) or None
     if not scope.sender:
         return rest
     spoke = f"(kind = 'transcript' AND {_person('recipients', scope.sender)})"

@@ -163,20 +163,32 @@ def past(ledger: Ledger, writer: str, limit: int) -> list[PastQuestion]:
     return [PastQuestion(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]
 
 
+def last_asked(ledger: Ledger, keys: Sequence[bytes]) -> float | None:
+    """Return when last a question with one of these keys was asked, in seconds since the epoch; None if none was."""
+    marks = ", ".join("?" * len(keys))
+    found = ledger.rows.execute(f"SELECT max(at) FROM history WHERE key IN ({marks})", list(keys)).fetchone()[0]
+    return None if found is None else float(found)
+
+
 class RetrievalLog:
-    """The chunk ids that questions retrieved."""
+    """The chunk ids that questions retrieved, and which of them fit best: those that a question was about."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
 
-    def add(self, question: int, chunks: Sequence[str]) -> None:
-        """Add the chunks that a question of the history retrieved, if any."""
+    def add(self, question: int, chunks: Sequence[str], best: Sequence[str]) -> None:
+        """Add the chunks that a question of the history retrieved, if any, and the `best` of them, best first."""
         if chunks:
-            self._rows.execute("INSERT INTO retrievals VALUES (?, ?)", (question, json.dumps(chunks)))
+            sql = "INSERT INTO retrievals (question, chunks, best) VALUES (?, ?, ?)"
+            self._rows.execute(sql, (question, json.dumps(chunks), json.dumps(best)))
 
     def frequencies(self) -> dict[str, int]:
-        """Return how many questions retrieved each chunk, most frequent first; the chunk may have been removed."""
-        sql = "SELECT value, count(*) FROM retrievals, json_each(chunks) GROUP BY value ORDER BY 2 DESC, 1"
+        """Return for how many questions each chunk was among the best, most first; the chunk may have been removed.
+
+        Of questions from before the best ones were recorded, all count.
+        """
+        sql = """SELECT value, count(*) FROM retrievals, json_each(coalesce(best, chunks))
+                 GROUP BY value ORDER BY 2 DESC, 1"""
         return dict(self._rows.execute(sql).fetchall())
 
     def lists(self, limit: int) -> list[tuple[str, ...]]:

@@ -124,7 +124,8 @@ class Scope:
     """The filters of a question; None filters nothing.
 
     `sender` and `recipient` match in any case: an address as a whole, anything else as a part of name or address.
-    `since` is inclusive and `until` exclusive; both are compared with the local day of each document.
+    `since` is inclusive and `until` exclusive; both are compared with the local day of each document. `document` is an
+    id.
     """
 
     sender: str | None = None
@@ -132,6 +133,7 @@ class Scope:
     since: date | None = None
     until: date | None = None
     collection: str | None = None
+    document: str | None = None
 
 
 ASIDE = 1 << 32  # the item of a place set aside while its file is being read is below minus this, or a multiple of it

@@ -115,7 +115,10 @@ def normalise(question: str) -> str:
 
 def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:
     """Make the key of a question, given its wording and the time that it is understood at."""
-    return Key(question, json.dumps(asdict(scope), default=date.isoformat), writer, moment)
+    limits = asdict(scope)
+    if scope.document is None:
+        del limits["document"]  # keys from before stay as they are
+    return Key(question, json.dumps(limits, default=date.isoformat), writer, moment)
 
 
 def scope_of(limits: str) -> Scope:

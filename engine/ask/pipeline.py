@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from store.question_index import Near
 
 
+_BEST = 2  # chunks that a question counts as about; the others of its sources were only found with them
+
+
 @dataclass(frozen=True, slots=True)
 class ServedFrom:
     """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated."""
@@ -54,9 +57,9 @@ def remember(
     about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
     asked = HistoryEntry(*about, *read, served.key, served.stale)
-    chunks = in_prompt(evidence) if evidence else ()
+    chunks, best = (in_prompt(evidence), evidence.chunks[:_BEST]) if evidence else ((), ())
     with ledger.transaction():
-        RetrievalLog(ledger).add(History(ledger).add(asked), chunks)
+        RetrievalLog(ledger).add(History(ledger).add(asked), chunks, best)
 
 
 def in_prompt(evidence: "Evidence") -> tuple[str, ...]:

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import Key, Wording, is_model, key, reads_scores, reword
-from engine.text.time_sensitive import moment
+from engine.text.time_sensitive import moment, plain_words
+from engine.text.whole_document import WORDINGS, title_words, whole_document_question
 from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
+from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.text.question import Question
@@ -62,13 +64,62 @@ def wording_of(ledger: Ledger, text: str) -> Wording:
 
 def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError if it is empty."""
-    return _key(backend, ledger, wording_of(ledger, text), options, now)
+    return _key(backend, ledger, _in_document(ledger, text, options, now), now)
 
 
-def _key(backend: Backend, ledger: Ledger, wording: Wording, options: AskOptions, now: datetime) -> Key:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question as it is read, with its options; `whole` where it asks about one document as a whole."""
+
+    wording: Wording
+    options: AskOptions
+    whole: bool = False
+
+
+def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) -> _Asked:
+    """Return how a question is read: one about a whole document, in its one wording and within that document."""
+    found = None if options.after else whole_document_question(text)
+    if found and found.name and options.scope == Scope():
+        document = named_document(ledger, found.name, now)
+        options = replace(options, scope=Scope(document=document))
+    elif found and found.name:
+        found = None
+    if found is None or options.scope.document is None:
+        return _Asked(wording_of(ledger, text), options)
+    return _Asked(Wording(WORDINGS[found.aspect]), options, whole=True)
+
+
+def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
+    """Return the one meeting whose title has all words of a name, and that was on the day in it; None if not just one.
+
+    "The budget meeting of 3 May" is one with the word budget in its title, of that day.
+    """
+    from engine.text.dates import DAY_NAMES, MONTH_NAMES, find
+    from store.documents import titled_documents
+
+    dated = [month.lower() for month in (*MONTH_NAMES, *DAY_NAMES)]
+    days = find(name, now.date())
+    wanted = [
+        word
+        for word in title_words(name)
+        if not (days and (word[0].isdigit() or (len(word) > 2 and any(one.startswith(word) for one in dated))))
+    ]
+    if not days and not wanted:
+        return None
+    found = [
+        one.id
+        for one in titled_documents(ledger, "transcript")
+        if set(wanted).issubset(plain_words(one.title))
+        and (not days or (one.day and any(each.holds(one.day) for each in days)))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _key(backend: Backend, ledger: Ledger, asked: _Asked, now: datetime) -> Key:
     embedded = ledger.get("vectors") or ""  # the table of vectors, which is named for the embedder that made them
-    writer = f"{backend.fingerprint}/{embedded}/{options.k}"
-    return key(wording.text, options.scope, writer, moment(wording.text, now, dated=is_model(backend.fingerprint)))
+    writer, text = f"{backend.fingerprint}/{embedded}/{asked.options.k}", asked.wording.text
+    at = None if asked.whole else moment(text, now, dated=is_model(backend.fingerprint))
+    return key(text, asked.options.scope, writer, at)
 
 
 def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:
@@ -76,9 +127,9 @@ def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now:
     trace = Trace()
     with trace.step("key"):
         # The generation is read before all else: whatever changes from here on makes this answer look again.
-        generation, wording = ledger.generation, wording_of(ledger, text)
-        asked = _key(backend, ledger, wording, options, now)
-        return PendingQuestion(text, options, asked, generation, now, trace, wording)
+        generation, asked = ledger.generation, _in_document(ledger, text, options, now)
+        key = _key(backend, ledger, asked, now)
+        return PendingQuestion(text, asked.options, key, generation, now, trace, asked.wording)
 
 
 def understood(ledger: Ledger, text: str, now: datetime) -> "Question":
@@ -130,7 +181,7 @@ def store_answer(
     text, tier = (json.dumps(reply.to_json()), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
     kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
-    bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(asked, room), asked.embedder)
+    bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(ask, asked, room), asked.embedder)
     return kept
 
 
@@ -155,9 +206,9 @@ def vector_of(asked: EmbeddedQuestion) -> bytes | None:
     return None if asked.vector is None else asked.vector.astype("float32").tobytes()
 
 
-def floor_of(asked: QueryContext, room: BankBudget) -> float | None:
-    """Return the cosine above which a new chunk is among the nearest; None without vectors."""
-    if asked.vector is None:
+def floor_of(ask: PendingQuestion, asked: QueryContext, room: BankBudget) -> float | None:
+    """Return the cosine above which a new chunk is among the nearest; None where none can be, or without vectors."""
+    if asked.vector is None or ask.options.scope.document:
         return None
     nearest = asked.evidence.nearest[: room.refresh_k]
     return nearest[-1] if len(nearest) == room.refresh_k else 0.0

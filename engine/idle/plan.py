@@ -6,6 +6,7 @@ Nothing is opened before a plan needs it: where there is nothing to do, no model
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine.idle.types import Handler, Job, Outcome, check_time
@@ -61,7 +62,7 @@ def maintain(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], job: Job, now
 
 SUMMARY_TOKENS, PREDICTION_TOKENS = 120, 240  # that a model may write
 _SUMMARIES = 4  # summaries take at most one part in so many of a model's context
-_CHUNKS = 120  # of the newest not retrieved yet, that forms of questions are filled from
+_CHUNKS = 120  # of the newest that no question was about yet, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
 _NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
@@ -87,6 +88,8 @@ class IdlePlanner:
         """Return the handler of each kind of job, in the order in which they run."""
         is_local = self.session.load_model is not None and not self.session.settings.model.is_served
         prefills = is_local and self.session.settings.kv.reuse != "off"
+        from engine.idle.predict import quota
+
         prefetch: Kind = "blocks" if self.session.settings.kv.reuse == "blocks" else "prefetch"
         handlers: Handlers = {
             "refresh": self._refresh(),
@@ -94,7 +97,8 @@ class IdlePlanner:
             "judge": self._judge(),
             "summarize": self._summarize(),
             "predict": self._predict(),
-            "populate": self._populate(),
+            "populate": self._populate(is_used_up := quota(self.predictions)),
+            "standing": self._standing(is_used_up),
             "convert": self._convert(),
             **({prefetch: self._prefetch(), "restore": self._restore()} if prefills else {}),
             "maintenance": self._maintenance(),
@@ -174,14 +178,30 @@ class IdlePlanner:
 
         return Handler(plan, run)
 
-    def _populate(self) -> Handler:
-        from engine.idle.predict import plan_population, populate, quota
+    def _populate(self, is_used_up: Callable[[], bool]) -> Handler:
+        from engine.idle.predict import plan_population, populate
 
-        is_used_up = quota(self.predictions)
         return Handler(
             lambda: self._load_for(plan_population(self._reasker, self._strategy)),
             lambda job: populate(self._reasker, self._strategy, job, is_used_up),
         )
+
+    def _standing(self, is_used_up: Callable[[], bool]) -> Handler:
+        from engine.idle.standing import MEETINGS, plan_standing, prepare_standing, standing_questions
+        from store.documents import complete_titles, titled_documents
+
+        session = self.session
+        questions = standing_questions(session.settings.predict.standing)
+
+        def plan() -> list[Job]:
+            if not questions or not session.ledger.count("chunks"):
+                return []
+            complete_titles(session.ledger, lambda: session.tables)
+            meetings = titled_documents(session.ledger, "transcript")[:MEETINGS]
+            quotes = session.load_model is None or session.has_roles
+            return plan_standing(self._reasker, self._strategy, questions, meetings, quotes=quotes)
+
+        return Handler(plan, lambda job: prepare_standing(self._reasker, self._strategy, job, is_used_up))
 
     def _convert(self) -> Handler:
         from engine.idle.refresh import convert, plan_conversions
@@ -196,7 +216,8 @@ class IdlePlanner:
             from store.history import RetrievalLog
 
             lists = RetrievalLog(self.session.ledger).lists(_QUESTIONS)
-            new = [hit.chunk for hit in new_chunks(self.session, _NEW, _NEW)]
+            retrieved = frozenset(chain.from_iterable(lists))
+            new = [hit.chunk for hit in new_chunks(self.session, _NEW, _NEW) if hit.chunk.id not in retrieved]
             if not lists and not new:
                 return None
             from engine.idle.prefetch import RetrievalCounts, plan_prefetch
@@ -457,16 +478,16 @@ def past_questions(session: Session) -> list[str]:
 
 
 def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
-    """Return the newest chunks that no question has retrieved, newest first, out of so many documents."""
+    """Return the newest chunks that no question was about, newest first, out of so many documents."""
     from store.documents import newest_documents
     from store.history import RetrievalLog
     from store.types import Scope
 
     newest = newest_documents(session.ledger, documents)
-    places, retrieved = {name: at for at, name in enumerate(newest)}, RetrievalLog(session.ledger).frequencies()
+    places, asked = {name: at for at, name in enumerate(newest)}, RetrievalLog(session.ledger).frequencies()
     with session.locks.reader():
         hits = session.reader.chunks_of(newest, Scope()) if newest else []
-    new = [hit for hit in hits if hit.chunk.id not in retrieved]
+    new = [hit for hit in hits if hit.chunk.id not in asked]
     return sorted(new, key=lambda hit: (places[hit.chunk.document], hit.chunk.position))[:most]
 
 

@@ -91,7 +91,7 @@ def shares(
     Where the budget does not allow `floor` for each, the best come first.
     """
     active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
-    rates = {source: _hit_rate(counts.get(source)) for source in active}
+    rates = {source: hit_rate(counts.get(source)) for source in active}
     ordered = sorted(active, key=lambda source: -rates[source])
     given = dict.fromkeys(sources, 0)
     for source in ordered:
@@ -123,7 +123,7 @@ def paused_predictors(counts: Sequence[PredictorCounts], now: float, weeks: floa
     return f"paused predictors (none of their questions asked in {weeks:g} weeks): {names}"
 
 
-def _hit_rate(one: PredictorCounts | None) -> float:
+def hit_rate(one: PredictorCounts | None) -> float:
     """Return an optimistic hit rate: the mean of a beta distribution plus one standard deviation."""
     paid, predicted = (one.credited, one.predicted) if one else (0.0, 0)
     count = predicted + _PRIOR_ASKED + _PRIOR_NOT

@@ -16,8 +16,8 @@ class OutOfTime(Exception):
 
 
 Kind = Literal[
-    "start", "refresh", "verify", "judge", "summarize", "predict", "populate", "convert", "prefetch", "blocks",
-    "restore", "maintenance",
+    "start", "refresh", "verify", "judge", "summarize", "predict", "populate", "standing", "convert", "prefetch",
+    "blocks", "restore", "maintenance",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run
 PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks", "restore"))  # each job prefills one segment of prompts

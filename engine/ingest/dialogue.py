@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, dropwhile, pairwise, takewhile
 
 from engine.ingest.chunking import UNSPACED
 from engine.ingest.subtitles import CLOCK, Cue, seconds
@@ -358,6 +358,26 @@ def _attendees(lines: Lines) -> frozenset[str]:
             names = (" ".join(name.split()) for name in re.split(r"[,;•]", match[1] or after))
             return frozenset(name for name in names if name and is_proper_name(name))
     return frozenset()
+
+
+_PRESENT = re.compile(
+    r"[\s*_#]*(?:attendees|attended|participants|(?:those )?present|in attendance)[\s*_]*(?::[\s*_]*(.*)|)$",
+    re.IGNORECASE,
+)
+
+
+def listed_attendees(text: str) -> tuple[str, ...]:
+    """Return whom a transcript lists as present near its beginning, as they are written there; none without a list.
+
+    The list stands behind its heading, or on the lines below it up to an empty one.
+    """
+    lines = text.splitlines()[:50]
+    for number, line in enumerate(lines, 1):
+        if match := _PRESENT.match(line):
+            below = takewhile(str.strip, dropwhile(lambda one: not one.strip(), lines[number:]))
+            found = re.split(r"[,;•]", match[1]) if match[1] else chain(*(re.split(r"[,;•]", one) for one in below))
+            return tuple(name for one in found if (name := " ".join(one.strip(" \t-*_–.").split())))
+    return ()
 
 
 def _block_names(shapes: Sequence["_LineShape"]) -> frozenset[str]:

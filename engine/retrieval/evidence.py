@@ -223,6 +223,11 @@ class _Chosen:
         return self.bank.totals()
 
 
+def placed(catalogue: Catalog, passage: Passage) -> Passage | None:
+    """Return a passage with the places where it stands; None if its document is in no file any more."""
+    return _placed(catalogue, passage, known_of(catalogue.ledger, [passage.document]))
+
+
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return passages whose scores are shares of the best one's, in steps.
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,20 @@ def test_a_collection_filters(pkb: Pkb) -> None:
     rows = found(pkb, "-k", "50", "--in", "transcripts")
     assert rows
     assert [row["path"] for row in rows if "/transcripts/" not in row["path"]] == []
+
+
+def test_a_document_filters(pkb: Pkb) -> None:
+    ran = pkb("ask", "who was there?", "--doc", "committee", "--since", "2024-05-20", "--until", "2024-05-20", "--json")
+    assert (ran.code, [Path(row["path"]).name for row in ran.row["sources"]]) == (
+        0,
+        ["parents-committee-2024-05-20.md"],
+    )
+    assert ran.row["answer"] == "Ann Pereira (chair), Samir Haddad, Lucy Brandt, Mira Okafor, Chen Xiaowen"
+
+
+def test_a_document_of_no_such_title_is_an_error_with_what_to_type_next(pkb: Pkb) -> None:
+    ran = pkb("ask", "who was there?", "--doc", "no such title")
+    assert (ran.code, ran.err) == (2, "pkb: --doc no such title fits no document; try: pkb list\n")
 
 
 def test_nothing_within_the_limits_exits_4(pkb: Pkb) -> None:

@@ -120,7 +120,8 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
     assert {table: found[table] for table in same} == {table: OLD[table] for table in same}
     moved = {
         "roots": [(*row, None) for row in OLD["roots"]],
-        "relocations": OLD["moved"], "missing_embeddings": OLD["pending"], "retrievals": OLD["retrieved"],
+        "relocations": OLD["moved"], "missing_embeddings": OLD["pending"],
+        "retrievals": [(*row, None) for row in OLD["retrieved"]],
         "question_vectors": OLD["bank_vectors"], "verifications": OLD["owed"], "verification_results": OLD["judged"],
         "refresh_candidates": OLD["hints"], "rejected_answers": OLD["wrong"], "predictor_stats": OLD["foreseen"],
         "documents": [(*row[:-1], 1, "{}") for row in without("documents", 2)],

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.answers import drop_derived, mark_removed
 from store.database import Ledger, open_ledger
 from store.history import MAX_QUESTIONS, History, HistoryEntry, RetrievalLog
 from tests.effort import examples
@@ -24,7 +25,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def add(ledger: Ledger, *chunks: str) -> int:
     number = History(ledger).add(ASKED)
-    RetrievalLog(ledger).add(number, chunks)
+    RetrievalLog(ledger).add(number, chunks, chunks)
     return number
 
 
@@ -43,6 +44,27 @@ def test_a_limit_returns_the_latest_lists(ledger: Ledger) -> None:
 def test_a_question_that_retrieved_nothing_has_no_list(ledger: Ledger) -> None:
     add(ledger)
     assert (RetrievalLog(ledger).lists(10), RetrievalLog(ledger).frequencies()) == ([], {})
+
+
+def test_only_the_best_chunks_count_as_asked_about(ledger: Ledger) -> None:
+    for chunks, best in (("abc", "cb"), ("cde", "ce")):
+        RetrievalLog(ledger).add(History(ledger).add(ASKED), tuple(chunks), tuple(best))
+    assert RetrievalLog(ledger).frequencies() == {"c": 2, "b": 1, "e": 1}
+    assert RetrievalLog(ledger).lists(10) == [tuple("abc"), tuple("cde")]
+
+
+def test_of_questions_from_before_the_best_were_recorded_all_chunks_count(ledger: Ledger) -> None:
+    add(ledger, "a", "b")
+    ledger.rows.execute("UPDATE retrievals SET best = NULL")
+    assert RetrievalLog(ledger).frequencies() == {"a": 1, "b": 1}
+
+
+def test_removed_chunks_go_from_both_lists(ledger: Ledger) -> None:
+    RetrievalLog(ledger).add(History(ledger).add(ASKED), ("a", "b", "c"), ("b", "a"))
+    with ledger.transaction():
+        mark_removed(ledger, ["b"], 1.0)
+        drop_derived(ledger, 1.0)
+    assert (RetrievalLog(ledger).lists(10), RetrievalLog(ledger).frequencies()) == ([("a", "c")], {"a": 1})
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=5, unique=True), max_size=12))

@@ -56,6 +56,7 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
     assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
     assert History(ledger).prompts().reused == 120
     assert RetrievalLog(ledger).lists(10) == [("early0", "early1", "late0")]
+    assert RetrievalLog(ledger).frequencies() == {"early0": 1, "late0": 1}  # the two that fit best
 
 
 def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:

@@ -1,0 +1,119 @@
+"""Jobs that answer what people ask of every meeting, within each new one, before anybody does: `standing`.
+
+list of questions (`predict.standing`) -> without those that nobody asks -> newest meetings -> not answered yet. An
+answer is the one that asking within the meeting gives, made ahead of time: nothing is answered that would be declined.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from engine.ask.keys import normalise
+from engine.ask.prepare import key_of, prepare
+from engine.idle.predict import WEEK_S, WEEKS, Strategy, hit_rate, is_paused
+from engine.idle.refresh import Reasker
+from engine.idle.types import Job, Kind, Outcome
+from engine.text.question import synthesis
+from engine.text.whole_document import WORDINGS, whole_document_question
+from engine.types import AskOptions
+from store.answers import AnswerBank
+from store.documents import TitledDocument
+from store.history import last_asked
+from store.jobs import PredictionLog, PredictorCounts
+from store.types import Scope
+
+KIND: Kind = "standing"
+MEETINGS = 30  # the newest ones
+
+
+def standing_questions(listed: str) -> list[str]:
+    """Return the questions of a setting, each once; each ends with a question mark."""
+    found = (" ".join(part.split()) for part in listed.split("?"))
+    first = dict[str, str]()
+    for one in filter(normalise, found):
+        first.setdefault(normalise(one), f"{one}?")
+    return list(first.values())
+
+
+def plan_standing(
+    reasker: Reasker, strategy: Strategy, questions: Sequence[str], meetings: Sequence[TitledDocument], *, quotes: bool
+) -> list[Job]:
+    """Return a job for each question that has no answer yet within one of the meetings, which come newest first.
+
+    With `quotes` none that only a language model answers.
+    """
+    counts = {one.source: one for one in PredictionLog(reasker.ledger).all()}
+    wanted = [one for one in questions if not (quotes and needs_model(one))]
+    asked = [one for one in wanted if _is_asked(reasker, strategy, one, meetings, counts)]
+    jobs = (_job(reasker, one, meeting, counts) for meeting in meetings for one in asked)
+    return [job for job in jobs if not _is_cached(reasker, strategy, job)]
+
+
+def needs_model(question: str) -> bool:
+    """Return whether quotes decline a question about a whole document."""
+    found = whole_document_question(question)
+    return synthesis(WORDINGS[found.aspect] if found else question) is not None
+
+
+def _is_asked(
+    reasker: Reasker,
+    strategy: Strategy,
+    question: str,
+    meetings: Sequence[TitledDocument],
+    counts: Mapping[str, PredictorCounts],
+) -> bool:
+    """Return whether a question is worth preparing: it was not in vain for weeks, or was asked since of a meeting."""
+    now = reasker.now.timestamp()
+    if not is_paused(counts.get(_source(question)), now, WEEKS):
+        return True
+    keys = [_key(reasker, strategy, question, meeting.id) for meeting in meetings]
+    last = last_asked(reasker.ledger, keys)
+    return last is not None and now - last < WEEKS * WEEK_S
+
+
+def _job(reasker: Reasker, question: str, meeting: TitledDocument, counts: Mapping[str, PredictorCounts]) -> Job:
+    seconds, source = reasker.answer_s(), _source(question)
+    return Job(
+        kind=KIND,
+        subject=f"{meeting.id} {question}",
+        what=f"{question} ({' '.join(meeting.title.split())})",
+        reason="asked of every meeting",
+        expected=hit_rate(counts.get(source)),
+        saves_s=seconds,
+        cost_s=seconds,
+        source=source,
+    )
+
+
+def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
+    """Answer a standing question within its meeting, unless that was done; none once the quota is used up."""
+    if _is_cached(reasker, strategy, job):
+        return Outcome("cached")
+    if is_used_up():
+        return Outcome("limit")
+    document, question = _parts(job)
+    parts = (reasker.ledger, reasker.backend, reasker.room, question, _within(strategy, document), reasker.now)
+    made = prepare(*parts, decode=strategy.decode, source=job.source)
+    PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
+    return Outcome("done", (made.key,))
+
+
+def _is_cached(reasker: Reasker, strategy: Strategy, job: Job) -> bool:
+    document, question = _parts(job)
+    return AnswerBank(reasker.ledger).find(_key(reasker, strategy, question, document)) is not None
+
+
+def _key(reasker: Reasker, strategy: Strategy, question: str, document: str) -> bytes:
+    return key_of(reasker.backend, reasker.ledger, question, _within(strategy, document), reasker.now).digest
+
+
+def _within(strategy: Strategy, document: str) -> AskOptions:
+    return replace(strategy.options, scope=Scope(document=document))
+
+
+def _parts(job: Job) -> tuple[str, str]:
+    document, _, question = job.subject.partition(" ")
+    return document, question
+
+
+def _source(question: str) -> str:
+    return f"standing/{normalise(question)}"

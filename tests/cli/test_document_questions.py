@@ -1,0 +1,230 @@
+"""Questions within one document: `--doc`, what its header answers, and standing questions that idle answers ahead."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from engine.app import CacheUse, Pkb
+from engine.idle.predict import WEEK_S, WEEKS
+from engine.idle.types import JobResult
+from engine.ingest.dialogue import listed_attendees
+from engine.types import Answer
+from store.documents import titled_documents
+from store.errors import UsageError
+from store.jobs import PredictionLog
+
+BUDGET = """Budget meeting
+Date: {day}
+Attendees: Ann Lee, Bob Roy{more}
+
+Ann Lee: We decided to buy the piano in June.
+Bob Roy: I will ask the bank about a loan by Friday.
+Ann Lee: The hall is free on Tuesday evenings.
+"""
+MAIL = """From: Ann Lee <ann@example.org>
+To: Bob Roy <bob@example.org>, choir@example.org
+Date: Fri, 3 May 2024 10:00:00 +0200
+Subject: Key to the hall
+Message-ID: <1@example.org>
+
+The key to the hall is with the caretaker.
+"""
+SYNTHESES = ("What was it about?", "What was decided?", "Who does what by when?", "What is still open?")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "budget-1.txt").write_text(BUDGET.format(day="2024-05-03", more=""))
+    (folder / "budget-2.txt").write_text(BUDGET.format(day="2024-06-07", more=", Cleo Day"))
+    (folder / "mail.eml").write_text(MAIL)
+    return folder
+
+
+@pytest.fixture
+def pkb(files: Path, tmp_path: Path) -> Iterator[Pkb]:
+    with Pkb(tmp_path / "home") as opened:
+        opened.ingest([files], embed=False)
+        yield opened
+
+
+def first(pkb: Pkb, question: str, cache: CacheUse = "use") -> Answer:
+    """Ask within the first budget meeting."""
+    return pkb.ask(question, cache=cache, document="budget", until="2024-05")
+
+
+def standing(pkb: Pkb) -> list[JobResult]:
+    return [one for one in pkb.idle().results if one.job.kind == "standing"]
+
+
+def said(results: list[JobResult]) -> set[str]:
+    return {one.job.what for one in results}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who was there?", "Ann Lee, Bob Roy"),
+        ("Who attended the meeting?", "Ann Lee, Bob Roy"),
+        ("Could you tell me who was at the meeting?", "Ann Lee, Bob Roy"),
+        ("When was it?", "Friday 3 May 2024"),
+    ],
+)
+def test_the_header_of_a_meeting_answers_who_was_there_and_when(pkb: Pkb, question: str, answer: str) -> None:
+    found = first(pkb, question)
+    assert (found.text, found.span, [source.path[-12:] for source in found.sources]) == (
+        answer, answer, ["budget-1.txt"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who sent the email?", "Ann Lee <ann@example.org>"),
+        ("Who received it?", "Bob Roy <bob@example.org>, choir@example.org"),
+        ("What is the subject of the email?", "Key to the hall"),
+        ("When was it sent?", "Friday 3 May 2024"),
+    ],
+)
+def test_the_header_of_a_mail_answers_who_sent_it_to_whom_about_what_and_when(
+    pkb: Pkb, question: str, answer: str
+) -> None:
+    assert pkb.ask(question, document="key").text == answer
+
+
+def test_where_no_list_says_who_was_there_those_who_spoke_are_named(pkb: Pkb, files: Path) -> None:
+    (files / "call.txt").write_text("Ann Lee: Hello.\nBob Roy: Hello Ann.\nAnn Lee: How is the piano?\n")
+    pkb.ingest(embed=False)
+    found = pkb.ask("Who was there?", document="call")
+    assert (found.text, found.span) == ("Ann Lee, Bob Roy (who spoke)", "Ann Lee, Bob Roy")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("# Choir\n**Present:** Ann Lee (chair), Bob\n", ("Ann Lee (chair)", "Bob")),
+        ("Choir\n\nAttendees\n- Ann Lee\n- Bob\n\nAnn Lee: Hello.\n", ("Ann Lee", "Bob")),
+        ("Presentation: Ann Lee\nPresent your ticket\n", ()),
+        ("Invited: Ann Lee, Bob\n", ()),
+    ],
+)
+def test_a_list_of_those_present_is_read_as_it_is_written(text: str, names: tuple[str, ...]) -> None:
+    assert listed_attendees(text) == names
+
+
+def test_a_header_answers_nothing_that_it_does_not_say(pkb: Pkb) -> None:
+    assert pkb.ask("Who was there?", document="key").text is None  # nobody is at a mail
+    assert first(pkb, "Who sent it?").text is None
+
+
+def test_a_question_in_other_words_about_the_whole_document_has_the_same_entry(pkb: Pkb) -> None:
+    assert [first(pkb, one).tier for one in ("Who was there?", "Who took part in the meeting?")] == ["full", "exact"]
+    assert pkb.ask("Who was there?", document="budget", since="2024-06").text == "Ann Lee, Bob Roy, Cleo Day"
+
+
+def test_a_question_that_names_the_meeting_is_asked_within_it(pkb: Pkb) -> None:
+    first(pkb, "Who was there?")
+    found = pkb.ask("Who was at the budget meeting of 3 May?")
+    assert (found.tier, found.text) == ("exact", "Ann Lee, Bob Roy")
+
+
+@pytest.mark.parametrize(
+    "question", ["Who was at the budget meeting?", "Who was at the budget meeting of 4 May?", "Who was at the meeting?"]
+)
+def test_a_name_that_fits_no_meeting_or_several_limits_nothing(pkb: Pkb, question: str) -> None:
+    assert pkb.ask(question).text not in ("Ann Lee, Bob Roy", "Ann Lee, Bob Roy, Cleo Day")
+
+
+def test_other_questions_are_answered_from_the_document_alone(pkb: Pkb) -> None:
+    found = pkb.ask("Where is the key to the hall?", document="key")
+    assert [source.title for source in found.sources] == ["Key to the hall"]
+    assert {source.path[-12:] for source in first(pkb, "When is the hall free?").sources} == {"budget-1.txt"}
+
+
+@pytest.mark.parametrize("question", SYNTHESES)
+def test_quotes_still_decline_a_synthesis_of_a_document(pkb: Pkb, question: str) -> None:
+    found = first(pkb, question)
+    assert (found.text, bool(found.synthesis)) == (None, True)
+
+
+def test_a_document_is_named_by_its_file_or_by_words_of_its_title(pkb: Pkb, files: Path) -> None:
+    assert pkb.ask("Who was there?", document=str(files / "budget-2.txt")).text == "Ann Lee, Bob Roy, Cleo Day"
+    assert pkb.ask("Who sent it?", document="HALL key").text == "Ann Lee <ann@example.org>"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("budget", "--doc budget fits 2 documents: Budget meeting (2024-06-07), Budget meeting (2024-05-03)"),
+        ("piano", "--doc piano fits no document"),
+        (" ", "--doc is empty"),
+    ],
+)
+def test_a_name_of_no_one_document_is_an_error_that_says_so(pkb: Pkb, name: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        pkb.ask("Who was there?", document=name)
+    assert raised.value.message == message
+
+
+def test_titles_of_documents_from_before_they_were_recorded_are_filled_in(pkb: Pkb) -> None:
+    before = titled_documents(pkb.session.ledger, "mail", "transcript")
+    pkb.session.ledger.rows.execute("DELETE FROM titles")
+    assert first(pkb, "Who was there?").text == "Ann Lee, Bob Roy"
+    assert titled_documents(pkb.session.ledger, "mail", "transcript") == before
+
+
+def test_titles_and_prepared_answers_go_with_their_document(pkb: Pkb, files: Path) -> None:
+    standing(pkb)
+    (files / "budget-2.txt").unlink()
+    pkb.ingest(embed=False)
+    rows = pkb.session.ledger.rows
+    assert len(titled_documents(pkb.session.ledger, "mail", "transcript")) == 2
+    assert rows.execute("SELECT count(*) FROM answers WHERE reply LIKE '%Cleo%'").fetchone() == (0,)
+
+
+def test_idle_answers_the_standing_questions_of_each_meeting_that_quotes_can_answer(pkb: Pkb) -> None:
+    done = standing(pkb)
+    assert [one.state for one in done] == ["done"] * 4
+    assert said(done) == {"Who was there? (Budget meeting)", "When was it? (Budget meeting)"}
+    found = first(pkb, "Who took part?")
+    assert (found.tier, found.text) == ("exact", "Ann Lee, Bob Roy")
+    assert standing(pkb) == []
+
+
+def test_a_prepared_answer_is_the_one_that_asking_gives(pkb: Pkb) -> None:
+    standing(pkb)
+    prepared, anew = first(pkb, "Who was there?"), first(pkb, "Who was there?", cache="refresh")
+    assert (prepared.tier, anew.tier) == ("exact", "full")
+    assert (prepared.text, prepared.sources) == (anew.text, anew.sources)
+
+
+def test_the_user_edits_the_list(pkb: Pkb) -> None:
+    pkb.session.override("predict.standing", "When is the hall free?  who was there?? Who was there?")
+    assert said(standing(pkb)) == {"When is the hall free? (Budget meeting)", "who was there? (Budget meeting)"}
+    assert first(pkb, "When is the hall free?").tier == "exact"
+
+
+def test_an_empty_list_prepares_nothing(pkb: Pkb) -> None:
+    pkb.session.override("predict.standing", "")
+    assert standing(pkb) == []
+
+
+def test_a_question_that_nobody_asks_of_meetings_goes_quiet_until_it_is_asked(pkb: Pkb) -> None:
+    start = pkb.session.now
+    log, source = PredictionLog(pkb.session.ledger), "standing/who was there"
+    log.add({source: 60}, (start - timedelta(seconds=WEEKS * WEEK_S)).timestamp())
+    log.add({source: 60}, start.timestamp())
+    assert said(standing(pkb)) == {"When was it? (Budget meeting)"}
+    first(pkb, "Who was there?")
+    assert said(standing(pkb)) == {"Who was there? (Budget meeting)"}  # of the other one
+
+
+def test_a_hit_credits_the_question_that_was_prepared(pkb: Pkb) -> None:
+    standing(pkb)
+    first(pkb, "Who was there?")
+    pkb.idle()
+    counts = {one.source: (one.predicted, one.credited) for one in PredictionLog(pkb.session.ledger).all()}
+    assert counts == {"standing/who was there": (2, 1.0), "standing/when was it": (2, 0.0)}
