@@ -36,7 +36,7 @@ def asked_before(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(folder).items():
             patch.setenv(name, value)
-        config = {"idle.when": "always", "idle.ahead": "10", "model.name": str(NANO)}
+        config = {"idle.when": "always", "idle.ahead": "10", "predict.standing": "", "model.name": str(NANO)}
         for words in (
             *(["ask", question] for question in ASKED),
             *(["config", "set", *each] for each in config.items()),
@@ -236,7 +236,6 @@ def test_an_invalid_time_is_named(runner: Pkb) -> None:
 
 
 def test_used_segments_are_not_evicted_for_prefetched_ones(runner: Pkb) -> None:
-    runner("config", "set", "predict.standing", "")
     tokens(runner, NEW)
     nodes = rows(runner, "SELECT key FROM kv_nodes")
     used = runner("stats", "--json").row["bytes"]["cache"]
