@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.settings import Experiment as Usual
 from tests.bench.policies import POLICIES, TAU, Policy
 
 TOP = 2  # chunks (PerCache 5.1)
 TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 STRIDES = (1, 2, 3, 4, 5)
-BUDGETS = (25, 100)  # MB of KV; a prompt of two chunks takes about 15 at the 135M shape
+BUDGETS = (250, 1000)  # MB of KV; a prompt of five sources takes about 50 at the 135M shape
 PUBLIC = ("locomo", "enron-annotated", "clinton-foia", "qmsum")
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "bank": {"bank": False, "settings": {"experiment.semantic": False}},
@@ -100,6 +101,7 @@ def named(*names: str) -> list[Policy]:
 
 
 BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks"})
+TOPS = (2, 5)  # sources in a prompt: PerCache's and pkb's
 DRAFTED = varied("ragcache-meancache", "drafts", {"experiment.drafts": 8})
 DRAFTLESS = varied("pkb", "no-drafts", {"experiment.drafts": 0})
 EIGHT = tuple(POLICIES.values())
@@ -135,4 +137,21 @@ IDLE = (
         40,
     ),
 )
+
+
+def traced() -> dict[str, Policy]:
+    """Return the policies whose steps are counted, by name and number of sources.
+
+    All guess tokens: what an answer takes without that follows from the counts.
+    """
+    usual = {"experiment.drafts": Usual().drafts}
+    found = dict[str, Policy]()
+    for top in TOPS:
+        parts = [one for one in ablated(TAU) if top == TOPS[-1]]
+        for one in at(top, [*EIGHT, BLOCKS, *parts]):
+            found[f"{one.name}-{top}"] = replace(one, settings={**one.settings, **usual})
+    return found
+
+
+TRACED: Mapping[str, Policy] = traced()
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "idle": IDLE}
