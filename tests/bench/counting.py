@@ -14,13 +14,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from engine.backends import LocalModel, drafts_of
 from engine.llm.generate import GenerateOptions
 from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import Segments
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
-from engine.models.types import LanguageModel, Size
+from engine.models.types import Embedder, LanguageModel, Size
 from engine.session import Session
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Step, Trace
 from store.kv_files import Header, Tensor, size_of
@@ -140,7 +142,8 @@ class Idle:
         import mlx.core as mx
 
         rows, args = ids.shape[1], self._model.args
-        zeros = mx.zeros((1, args.num_key_value_heads, rows, args.head_dim))
+        width = args.head_dim or args.hidden_size // args.num_attention_heads
+        zeros = mx.zeros((1, args.num_key_value_heads, rows, width))
         for layer in cache:
             layer.update_and_fetch(zeros, zeros)
         return mx.zeros((1, rows, 1))
@@ -228,8 +231,9 @@ class Memo:
 
     loaded: dict[Hashable, Mlx] = field(default_factory=dict)
     ids: dict[str, list[int]] = field(default_factory=dict)
-    vectors: dict[str, Any] = field(default_factory=dict)
-    evidence: dict[Hashable, Evidence] = field(default_factory=dict)
+    embedders: dict[str, Embedder] = field(default_factory=dict)
+    vectors: dict[str, tuple[Any, list[Step]]] = field(default_factory=dict)
+    evidence: dict[Hashable, tuple[Evidence, list[Step]]] = field(default_factory=dict)
     golds: dict[Hashable, str] = field(default_factory=dict)
     drafts: dict[Hashable, list[list[int]]] = field(default_factory=dict)
 
@@ -287,9 +291,11 @@ class CountedBackend(ForcedBackend):
         if self._memo is None:
             return super().embed(text, trace)
         if text not in self._memo.vectors:
-            self._memo.vectors[text] = super().embed(text, Trace())
-        trace.steps.append(Step("embed"))
-        return self._memo.vectors[text]
+            own = Trace()
+            self._memo.vectors[text] = super().embed(text, own), own.steps
+        vector, steps = self._memo.vectors[text]
+        trace.steps.extend(Step(one.name) for one in steps)
+        return vector
 
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace
@@ -297,11 +303,13 @@ class CountedBackend(ForcedBackend):
         """Retrieve the evidence for a question."""
         if self._memo is None:
             return super().retrieve(question, vector, options, trace)
-        key = question.text, options.scope, options.k, options.after
+        key: Hashable = question.text, options.scope, options.k, options.after
         if key not in self._memo.evidence:
-            self._memo.evidence[key] = super().retrieve(question, vector, options, Trace())
-        trace.steps.append(Step("retrieve"))
-        return self._memo.evidence[key]
+            own = Trace()
+            self._memo.evidence[key] = super().retrieve(question, vector, options, own), own.steps
+        evidence, steps = self._memo.evidence[key]
+        trace.steps.extend(Step(one.name) for one in steps)
+        return evidence
 
     def generate(
         self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None
@@ -325,9 +333,11 @@ def count(
     """Have the session's model write these answers, by normalised question, and tally its steps.
 
     With a shape its layers compute nothing. Sessions over the same documents may share a memo; in `real_time` they
-    share the loaded model alone.
+    share the loaded models alone.
     """
     script, own = Script(), Memo(memo.loaded) if real_time else memo
+    embedding = session.settings.embed.model
+    session.__dict__["embedder"] = memo.embedders.setdefault(embedding, session.embedder)
     session.__dict__["models"] = CountedResident(session.home.locks, script, own, tally, shape)
     known = None if real_time else memo
     session.__dict__["backend"] = CountedBackend(session, script, golds, tally, known, idle=shape is not None)
@@ -354,14 +364,16 @@ def bytes_of(shape: str) -> int:
 def folder_of(shape: str, folder: Path, *, real: bool) -> Path:
     """Return the folder of a model with SmolLM2's tokenizer, made on the first call; `real` has the shape's weights."""
     there = folder / (shape if real else f"{shape}-counted")
-    if not there.is_dir():
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{there.name}.lock"):
+        if there.is_dir():
+            return there
         making = folder / f"making.{there.name}"
         make(making, REAL[shape] if real else REAL[shape] | NARROW, dtype="float16" if real else "float32")
         tokenizer, config = smollm2()
         write(making / "tokenizer.json", tokenizer)
         write(making / "tokenizer_config.json", config)
-        making.rename(there)
-    return there
+        return making.rename(there)
 
 
 def smollm2() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,16 +65,27 @@ def experiment(settings: Mapping[str, Any]) -> Experiment:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds by the clock, and of the processor, of all threads together."""
+
+    wall: float
+    processor: float
+
+
+@dataclass(frozen=True, slots=True)
 class Home:
     """An open home under given settings."""
 
     session: Session
     planner: IdlePlanner
+    spent: list[Spent] = field(default_factory=list)  # of each question, without what is stored after its answer
 
     def ask(self, text: str, *, read_bank: bool = True, write_bank: bool = True) -> AskResult:
         """Ask a question and store what was computed once the answer is there."""
         options = AskOptions(k=self.session.settings.ask.k, read_bank=read_bank, write_bank=write_bank)
+        wall, processor = time.perf_counter(), time.process_time()
         answered = self.session.asker.ask(text, options, NOW)
+        self.spent.append(Spent(1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - processor)))
         answered.keep()
         return answered
 

@@ -127,26 +127,32 @@ def sample(queries: Sequence[Query], most: int) -> tuple[Query, ...]:
     return tuple(queries[at] for at in chosen)
 
 
-def rows(user: User, policy: Policy, folder: Path, memo: Memo, shape: str = SHAPE) -> Iterator[Row]:
-    """Yield what a policy does for each question, beginning with an empty cache."""
+def rows(
+    user: User, policy: Policy, folder: Path, memo: Memo, model: Path | None = None, shape: str | None = SHAPE
+) -> Iterator[Row]:
+    """Yield what a policy does for each question, beginning with an empty cache.
+
+    Without a shape the layers of the `model` compute.
+    """
+    model = model or folder_of(SHAPE, folder / "models", real=False)
     golds, tally = {normalise(one.text): one.answer for one in reversed(user.queries)}, Tally()
-    settings = {**ALWAYS, **policy.settings, "model.name": str(folder_of(shape, folder / "models", real=False))}
+    settings = {**ALWAYS, **policy.settings, "model.name": str(model)}
     prepare = partial(count, golds=golds, tally=tally, shape=shape, memo=memo)
     before, place = os.environ.get("TMPDIR"), MEMORY if MEMORY.is_dir() else folder
     with TemporaryDirectory(dir=place) as made:
         copy = copytree(ingested(user, folder), Path(made) / "home")
         with home.opened(copy, settings, policy.order, prepare) as found:
             warm(found.session)
-            replay = Replay(Unit(user, policy, shape, sys.maxsize), found)
+            replay = Replay(Unit(user, policy, shape or model.name, sys.maxsize), found)
             while not replay.done:
-                yield asked(replay, tally, policy)
+                yield asked(replay, tally, policy)[0]
             found.session.models.forget()
     os.environ.pop("TMPDIR", None)
     os.environ.update({"TMPDIR": before} if before else {})
 
 
-def asked(replay: Replay, tally: Tally, policy: Policy) -> Row:
-    """Do an idle run if it is time, and ask the next question."""
+def asked(replay: Replay, tally: Tally, policy: Policy) -> tuple[Row, AskResult]:
+    """Do an idle run if it is time, and ask the next question; returns its row and the answer."""
     rests = policy.predict > 0 and len(replay.asked) % SITTING == 0
     tally.taken()
     held = sizes(replay.home.session).kv_written
@@ -156,7 +162,7 @@ def asked(replay: Replay, tally: Tally, policy: Policy) -> Row:
     idle, query = tally.taken(), replay.unit.queries[len(replay.asked)]
     line, answered = replay.answered()
     unit, tokens, cached = replay.unit, line.tokens, line.cached
-    return Row(
+    found = Row(
         corpus=unit.user.corpus,
         user=unit.user.name,
         number=line.number,
@@ -176,6 +182,7 @@ def asked(replay: Replay, tally: Tally, policy: Policy) -> Row:
         work=work(tally.taken(), line.written),
         idle=work(idle, held) if rests else None,
     )
+    return found, answered
 
 
 def right(query: Query, known: bool | None, answer: str | None) -> bool:
