@@ -247,7 +247,9 @@ class Remembering(LocalModel):
     def _options(self) -> GenerateOptions:
         options = LocalModel._options(self)
 
-        def draft(model: LanguageModel, question: "Question", evidence: Evidence, segments: Segments) -> list[list[int]]:
+        def draft(
+            model: LanguageModel, question: "Question", evidence: Evidence, segments: Segments
+        ) -> list[list[int]]:
             key = question.text, segments.ids
             if key not in self.memo.drafts:
                 self.memo.drafts[key] = drafts_of(model, question, evidence, segments)
@@ -293,13 +295,12 @@ class CountedBackend(ForcedBackend):
         if text not in self._memo.vectors:
             own = Trace()
             self._memo.vectors[text] = super().embed(text, own), own.steps
+        vector: Vectors | None
         vector, steps = self._memo.vectors[text]
         trace.steps.extend(Step(one.name) for one in steps)
         return vector
 
-    def retrieve(
-        self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace
-    ) -> Evidence:
+    def retrieve(self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question."""
         if self._memo is None:
             return super().retrieve(question, vector, options, trace)
@@ -381,7 +382,7 @@ def smollm2() -> tuple[dict[str, Any], dict[str, Any]]:
     from engine.models import gguf
 
     spec = find_spec(PACKAGE)
-    assert spec and spec.submodule_search_locations, f"the package {PACKAGE} is not installed; run: make setup"
-    file = next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf"))
+    assert spec is not None, f"the package {PACKAGE} is not installed; run: make setup"
+    file = next(Path(next(iter(spec.submodule_search_locations or ()))).glob("*.gguf"))
     header = gguf.read(file)
     return json.loads(json.dumps(gguf.tokenizer(header))), gguf.tokenizer_config(header)

@@ -1,10 +1,10 @@
 """Measures the curves that price a trace, and checks the prices against real answers, in turns in one process.
 
-Run `python -m tests.bench.curves SHAPE --out FOLDER [--data DATA] [--rounds N] [--corpora NAME...]
-[--until T]`. SHAPE is
-135M or 0.5B. Each round measures all points once, in another order, and asks one question of each corpus, as it is, in
-other words and again, under each policy of CHECKED, really computed, and under TIMED with layers that compute nothing, for the time of
-pkb's own stages. Writes FOLDER/curves.SHAPE.json and checks.SHAPE.json; random weights take the time of trained ones.
+Run `python -m tests.bench.curves SHAPE --out FOLDER [--data DATA] [--rounds N] [--corpora NAME...] [--until T]`. SHAPE
+is 135M or 0.5B. Each round measures all points once, in another order, and asks one question of each corpus, as it is,
+in other words and again, under each policy of CHECKED, really computed, and under TIMED with layers that compute
+nothing, for pkb's own time. Writes FOLDER/curves.SHAPE.json, checks.SHAPE.json and residuals.SHAPE.json. Random weights
+take the time of trained ones. With PKB_BENCH_CLOCK=processor times are the processor's, for machines that are shared.
 """
 
 import os
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from shutil import copytree
@@ -166,7 +167,7 @@ def stored(model: Mlx, folder: Path) -> dict[tuple[int, int], list[Path]]:
     for files, tokens in LOADED:
         ends = [round(tokens * number / files) for number in range(files + 1)]
         found[files, tokens] = []
-        for start, stop in zip(ends, ends[1:], strict=False):
+        for start, stop in pairwise(ends):
             path, ids = folder / f"{files}.{start}.safetensors", tuple(range(start, stop))
             key = child_key(b"0" * 32, ids)
             write(path, Header(b"0" * 32, key, b"0" * 32, key, ids), model.cut(cache, start, stop))
@@ -181,14 +182,16 @@ def fitted(points: Points, attention: str) -> dict[str, Curve]:
         name = attention if kind != "decode" else "fast"
         ends = [[median(points.steps[name, kind, rows, before]) for before in BEFORE] for rows in knots]
         further = [max(0.0, (late - soon) / (BEFORE[1] - BEFORE[0])) for soon, late in ends]
-        found[kind] = Curve(knots, [soon - BEFORE[0] * each for (soon, _), each in zip(ends, further, strict=True)], further)
+        found[kind] = Curve(
+            knots, [soon - BEFORE[0] * each for (soon, _), each in zip(ends, further, strict=True)], further
+        )
     return found
 
 
 def line(points: Mapping[tuple[int, int], Sequence[float]]) -> tuple[float, float]:
     """Return milliseconds of a file and of a token, by least squares of relative errors, none below 0."""
     medians = np.array([median(values) for values in points.values()])
-    sizes = np.array([size for size in points], dtype=float) / medians[:, None]
+    sizes = np.array(list(points), dtype=float) / medians[:, None]
     both = np.linalg.lstsq(sizes, np.ones(len(medians)), rcond=None)[0]
     if both.min() >= 0:
         return float(both[0]), float(both[1])
@@ -289,9 +292,7 @@ def firsts(options: Namespace) -> Iterator[User]:
 
 def thrice(queries: Sequence[Query]) -> tuple[Query, ...]:
     """Return each question, then in other words, then as at first."""
-    return tuple(
-        one for query in queries for one in (query, replace(query, text=f"{REWORDED}{query.text}"), query)
-    )
+    return tuple(one for query in queries for one in (query, replace(query, text=f"{REWORDED}{query.text}"), query))
 
 
 def ask(one: Asking, checks: list[Check], engine: Engine) -> None:
@@ -321,7 +322,9 @@ def finish(
     curves = Curves(shape, clock, fast, fitted(points, "plain"), line(points.loads), moved, own)
     write_file(out / f"curves.{shape}.json", curves)
     write_file(out / f"checks.{shape}.json", [*checks])
-    write_file(out / f"residuals.{shape}.json", [Residual(name, value) for name, value in residuals(points, fast).items()])
+    write_file(
+        out / f"residuals.{shape}.json", [Residual(name, value) for name, value in residuals(points, fast).items()]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,12 +95,17 @@ class Home:
         A tiny or random model would not write questions. With `fill` questions about the newest passages take the
         places that are left, as a model writes them from its knowledge bank (PerCache 4.1.2).
         """
-        reasker, new = Reasker(self.session.ledger, self.session.backend, self.session.room, NOW), new_chunks(self.session)
+        reasker, new = (
+            Reasker(self.session.ledger, self.session.backend, self.session.room, NOW),
+            new_chunks(self.session),
+        )
         found = from_forms(new, self._asked(self.session.settings.experiment.history))
         limits = dict.fromkeys((one.source for one in found), most)
         chosen = pick(found, limits, known := self._known())[:most]
         if fill and len(chosen) < most:
-            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[: most - len(chosen)]
+            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
+                : most - len(chosen)
+            ]
         offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 

@@ -46,18 +46,14 @@ def change(
     """Return the relative change from `others` to `values`, of the same questions in the same order."""
     own, theirs = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     assert own.shape == theirs.shape, "they are paired"
-    drawn = np.concatenate(
-        [statistic(own[at]) / statistic(theirs[at]) - 1 for at in _samples(len(own), draws, seed)]
-    )
+    drawn = np.concatenate([statistic(own[at]) / statistic(theirs[at]) - 1 for at in _samples(len(own), draws, seed)])
     return _interval(float(statistic(own) / statistic(theirs) - 1), drawn)
 
 
 def _samples(count: int, draws: int, seed: int) -> "list[NDArray[np.int64]]":
     """Return indices drawn with replacement, in batches: (draws, count) in all."""
     random = np.random.default_rng(seed)
-    return [
-        random.integers(0, count, (min(_BATCH, draws - done), count)) for done in range(0, draws, _BATCH)
-    ]
+    return [random.integers(0, count, (min(_BATCH, draws - done), count)) for done in range(0, draws, _BATCH)]
 
 
 def _interval(value: float, drawn: Floats) -> Interval:

@@ -166,5 +166,3 @@ def parts(standings: Standings, curves: Curves, side: Side) -> dict[str, float]:
     }
     found["asked again"] = float(np.mean(list(column.ms.values()))) - sum(found.values())
     return found
-
-

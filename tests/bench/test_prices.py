@@ -13,12 +13,16 @@ FAST = {
     "decode": Curve((1, 9), (10.0, 18.0), (0.01, 0.01)),
 }
 PLAIN = {**FAST, "body": Curve((1, 100), (2.0, 200.0), (0.0, 0.2))}
-CURVES = Curves("135M", "wall", FAST, PLAIN, (2.0, 0.01), (1.0, 0.02, 3.0, 0.001), {"mail": {"5": {"made": 7.0, "exact": 1.0}}})
+CURVES = Curves(
+    "135M", "wall", FAST, PLAIN, (2.0, 0.01), (1.0, 0.02, 3.0, 0.001), {"mail": {"5": {"made": 7.0, "exact": 1.0}}}
+)
 # Two steps of 100 rows behind 50 and 150 tokens, one of 1 with logits; 3 tokens in 2 steps, the second of 5 rows.
 WORK = Work(
     [["body", 100, 2, 200], ["head", 1, 1, 250], ["decode", 1, 1, 251], ["decode", 5, 1, 252]], [3, 756], [2, 100], 0
 )
-ROW = Row("mail", "ann", 1, "ragcache", 5, "prefix", None, False, 351, 100, 3, 1, 5, 1, (0, 0), ["retrieve"], WORK, None)
+ROW = Row(
+    "mail", "ann", 1, "ragcache", 5, "prefix", None, False, 351, 100, 3, 1, 5, 1, (0, 0), ["retrieve"], WORK, None
+)
 
 
 def test_a_step_takes_its_rows_and_the_tokens_before_it() -> None:
@@ -49,17 +53,25 @@ def test_block_mode_loads_and_moves_segments() -> None:
     assert price(row, CURVES).load == pytest.approx(share * 10 * 1.0 + 100 * 0.02 + 10 * 3.0 + 351 * 0.001)
 
 
+def pricing(row: Row) -> float:
+    """Return the price of a row."""
+    return price(row, CURVES).total
+
+
 def test_a_wrong_answer_costs_that_of_asking_again() -> None:
     hit = replace(ROW, policy="meancache", tier="exact", right=False, work=Work([], [0, 0], [0, 0], 0))
     asked_again = replace(ROW, policy="naive", tier="full")
-    pricing = lambda row: price(row, CURVES).total  # noqa: E731
     assert totals([hit], [asked_again], pricing) == {("mail", "ann", 1): 1.0 + pricing(asked_again)}
     assert totals([replace(hit, right=True)], [asked_again], pricing) == {("mail", "ann", 1): 1.0}
 
 
 def test_the_path_of_a_question_tells_pkbs_look_up_from_others() -> None:
     looked_up = replace(ROW, stages=["similar"])
-    assert [path_of(one) for one in (ROW, looked_up, replace(looked_up, policy="pkb"))] == ["made", "looked up", "guarded"]
+    assert [path_of(one) for one in (ROW, looked_up, replace(looked_up, policy="pkb"))] == [
+        "made",
+        "looked up",
+        "guarded",
+    ]
 
 
 def test_a_path_that_was_not_met_costs_what_the_nearest_does() -> None:

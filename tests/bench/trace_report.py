@@ -26,6 +26,7 @@ MACHINES = (
     Machine("Mac mini, M4 (issue 3)", 224.81, 20.87, 131_072, 3e9),
     Machine("MacBook Pro, M1 Max (issue 40)", 499.58, 46.2, 131_072, 5e9),
 )
+SHOWN: Mapping[Form, str] = {"published": "as published", "strengthened": "with pkb's engine"}
 TITLES = {name: one.title for name, one in POLICIES.items()} | {"pkb-blocks": "pkb in blocks"}
 NOTE = (
     "Every question is counted under every policy with real ingest, retrieval, prompts, KV tree, answer cache and idle "
@@ -80,7 +81,11 @@ def figures(traces: Traces) -> Section:
     rows = [row for shape in traces.curves for row in _ten(traces, shape)]
     sentence = verdict(traces)
     heads = ("figure", "shape", "value [95 % interval]", "n")
-    return Section("Ten figures", "\n\n".join((prose(NOTE), table(heads, rows, left=3), prose(sentence))), (pooled(traces), each(traces)))
+    return Section(
+        "Ten figures",
+        "\n\n".join((prose(NOTE), table(heads, rows, left=3), prose(sentence))),
+        (pooled(traces), each(traces)),
+    )
 
 
 def _ten(traces: Traces, shape: str) -> Iterator[tuple[str, str, str, str]]:
@@ -96,7 +101,12 @@ def _ten(traces: Traces, shape: str) -> Iterator[tuple[str, str, str, str]]:
         (BLOCKS, ("percache", 2, "published")),
     ]
     for number, (side, other) in enumerate(duels, 1):
-        yield f"{number}. {titled(side)} against {titled(other)}, mean", shape, spread(standings.against(side, other)), n
+        yield (
+            f"{number}. {titled(side)} against {titled(other)}, mean",
+            shape,
+            spread(standings.against(side, other)),
+            n,
+        )
     for number, side in enumerate((PKB, BLOCKS), 8):
         shown = spread(standings.of(side), relative=False), spread(standings.of(side, statistic=median), relative=False)
         yield f"{number}. {titled(side)}: mean, median, ms", shape, ", ".join(shown), n
@@ -119,8 +129,8 @@ def verdict(traces: Traces) -> str:
                 if standings.against(side, standings.best(5, "published", corpus), corpus).value > 0
             ]
             said.append(
-                f"At {shape}, the aim of {100 * TARGET:.1f} % with an interval below {100 * LEAST:.0f} % is {reached} by "
-                f"{titled(side)}; behind the best published baseline on: {', '.join(behind) or 'no corpus'}."
+                f"At {shape}, the aim of {100 * TARGET:.1f} % with an interval below {100 * LEAST:.0f} % is {reached} "
+                f"by {titled(side)}; behind the best published baseline on: {', '.join(behind) or 'no corpus'}."
             )
     return " ".join(said)
 
@@ -131,26 +141,26 @@ def agreement(checks: Sequence[Check], curves: Curves) -> Error:
     return error([(price(one.row, curves).total, one.ms) for one in computed])
 
 
+def bars(title: str, axis: str, groups: Sequence[str], found: Mapping[str, Sequence[Interval | None]]) -> Bars:
+    """Return bars with their intervals, by series."""
+    values = {name: [one.value if one else None for one in own] for name, own in found.items()}
+    ends = {name: [(one.low, one.high) if one else None for one in own] for name, own in found.items()}
+    return Bars(title, axis, groups, values, spread=ends)
+
+
 def pooled(traces: Traces) -> Picture:
     """Draw the mean of each policy over all corpora."""
-    panels = list[Bars]()
+    panels, names = list[Bars](), (*RIVALS, "pkb", "pkb-blocks")
     for shape, standings in traces.standings.items():
         for top in (2, 5):
-            sides: list[Side] = [(name, top, form) for name in (*RIVALS, "pkb", "pkb-blocks") for form in FORMS]
-            names = [TITLES[name] for name in (*RIVALS, "pkb", "pkb-blocks")]
             found = {
-                form: [standings.of(side) if form == "strengthened" or side[0] in RIVALS else None for side in sides if side[2] == form]
+                SHOWN[form]: [
+                    standings.of((name, top, form)) if form == "strengthened" or name in RIVALS else None
+                    for name in names
+                ]
                 for form in FORMS
             }
-            panels.append(
-                Bars(
-                    f"{shape}, {top} sources",
-                    "ms a question",
-                    names,
-                    {("as published" if form == "published" else "with pkb's engine"): [one and one.value for one in own] for form, own in found.items()},
-                    spread={("as published" if form == "published" else "with pkb's engine"): [one and (one.low, one.high) for one in own] for form, own in found.items()},
-                )
-            )
+            panels.append(bars(f"{shape}, {top} sources", "ms a question", [TITLES[name] for name in names], found))
     return Picture("traces-mean", "Mean milliseconds of a question by policy, all corpora", tuple(panels), columns=1)
 
 
@@ -160,27 +170,49 @@ def each(traces: Traces) -> Picture:
     for shape, standings in traces.standings.items():
         for form in FORMS:
             groups = [*standings.corpora, ALL]
-            series, ends = dict[str, list[float | None]](), dict[str, list[tuple[float, float] | None]]()
-            for name, side in (("pkb", PKB), ("pkb-blocks", BLOCKS)):
-                found = [standings.against(side, standings.best(5, form, corpus), corpus) for corpus in groups]
-                series[TITLES[name]] = [100 * one.value for one in found]
-                ends[TITLES[name]] = [(100 * one.low, 100 * one.high) for one in found]
-            what = "as published" if form == "published" else "with pkb's engine"
-            panels.append(Bars(f"{shape}, five sources: against the best baseline {what}", "% of its mean", groups, series, spread=ends))
-    return Picture("traces-corpora", "Change of mean time against the best baseline, by corpus", tuple(panels), columns=1)
+            rivals = {corpus: standings.best(5, form, corpus) for corpus in groups}
+            found = {
+                TITLES[side[0]]: [percents(standings.against(side, rivals[corpus], corpus)) for corpus in groups]
+                for side in (PKB, BLOCKS)
+            }
+            title = f"{shape}, five sources: against the best baseline {SHOWN[form]}"
+            panels.append(bars(title, "% of its mean", groups, found))
+    return Picture(
+        "traces-corpora", "Change of mean time against the best baseline, by corpus", tuple(panels), columns=1
+    )
+
+
+def percents(found: Interval) -> Interval:
+    """Return an interval of shares in per cent."""
+    return Interval(100 * found.value, 100 * found.low, 100 * found.high)
 
 
 def spent(traces: Traces) -> Picture:
     """Draw what the time of each policy is spent on."""
     panels = list[Bars]()
     for shape, standings in traces.standings.items():
-        sides: list[Side] = [("naive", 5, "strengthened"), standings.best(5, "strengthened"), ("percache", 2, "strengthened"), PKB, BLOCKS]
+        sides: list[Side] = [
+            ("naive", 5, "strengthened"),
+            standings.best(5, "strengthened"),
+            ("percache", 2, "strengthened"),
+            PKB,
+            BLOCKS,
+        ]
         sides = list(dict.fromkeys(sides))
         found = [parts(standings, traces.curves[shape], side) for side in sides]
         names = [f"{TITLES[name]}, {top}" for name, top, _ in sides]
         totals = [standings.of(side) for side in sides]
         series = {part: [one[part] for one in found] for part in found[0]}
-        panels.append(Bars(f"Where the time goes, {shape}", "ms a question", names, series, stacked=True, spread={"": [(one.low, one.high) for one in totals]}))
+        panels.append(
+            Bars(
+                f"Where the time goes, {shape}",
+                "ms a question",
+                names,
+                series,
+                stacked=True,
+                spread={"": [(one.low, one.high) for one in totals]},
+            )
+        )
     return Picture("traces-parts", "What the time of a question is spent on", tuple(panels), columns=1)
 
 
@@ -201,15 +233,14 @@ def by_corpus(traces: Traces) -> list[Section]:
 
 
 def _policies(standings: Standings, corpus: str, top: int) -> str:
-    rows = list[Sequence[str]]()
-    for name, own in sorted({name for name, sources in standings.grouped if sources == top} and _order(standings, top)):
-        rows += [_row(standings, (name, top, form), corpus, own) for form in FORMS if form == "strengthened" or name in RIVALS]
+    rows = [
+        _row(standings, (name, top, form), corpus, own)
+        for (name, sources), own in standings.grouped.items()
+        for form in FORMS
+        if sources == top and (form == "strengthened" or name in RIVALS)
+    ]
     n = len(standings.values(("naive", top, "strengthened"), corpus))
     return f"n = {n} questions, the same for each policy.\n\n{table(HEADS, rows, left=2)}"
-
-
-def _order(standings: Standings, top: int) -> list[tuple[str, tuple[Row, ...]]]:
-    return [(name, rows) for (name, sources), rows in standings.grouped.items() if sources == top]
 
 
 def _row(standings: Standings, side: Side, corpus: str, rows: Sequence[Row]) -> Sequence[str]:
@@ -243,10 +274,20 @@ def prices(traces: Traces) -> list[Section]:
         heads = ("step", "attention", "rows", "ms", "ms for 1,000 tokens before it")
         load = f"Loading KV: {curves.load[0]:.2f} ms a file and {curves.load[1]:.4f} ms a token. Clock: {curves.clock}."
         found.append(Section(f"Curves, {shape}", f"{load}\n\n{table(heads, rows, left=2)}"))
-        own = [(corpus, top, path, plain(ms)) for corpus, tops in curves.engine.items() for top, paths in tops.items() for path, ms in paths.items()]
+        own = [
+            (corpus, top, path, plain(ms))
+            for corpus, tops in curves.engine.items()
+            for top, paths in tops.items()
+            for path, ms in paths.items()
+        ]
         found.append(Section(f"pkb's own time, {shape}", table(("corpus", "sources", "path", "mean ms"), own, left=3)))
         apart = [(one.step, f"{100 * one.difference:+.1f} %") for one in traces.residuals[shape]]
-        found.append(Section(f"Residuals, {shape}", "Steps between the measured lengths: price against time.\n\n" + table(("step", "difference"), apart)))
+        found.append(
+            Section(
+                f"Residuals, {shape}",
+                "Steps between the measured lengths: price against time.\n\n" + table(("step", "difference"), apart),
+            )
+        )
         found.append(Section(f"Prices of real answers, {shape}", _checked(traces.checks[shape], curves)))
     return found
 
@@ -261,7 +302,17 @@ def _checked(checks: Sequence[Check], curves: Curves) -> str:
     for (policy, top, tier), pairs in sorted(groups.items()):
         found = error(pairs)
         took = sum(ms for _, ms in pairs) / len(pairs)
-        rows.append((policy, str(top), tier, str(found.n), plain(took), f"{100 * found.mean.value:.1f} %", f"{100 * found.sum:+.1f} %"))
+        rows.append(
+            (
+                policy,
+                str(top),
+                tier,
+                str(found.n),
+                plain(took),
+                f"{100 * found.mean.value:.1f} %",
+                f"{100 * found.sum:+.1f} %",
+            )
+        )
     heads = ("policy", "sources", "tier", "n", "mean ms", "mean relative error", "sum")
     return table(heads, rows, left=3)
 
@@ -275,13 +326,21 @@ def projections(traces: Traces) -> list[Section]:
         for side in (PKB, BLOCKS):
             for form in FORMS:
                 best = standings.best(5, form)
-                rows.append((machine.name, titled(side), spread(standings.of(side), relative=False), titled(best), spread(standings.against(side, best))))
+                rows.append(
+                    (
+                        machine.name,
+                        titled(side),
+                        spread(standings.of(side), relative=False),
+                        titled(best),
+                        spread(standings.against(side, best)),
+                    )
+                )
+    speeds = [f"{one.name} {one.prefill:g} tokens/s prefill, {one.decode:g} decode" for one in MACHINES]
     text = (
         f"A projection, not a measurement: the same traces at published speeds of Llama 3.1 8B (Q4_K_M) by llama.cpp "
-        f"on Metal ({SOURCE}): {'; '.join(f'{one.name} {one.prefill:g} tokens/s prefill, {one.decode:g} decode' for one in MACHINES)}. "
-        "Prefill is taken as linear, disks as reading 3 and 5 GB/s, tokens as SmolLM2's, pkb's own time as measured here."
+        f"on Metal ({SOURCE}): {'; '.join(speeds)}. "
+        "Prefill is taken as linear, disks as reading 3 and 5 GB/s, tokens as SmolLM2's, pkb's own time as measured "
+        "here."
     )
     heads = ("machine", "policy", "mean ms", "best baseline", "change of the mean")
     return [Section("Apple machines, by published figures", f"{prose(text)}\n\n{table(heads, rows, left=2)}")]
-
-

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,9 +24,8 @@ from engine.types import AskResult
 from tests.bench import home
 from tests.bench.agreement import agree
 from tests.bench.corpus import DATA, Query, User, users
-from tests.bench.counting import Memo, Tally, bytes_of, count, folder_of
+from tests.bench.counting import Memo, Tally, count, folder_of
 from tests.bench.harness import ALWAYS, ingested, warm
-from tests.bench.home import Home
 from tests.bench.plan import TRACED
 from tests.bench.policies import Policy
 from tests.bench.replay import Replay, Unit, sizes
@@ -114,6 +113,15 @@ def trace(user: User, most: int, policies: Sequence[Policy], folder: Path) -> Pa
                 out.write(json.dumps(asdict(row), separators=(",", ":")) + "\n")
             print(f"{user.corpus} {user.name}: {policy.name}", file=sys.stderr, flush=True)
     return part.rename(file)
+
+
+def share(asked: Sequence[int], most: int) -> int:
+    """Return how many questions of each user make about so many in all, of users with these numbers of questions."""
+    longest = max(asked, default=0)
+    part = min(longest, most // max(1, len(asked)))
+    while part < longest and sum(min(part + 1, own) for own in asked) <= most:
+        part += 1
+    return part
 
 
 def sample(queries: Sequence[Query], most: int) -> tuple[Query, ...]:
