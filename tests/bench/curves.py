@@ -34,7 +34,7 @@ from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from store.kv_files import Header, write
 from store.kv_tree import child_key
-from tests.bench import home
+from tests.bench import home, machine
 from tests.bench.corpus import DATA, PUBLIC, Query, User, users
 from tests.bench.counting import Memo, Tally, count, folder_of
 from tests.bench.harness import ALWAYS, ingested, warm
@@ -51,12 +51,20 @@ TIMED = ("naive-2", "percache-2", "pkb-2", "naive-5", "percache-5", "pkb-5", "pk
 BEFORE = (128, 1200)  # tokens before a step, between which its time is taken as linear
 MIDDLE = 600  # where that is checked
 LOADED = ((1, 100), (2, 270), (4, 600), (6, 950))  # files and tokens of prefixes
+MACHINE = "machine.json"
 CLOCK = "PKB_BENCH_CLOCK"  # wall, or processor where other programs share the machine
 REWORDED = "Please tell me: "
 CLOCKS = {"wall": perf_counter, "processor": process_time}
 
 
 Engine = defaultdict[tuple[str, int, str], list[float]]  # milliseconds by corpus, sources and path
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The machine of the curves, in words."""
+
+    facts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +267,8 @@ def main() -> int:
 
 def run(options: Namespace) -> None:
     """Measure in rounds and write curves and checks."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_file(options.out / MACHINE, Facts(machine.described()))  # before MLX is imported
     shape, out, rounds = options.shape, options.out, options.rounds
     folder = folder_of(shape, out / "models", real=True)
     chosen = [replace(one, queries=thrice(sample(one.queries, rounds))) for one in firsts(options)]

@@ -67,10 +67,17 @@ def made(folder: Path) -> dict[str, bytes]:
     """Return the content of each file that a folder has measurements for, by its path below docs."""
     files = dict[str, bytes]()
     if traces := trace_report.gathered(folder):
-        files |= of_traces(traces)
+        files |= of_traces(traces) | {f"benchmarks/{name}": content for name, content in stored(folder).items()}
     if (material := gathered(folder)).lines:
         files |= of_lines(material)
     return files
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    """Return the traces and what prices them, from which the page can be made again."""
+    kinds = ("traces/*.jsonl.gz", "curves.*.json", "checks.*.json", "residuals.*.json", "machine.json")
+    files = [file for kind in kinds for file in sorted(folder.glob(kind))]
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 def of_traces(traces: Traces) -> dict[str, bytes]:

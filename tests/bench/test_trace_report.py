@@ -115,6 +115,7 @@ def test_the_page_has_ten_figures_and_says_whether_the_aim_was_reached(folder: P
     assert (values["10"]["value [95 % interval]"], values["10"]["n"]) == ("50.0 % [50.0, 50.0]", "1")
     assert "reached" in section.text
     assert "on: no corpus" in section.text
+    assert "Questions: 4 (mail 2 of 1 user, meetings 2 of 1 user)." in section.text
 
 
 def test_every_bar_has_its_interval(folder: Path) -> None:

@@ -1,11 +1,13 @@
 """Report sections from priced traces: the figures that matter, each corpus, prices and residuals, and a projection."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.bench.curves import Check, Residual
+from engine.text.terminal import count
+from tests.bench.curves import MACHINE, Check, Facts, Residual
 from tests.bench.intervals import Interval, median
 from tests.bench.page import Bars, Picture, Section, of, percent, plain, prose, table, weight
 from tests.bench.policies import POLICIES
@@ -45,6 +47,7 @@ class Traces:
     curves: Mapping[str, Curves]
     checks: Mapping[str, Sequence[Check]]
     residuals: Mapping[str, Sequence[Residual]]
+    machine: Mapping[str, str]
 
     @cached_property
     def standings(self) -> dict[str, Standings]:
@@ -60,7 +63,8 @@ def gathered(folder: Path) -> Traces | None:
         return None
     checks = {shape: read_file(folder / f"checks.{shape}.json", tuple[Check, ...]) or () for shape in curves}
     residuals = {shape: read_file(folder / f"residuals.{shape}.json", tuple[Residual, ...]) or () for shape in curves}
-    return Traces(common(rows), curves, checks, residuals)
+    facts: Facts = read_file(folder / MACHINE, Facts) or Facts({})
+    return Traces(common(rows), curves, checks, residuals, facts.facts)
 
 
 def spread(found: Interval, *, relative: bool = True) -> str:
@@ -79,13 +83,20 @@ def titled(side: Side) -> str:
 def figures(traces: Traces) -> Section:
     """Return the ten figures that matter, by shape."""
     rows = [row for shape in traces.curves for row in _ten(traces, shape)]
-    sentence = verdict(traces)
     heads = ("figure", "shape", "value [95 % interval]", "n")
-    return Section(
-        "Ten figures",
-        "\n\n".join((prose(NOTE), table(heads, rows, left=3), prose(sentence))),
-        (pooled(traces), each(traces)),
-    )
+    said = [prose(NOTE), table(heads, rows, left=3), prose(verdict(traces)), prose(where(traces))]
+    return Section("Ten figures", "\n\n".join(said), (pooled(traces), each(traces)))
+
+
+def where(traces: Traces) -> str:
+    """Say what was asked, and on which machine the curves were measured."""
+    asked = {(row.corpus, row.user, row.number) for row in traces.rows}
+    sizes = Counter(corpus for corpus, _, _ in asked)
+    users = Counter(corpus for corpus, _ in {(corpus, user) for corpus, user, _ in asked})
+    parts = [f"{corpus} {sizes[corpus]} of {count(users[corpus], 'user')}" for corpus in sorted(sizes)]
+    clocks = " and ".join(sorted({curves.clock for curves in traces.curves.values()}))
+    facts = ", ".join(traces.machine[name] for name in ("processor", "cores", "BLAS") if name in traces.machine)
+    return f"Questions: {len(asked)} ({', '.join(parts)}). Machine: {facts or 'not recorded'}; clock: {clocks}."
 
 
 def _ten(traces: Traces, shape: str) -> Iterator[tuple[str, str, str, str]]:
