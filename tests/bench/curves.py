@@ -323,9 +323,9 @@ def finish(
     out: Path,
 ) -> None:
     """Write what was measured so far."""
-    own: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    own = dict[str, dict[str, dict[str, float]]]()
     for (corpus, top, path), values in engine.items():
-        own[corpus][str(top)][path] = fmean(values)
+        own.setdefault(corpus, {}).setdefault(str(top), {})[path] = fmean(values)
     fast = fitted(points, "fast")
     moved = (*line(points.block_loads), *line(points.moves))
     clock = os.environ.get(CLOCK, "wall")

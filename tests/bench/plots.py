@@ -42,7 +42,7 @@ STYLE: Any = {
     "legend.handlelength": 3.0,
 }
 WIDE, HIGH, A_BAR = 5.6, 3.0, 0.11  # inches: of a panel, at least, and of a bar among others
-FIT = 5  # groups whose names fit side by side
+FIT, LETTERS = 5, 40  # groups, and letters of their names, that fit side by side
 
 
 def svg(picture: Picture) -> bytes:
@@ -103,7 +103,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
         _spread(axes, list(places), floor, panel.spread.get("", ()))
     if is_signed(panel):
         axes.axhline(0, color="black", linewidth=0.8)
-    slanted = len(panel.groups) > FIT
+    slanted = len(panel.groups) > FIT or sum(map(len, panel.groups)) > LETTERS
     axes.set_xticks(
         list(places), list(panel.groups), rotation=35 if slanted else 0, ha="right" if slanted else "center"
     )

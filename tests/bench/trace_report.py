@@ -29,7 +29,7 @@ MACHINES = (
     Machine("MacBook Pro, M1 Max (issue 40)", 499.58, 46.2, 131_072, 5e9),
 )
 SHOWN: Mapping[Form, str] = {"published": "as published", "strengthened": "with pkb's engine"}
-TITLES = {name: one.title for name, one in POLICIES.items()} | {"pkb-blocks": "pkb in blocks"}
+TITLES = {name: one.title for name, one in POLICIES.items()} | {"percache": "PerCache", "pkb-blocks": "pkb in blocks"}
 NOTE = (
     "Every question is counted under every policy with real ingest, retrieval, prompts, KV tree, answer cache and idle "
     "runs, and a model whose layers compute nothing; the counts are priced by curves measured on this machine. As "
