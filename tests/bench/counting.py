@@ -24,7 +24,7 @@ from engine.models import kv_cache
 from engine.models.mlx import Mlx
 from engine.models.types import Embedder, LanguageModel, Size
 from engine.session import Session
-from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Step, Trace
+from engine.types import AskOptions, Backend, Evidence, Step, Trace
 from store.kv_files import Header, Tensor, size_of
 from store.kv_store import KvStore
 from store.kv_tree import DocumentSegment, Node, TreeRoot, child_key
@@ -46,8 +46,7 @@ NARROW = {
     "head_dim": 4,
 }
 FLOAT = 4  # bytes
-# Nominal milliseconds at 135M, by which pkb decides whether a look-up pays; prices of results are measured.
-PREFILL_MS, STEP_MS = 2.5, 16.0
+PREFILL_S = 0.0025  # of a token at 135M, for eviction by seconds saved; the prices of results are measured
 
 
 @dataclass(slots=True)
@@ -68,12 +67,6 @@ class Tally:
         found = Tally(self.steps, self.loads, self.written)
         self.steps, self.loads, self.written = Counter(), [], []
         return found
-
-    @property
-    def nominal_ms(self) -> float:
-        """Return roughly how long a model of 135M takes for this."""
-        rows = sum(count * rows for (kind, rows, _), count in self.steps.items() if kind != "decode")
-        return PREFILL_MS * rows + STEP_MS * sum(n for (kind, _, _), n in self.steps.items() if kind == "decode")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +207,7 @@ class CountedStore(KvStore):
         if known and known.state == "complete":
             return known.node
         depth, size = parent.depth + 1 if parent else 1, size_of(header, ()) + len(ids) * self.per_token
-        document, seconds = ids.document if isinstance(ids, DocumentSegment) else "", len(ids) * PREFILL_MS / 1000
+        document, seconds = ids.document if isinstance(ids, DocumentSegment) else "", len(ids) * PREFILL_S
         node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0, document)
         try:
             refused = self._budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
@@ -266,17 +259,11 @@ def remembering(backend: Backend, memo: Memo) -> Backend:
 
 
 class CountedBackend(ForcedBackend):
-    """Writes the known answers; with a memo, what was embedded or retrieved before is not again.
+    """Writes the known answers; with a memo, what was embedded or retrieved before is not again."""
 
-    With `idle` layers the trace is made as long as a real model would take: pkb decides by measured times whether a
-    look-up pays, and would else decide by those of no model.
-    """
-
-    def __init__(
-        self, session: Session, script: Script, golds: Mapping[str, str], tally: Tally, memo: Memo | None, *, idle: bool
-    ) -> None:
+    def __init__(self, session: Session, script: Script, golds: Mapping[str, str], memo: Memo | None) -> None:
         super().__init__(session, script, golds)
-        self._tally, self._memo, self._idle = tally, memo, idle
+        self._memo = memo
         if memo is not None:
             self.backend = remembering(self.backend, memo)
 
@@ -312,15 +299,6 @@ class CountedBackend(ForcedBackend):
         trace.steps.extend(Step(one.name) for one in steps)
         return evidence
 
-    def generate(
-        self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None
-    ) -> GeneratedAnswer:
-        """Write the answer of a question."""
-        made = super().generate(question, evidence, trace, on_text)
-        if self._idle and trace.asked:
-            trace.started -= self._tally.nominal_ms / 1000
-        return made
-
 
 def count(
     session: Session,
@@ -341,7 +319,7 @@ def count(
     session.__dict__["embedder"] = memo.embedders.setdefault(embedding, session.embedder)
     session.__dict__["models"] = CountedResident(session.home.locks, script, own, tally, shape)
     known = None if real_time else memo
-    session.__dict__["backend"] = CountedBackend(session, script, golds, tally, known, idle=shape is not None)
+    session.__dict__["backend"] = CountedBackend(session, script, golds, known)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +51,12 @@ def change(
     return _interval(float(statistic(own) / statistic(theirs) - 1), drawn)
 
 
-def _samples(count: int, draws: int, seed: int) -> "list[NDArray[np.int64]]":
+@lru_cache(4)
+def _samples(count: int, draws: int, seed: int) -> "tuple[NDArray[np.int32], ...]":
     """Return indices drawn with replacement, in batches: (draws, count) in all."""
     random = np.random.default_rng(seed)
-    return [random.integers(0, count, (min(_BATCH, draws - done), count)) for done in range(0, draws, _BATCH)]
+    sizes = (min(_BATCH, draws - done) for done in range(0, draws, _BATCH))
+    return tuple(random.integers(0, count, (size, count), dtype=np.int32) for size in sizes)
 
 
 def _interval(value: float, drawn: Floats) -> Interval:

@@ -1,6 +1,6 @@
 """PerCache's baselines, PerCache as published, and pkb's defaults, as settings of one engine.
 
-They share ingest, retrieval (which precedes the search for a paraphrase), prompts, the model and predicted questions.
+They share ingest, the look-up of paraphrases before retrieval, prompts, the model and questions predicted by forms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,8 +75,8 @@ _ALL = (
         "MeanCache",
         COSINE_ALONE | NO_KV,
         about="the answer of a similar question, by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's"
-        " embedding model in place of one trained by federated learning; pkb retrieves before the lookup, and has an"
-        " exact tier before both",
+        " embedding model in place of one trained by federated learning; pkb has an exact"
+        " tier before it",
     ),
     Policy(
         "sleeptime",
