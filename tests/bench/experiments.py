@@ -38,8 +38,8 @@ def main() -> int:
             replay(units, options.out, lambda: time() > options.until)
         return 0
     failed = run(options)
-    report.write(options.out, options.to)
-    print(options.to / "benchmarks.md")
+    for page in report.write(options.out, options.to):
+        print(page)
     return failed
 
 
