@@ -71,7 +71,7 @@ def reword(question: str, names: Names) -> Wording:
 
 
 def _even(question: str) -> str:
-    """Return a question in NFKC with single spaces, one kind of apostrophe and no marks at its end."""
+    """Normalize a question: NFKC, single spaces, straight apostrophes, no punctuation at the end."""
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
     text = " ".join(text.split()).rstrip(_TRAILING)
     return text.lower() if " " in text and _opened(text).isupper() else text  # as it is when it is read again
