@@ -53,7 +53,7 @@ MIDDLE = 600  # where that is checked
 LOADED = ((1, 100), (2, 270), (4, 600), (6, 950))  # files and tokens of prefixes
 MACHINE = "machine.json"
 CLOCK = "PKB_BENCH_CLOCK"  # wall, or processor where other programs share the machine
-REWORDED = "Please tell me: "
+REWORDED = "Once more: "
 CLOCKS = {"wall": perf_counter, "processor": process_time}
 
 

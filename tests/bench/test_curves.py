@@ -55,5 +55,5 @@ def test_what_was_measured_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_question_is_asked_as_it_is_in_other_words_and_again() -> None:
     asked = thrice([Query("Who sings?", "Ann", frozenset())])
-    assert [one.text for one in asked] == ["Who sings?", "Please tell me: Who sings?", "Who sings?"]
+    assert [one.text for one in asked] == ["Who sings?", "Once more: Who sings?", "Who sings?"]
     assert {one.answer for one in asked} == {"Ann"}
