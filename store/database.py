@@ -381,10 +381,32 @@ _TITLES = (
     "CREATE TRIGGER titles_delete AFTER DELETE ON documents BEGIN DELETE FROM titles WHERE document = old.id; END",
 )
 
+_CHANGED = """INSERT INTO changed_documents VALUES
+    ({row}.{column}, coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'), 0))
+    ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END"""
+
+# In which generation each document changed last, for the mapped index, and the name of this ledger in it.
+_CHANGES = (
+    "CREATE TABLE changed_documents (document TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX changed_documents_generation ON changed_documents (generation)",
+    "INSERT INTO meta VALUES ('index', lower(hex(randomblob(8))))",
+    *(
+        f"CREATE TRIGGER {table}_changed_{event} AFTER {event.upper()} ON {table} BEGIN "
+        + _CHANGED.format(row="new" if event == "insert" else "old", column=column)
+        for table, event, column in (
+            ("documents", "insert", "id"),
+            ("documents", "delete", "id"),
+            ("missing_embeddings", "insert", "document"),
+            ("missing_embeddings", "delete", "document"),
+            ("relocations", "delete", "document"),
+        )
+    ),
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES, _TITLES,
+    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES, _TITLES, _CHANGES,
 )  # fmt: skip
 
 

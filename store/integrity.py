@@ -97,6 +97,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     knowledge.recover()
     home.remove_obsolete()
     rmtree(home.compiled, ignore_errors=True)
+    rmtree(home.index, ignore_errors=True)  # made again from the tables
     for path in home.entries():
         with suppress(FileNotFoundError):
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -364,6 +365,7 @@ def rebuild_ledger(home: Home) -> None:
         _move_aside(home.ledger)
     fresh.replace(home.ledger)
     rmtree(home.tables, ignore_errors=True)
+    rmtree(home.index, ignore_errors=True)
     home.create()
 
 

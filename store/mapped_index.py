@@ -1,0 +1,345 @@
+"""The mapped index: what retrieval reads of the tables, as shards on disk that every process maps.
+
+LanceDB has the rows, and answers whatever the shards do not cover. A list names the shards of one generation and the
+documents in them that were replaced or removed; it is written to a temporary file and renamed, after the shards. The
+ledger notes which documents change in which generation, so that a later one is reached by reading those alone.
+"""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+from zlib import crc32
+
+import numpy as np
+
+from store import shards
+from store.database import Ledger
+from store.errors import DamagedTable, Locked
+from store.filters import among
+from store.hits import Vectors
+from store.home import Home
+from store.kv_files import Identity, identity
+from store.locks import Lease
+from store.shards import Arrays, Query, Shard
+from store.types import Row, Scope
+
+if TYPE_CHECKING:
+    from store.tables import Tables
+
+MOST_CHUNKS: Final = 300_000  # about 1 GB of files; LanceDB alone answers for larger homes
+_AT_ONCE = 2_000  # chunks that a question reads from LanceDB to renew the index; more are left to the next ingest
+_SHARD = 32_768  # chunks; building one takes about 200 MB
+_SMALL = _SHARD // 8  # smaller shards are joined
+_SEVERAL = 8  # small shards before a question joins them
+_TRIES = 3
+_PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
+_LIST = "shards.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What the ledger says: its identity, its generation, the table of vectors, and whether a change is half made."""
+
+    ledger: str
+    generation: int
+    vectors: str
+    changing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredShard:
+    """A file of the index as it was written: its name, what `stat` says of it, its CRC32, and its dead documents."""
+
+    name: str
+    file: Identity
+    crc: int
+    dead: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardList:
+    """The shards of one generation of one ledger."""
+
+    state: IndexState
+    files: tuple[StoredShard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """The shards as they stand in one generation."""
+
+    shards: Sequence[Shard]
+
+    def by_words(self, query: Query, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
+        """Return the chunks within the scope with the best BM25 scores above 0, best first."""
+        if not query.weights or not self.shards:
+            return []
+        scores = [one.score_words(query) for one in self.shards]
+        inside = [one.within(scope) & (score > 0) for one, score in zip(self.shards, scores, strict=True)]
+        return self._rows(shards.best(self.shards, scores, inside, limit))
+
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
+        """Return the embedded chunks within the scope with the best cosines, best first."""
+        if not self.shards:
+            return []
+        scores = [one.score_vector(vector) for one in self.shards]
+        inside = [one.within(scope) & (score > -np.inf) for one, score in zip(self.shards, scores, strict=True)]
+        return self._rows(shards.best(self.shards, scores, inside, limit))
+
+    def _rows(self, found: Sequence[shards.Scored]) -> list[tuple[Row, Vectors | None]]:
+        return [self.shards[one.shard].row(one.chunk) for one in found]
+
+    @property
+    def count(self) -> int:
+        """Count the chunks."""
+        return sum(int(np.count_nonzero(one.live)) for one in self.shards)
+
+
+class MappedIndex:
+    """The mapped index of one home, as one process sees it."""
+
+    def __init__(self, home: Home, ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
+        self._folder, self._lock = home.index, Lease(home.locks / "index")
+        self._ledger, self._open_tables = ledger, open_tables
+        self._state: IndexState | None = None
+        self._view, self._base = IndexView(()), cast("ShardList | None", None)
+        self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
+
+    def view(self) -> IndexView | None:
+        """Return the index with all that is committed; None where LanceDB must be asked instead."""
+        for _ in range(_TRIES):
+            state = self._read_state()
+            if state.changing:
+                return None
+            if state == self._state and self._is_there():
+                return self._view
+            if not self._renew(state, _AT_ONCE):
+                return None
+            if self._read_state() == state:
+                self._save()
+                return self._view
+            self._state = None
+        return None
+
+    def update(self) -> None:
+        """Bring the files up to date and leave nothing of removed documents in them; needs the writer lock."""
+        with self._locked(_PATIENCE_S):
+            state = self._read_state()
+            few = self._ledger.count("chunks") <= MOST_CHUNKS
+            if state.changing or not few or not self._renew(state, MOST_CHUNKS):
+                self.clear()
+            elif self._base is None or self._base.state != state or any(one.dead for one in self._base.files):
+                try:
+                    self._write(merge=True)
+                except OSError:  # the disk is full
+                    self.clear()
+                self._forget_changes(state)
+
+    def clear(self) -> None:
+        """Remove the files."""
+        self._state, self._view, self._files = None, IndexView(()), ()
+        for path in self._stored():
+            with suppress(OSError):
+                path.unlink()
+
+    def damaged(self, *, read_data: bool = False) -> list[str]:
+        """Return the files that are missing or not as they were written; none where there is no list."""
+        known = self._read_list()
+        return [one.name for one in known.files if not self._is_intact(one, read_data=read_data)] if known else []
+
+    def differs(self) -> bool:
+        """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
+        state, known = self._read_state(), self._read_list()
+        if state.changing or known is None or known.state != state:
+            return False
+        return self._renew(state, 0) and self._view.count != self._ledger.count("chunks")
+
+    def _read_state(self) -> IndexState:
+        sql = """SELECT (SELECT value FROM meta WHERE name = 'index'),
+                 (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'),
+                 (SELECT value FROM meta WHERE name = 'vectors'),
+                 EXISTS (SELECT 1 FROM journal) OR EXISTS (SELECT 1 FROM relocations WHERE collections = '[]')"""
+        name, generation, vectors, changing = self._ledger.rows.execute(sql).fetchone()
+        return IndexState(name or "", generation or 0, vectors or "vectors", bool(changing))
+
+    def _is_there(self) -> bool:
+        """Return whether nobody wrote to the files that are mapped: reading what was cut off would end the process."""
+        return all(one is None or identity(self._folder / one.name) == one.file for one in self._files)
+
+    def _renew(self, state: IndexState, most: int) -> bool:
+        """Open the shards as the ledger stands, after reading at most so many chunks; returns whether that was done."""
+        known = self._base = self._read_list()
+        if known and (known.state.ledger, known.state.vectors) != (state.ledger, state.vectors):
+            known = None
+        if known and known.state.generation < self._ledger.count("index.since"):
+            known = None
+        files, opened = self._open(known)
+        if known is None or opened is None:
+            files, opened, changed = (), [], None
+        else:
+            changed = self._changed(known.state.generation)
+            opened = [one.without([shards.digest(name) for name in changed]) for one in opened]
+        wanted = self._documents(changed)
+        if sum(wanted.values()) > most:
+            return False
+        try:
+            fresh = [Shard(arrays) for arrays in self._built(wanted, state, every=changed is None)]
+        except DamagedTable:
+            return False
+        if sum(one.size for one in fresh) != sum(wanted.values()):
+            return False  # the tables are damaged, or are being written
+        self._state, self._view = state, IndexView((*opened, *fresh))
+        self._files = (*files, *(None for _ in fresh))
+        return True
+
+    def _open(self, known: ShardList | None) -> tuple[tuple[StoredShard, ...], list[Shard] | None]:
+        """Map the files of a list; None where one of them is damaged."""
+        held = {one: shard for one, shard in zip(self._files, self._view.shards, strict=True) if one}
+        opened = list[Shard]()
+        for one in known.files if known else ():
+            arrays = held[one].arrays if one in held else self._load(one)
+            if arrays is None:
+                return (), None
+            opened.append(Shard(arrays, one.dead))
+        return (known.files if known else ()), opened
+
+    def _load(self, one: StoredShard) -> Arrays | None:
+        return shards.load(self._folder / one.name) if self._is_intact(one) else None
+
+    def _is_intact(self, one: StoredShard, *, read_data: bool = False) -> bool:
+        found = identity(self._folder / one.name)
+        if found == one.file and not read_data:
+            return True
+        if found is None or found.size != one.file.size:
+            return False
+        return shards.load(self._folder / one.name) is not None and shards.checksum(self._folder / one.name) == one.crc
+
+    def _changed(self, generation: int) -> list[str]:
+        sql = "SELECT document FROM changed_documents WHERE generation >= ?"
+        return [name for (name,) in self._ledger.rows.execute(sql, (generation,))]
+
+    def _documents(self, names: Sequence[str] | None) -> dict[str, int]:
+        """Return the documents, of these or of all, with the number of their chunks, in order of their ids."""
+        sql = "SELECT id, chunks FROM documents"
+        if names is None:
+            return dict(self._ledger.rows.execute(f"{sql} ORDER BY id").fetchall())
+        found = (self._ledger.rows.execute(f"{sql} WHERE id = ?", (name,)).fetchone() for name in sorted(names))
+        return dict(row for row in found if row)
+
+    def _built(self, wanted: Mapping[str, int], state: IndexState, *, every: bool) -> Iterator[Arrays]:
+        """Yield the arrays of documents, a shard at a time; DamagedTable."""
+        names = [name for name, chunks in wanted.items() if chunks]
+        for part in shards.slices([wanted[name] for name in names], _SHARD):
+            some = names[part.start : part.stop]
+            within = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}" if every else among("document", some)
+            rows = self._open_tables().select("chunks", within, shards.ROW)
+            yield shards.arrays_of(rows, self._open_tables().vectors(state.vectors, within))
+
+    def _save(self) -> None:
+        """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
+        small = sum(one.size < _SMALL for one in self._view.shards)
+        if self._ledger.temporary or (self._base and self._base.state == self._state):
+            return
+        with suppress(OSError, Locked), self._locked(0.0):
+            if self._read_list() == self._base:
+                self._write(merge=small > _SEVERAL)
+
+    @contextmanager
+    def _locked(self, seconds: float) -> Iterator[None]:
+        """Hold the lock of the files; Locked where another process has it for longer."""
+        until = time.monotonic() + seconds
+        while not self._lock.acquire():
+            if time.monotonic() >= until:
+                raise Locked("another pkb process is writing the mapped index")
+            time.sleep(_POLL_S)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            yield
+        finally:
+            self._lock.release()
+
+    def _write(self, *, merge: bool) -> None:
+        """Write the shards that are in memory alone, and the list; then remove all other files."""
+        if self._state is None:
+            raise AssertionError("nothing to write")
+        opened = list(zip(self._view.shards, self._files, strict=True))
+        files, kept = list[StoredShard](), list[Shard]()
+        for shard, file in _merged(opened) if merge else opened:
+            files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
+            kept.append(shard)
+        self._base = ShardList(self._state, tuple(files))
+        self._write_list(self._base)
+        self._files, self._view = tuple(files), IndexView(kept)
+        listed = {_LIST, *(one.name for one in files)}
+        for path in self._stored():
+            if path.name not in listed:
+                path.unlink()
+
+    def _put(self, shard: Shard) -> StoredShard:
+        name = f"{secrets.token_hex(8)}.shard"
+        crc = shards.write(self._folder / name, shard.arrays)
+        found = identity(self._folder / name)
+        if found is None:
+            raise FileNotFoundError(name)
+        return StoredShard(name, found, crc, shard.dead)
+
+    def _forget_changes(self, state: IndexState) -> None:
+        """Delete the notes of changes that the files have; whoever has older files must make them anew."""
+        with self._ledger.transaction():
+            self._ledger.rows.execute("DELETE FROM changed_documents WHERE generation < ?", (state.generation,))
+            self._ledger.set("index.since", str(state.generation))
+
+    def _stored(self) -> list[Path]:
+        try:
+            return [Path(one.path) for one in os.scandir(self._folder)]
+        except OSError:
+            return []
+
+    def _read_list(self) -> ShardList | None:
+        """Read the list; None where there is none, or it is damaged."""
+        try:
+            checksum, _, body = (self._folder / _LIST).read_bytes().partition(b"\n")
+            if int(checksum, 16) != crc32(body):
+                return None
+            state, files = json.loads(body)
+        except (OSError, ValueError):
+            return None
+        found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
+        return ShardList(IndexState(*state), tuple(found))
+
+    def _write_list(self, listed: ShardList) -> None:
+        files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
+        body = json.dumps([astuple(listed.state), files]).encode()
+        temporary = self._folder / f"{_LIST}.{os.getpid()}"
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(b"%08x\n%s" % (crc32(body), body))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._folder / _LIST)
+
+
+def _merged(
+    opened: Sequence[tuple[Shard, StoredShard | None]],
+) -> Iterator[tuple[Shard, StoredShard | None]]:
+    """Yield shards without dead documents, small ones joined."""
+    small = [shard for shard, _ in opened if int(np.count_nonzero(shard.live)) < _SMALL]
+    for shard, file in opened:
+        if shard in small:
+            continue
+        yield (Shard(shards.joined([(shard.arrays, shard.live)])), None) if shard.dead else (shard, file)
+    for part in shards.slices([int(np.count_nonzero(one.live)) for one in small], _SHARD):
+        some = small[part.start : part.stop]
+        if len(some) == 1 and not some[0].dead:
+            yield next(each for each in opened if each[0] is some[0])
+        elif any(one.live.any() for one in some):
+            yield Shard(shards.joined([(one.arrays, one.live) for one in some])), None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
