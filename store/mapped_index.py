@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 import numpy as np
@@ -26,20 +26,31 @@ from store.hits import Vectors
 from store.home import Home
 from store.kv_files import Identity, identity
 from store.locks import Lease
-from store.shards import Arrays, Query, Shard
+from store.shards import Arrays, Query, Scored, Shard
 from store.types import Row, Scope
 
 if TYPE_CHECKING:
     from store.tables import Tables
 
-MOST_CHUNKS: Final = 300_000  # about 1 GB of files; LanceDB alone answers for larger homes
-_AT_ONCE = 2_000  # chunks that a question reads from LanceDB to renew the index; more are left to the next ingest
-_SHARD = 32_768  # chunks; building one takes about 200 MB
-_SMALL = _SHARD // 8  # smaller shards are joined
-_SEVERAL = 8  # small shards before a question joins them
 _TRIES = 3
 _PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
 _LIST = "shards.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """Budgets, in chunks: of the whole index, of what a question reads from LanceDB to renew it, and of one shard.
+
+    A hundred thousand chunks take about 330 MB of files. Larger homes are searched by LanceDB alone, and what is too
+    much for a question is left to the next ingest or idle run. Building a shard takes about 200 MB. Smaller ones than
+    `small` are joined by each update, and by a question where there are more than `several`.
+    """
+
+    chunks: int = 300_000
+    question: int = 2_000
+    shard: int = 32_768
+    small: int = 4_096
+    several: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,18 @@ class ShardList:
 
 
 @dataclass(frozen=True, slots=True)
+class _Renewal:
+    """How to renew the index: the list to start from, the documents that changed since, and the chunks of each to read.
+
+    Without a list all documents are read, in order of their ids.
+    """
+
+    known: ShardList | None
+    changed: tuple[str, ...]
+    reads: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class IndexView:
     """The shards as they stand in one generation."""
 
@@ -92,7 +115,7 @@ class IndexView:
         inside = [one.within(scope) & (score > -np.inf) for one, score in zip(self.shards, scores, strict=True)]
         return self._rows(shards.best(self.shards, scores, inside, limit))
 
-    def _rows(self, found: Sequence[shards.Scored]) -> list[tuple[Row, Vectors | None]]:
+    def _rows(self, found: Sequence[Scored]) -> list[tuple[Row, Vectors | None]]:
         return [self.shards[one.shard].row(one.chunk) for one in found]
 
     @property
@@ -104,7 +127,14 @@ class IndexView:
 class MappedIndex:
     """The mapped index of one home, as one process sees it."""
 
-    def __init__(self, home: Home, ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
+    def __init__(
+        self,
+        home: Home,
+        ledger: Ledger,
+        open_tables: "Callable[[], Tables]",
+        limits: IndexLimits = IndexLimits(),
+    ) -> None:
+        self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
@@ -119,7 +149,7 @@ class MappedIndex:
                 return None
             if state == self._state and self._is_there():
                 return self._view
-            if not self._renew(state, _AT_ONCE):
+            if not self._renew(state, self._limits.question):
                 return None
             if self._read_state() == state:
                 self._save()
@@ -131,15 +161,17 @@ class MappedIndex:
         """Bring the files up to date and leave nothing of removed documents in them; needs the writer lock."""
         with self._locked(_PATIENCE_S):
             state = self._read_state()
-            few = self._ledger.count("chunks") <= MOST_CHUNKS
-            if state.changing or not few or not self._renew(state, MOST_CHUNKS):
+            few = self._ledger.count("chunks") <= self._limits.chunks
+            if state.changing or not few or not self._renew(state, self._limits.chunks):
                 self.clear()
-            elif self._base is None or self._base.state != state or any(one.dead for one in self._base.files):
+            elif not self._is_saved or any(one.dead for one in self._view.shards):
                 try:
                     self._write(merge=True)
                 except OSError:  # the disk is full
                     self.clear()
                 self._forget_changes(state)
+            else:
+                self._remove_others()
 
     def clear(self) -> None:
         """Remove the files."""
@@ -152,6 +184,13 @@ class MappedIndex:
         """Return the files that are missing or not as they were written; none where there is no list."""
         known = self._read_list()
         return [one.name for one in known.files if not self._is_intact(one, read_data=read_data)] if known else []
+
+    def is_behind(self) -> bool:
+        """Return whether so much has changed that a question does not renew the index by itself."""
+        state = self._read_state()
+        if state.changing or self._ledger.count("chunks") > self._limits.chunks:
+            return False
+        return sum(self._plan(state, self._read_list()).reads.values()) > self._limits.question
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
@@ -174,40 +213,54 @@ class MappedIndex:
 
     def _renew(self, state: IndexState, most: int) -> bool:
         """Open the shards as the ledger stands, after reading at most so many chunks; returns whether that was done."""
-        known = self._base = self._read_list()
-        if known and (known.state.ledger, known.state.vectors) != (state.ledger, state.vectors):
-            known = None
-        if known and known.state.generation < self._ledger.count("index.since"):
-            known = None
-        files, opened = self._open(known)
-        if known is None or opened is None:
-            files, opened, changed = (), [], None
-        else:
-            changed = self._changed(known.state.generation)
-            opened = [one.without([shards.digest(name) for name in changed]) for one in opened]
-        wanted = self._documents(changed)
-        if sum(wanted.values()) > most:
+        self._base = self._read_list()
+        plan = self._plan(state, self._base)
+        opened = self._open(plan.known) if sum(plan.reads.values()) <= most else None
+        if opened is None:
+            plan, opened = self._plan(state, None), []
+        if sum(plan.reads.values()) > most:
             return False
+        dead = [shards.digest(name) for name in plan.changed]
         try:
-            fresh = [Shard(arrays) for arrays in self._built(wanted, state, every=changed is None)]
+            fresh = [Shard(arrays) for arrays in self._built(plan, state)]
         except DamagedTable:
             return False
-        if sum(one.size for one in fresh) != sum(wanted.values()):
+        if sum(one.size for one in fresh) != sum(plan.reads.values()):
             return False  # the tables are damaged, or are being written
-        self._state, self._view = state, IndexView((*opened, *fresh))
-        self._files = (*files, *(None for _ in fresh))
+        self._state, self._view = state, IndexView((*(one.without(dead) for one in opened), *fresh))
+        self._files = (*(plan.known.files if plan.known else ()), *(None for _ in fresh))
         return True
 
-    def _open(self, known: ShardList | None) -> tuple[tuple[StoredShard, ...], list[Shard] | None]:
+    def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
+        """Return how to get from a list to what the ledger says now; all anew where that is less work."""
+        if known and self._may_follow(known.state, state):
+            sql = "SELECT document FROM changed_documents WHERE generation >= ?"
+            changed = [name for (name,) in self._ledger.rows.execute(sql, (known.state.generation,))]
+            sql = "SELECT id, chunks FROM documents WHERE id = ?"
+            found = (self._ledger.rows.execute(sql, (name,)).fetchone() for name in sorted(changed))
+            reads = dict(row for row in found if row)
+            if 2 * sum(reads.values()) <= self._ledger.count("chunks"):
+                return _Renewal(known, tuple(changed), reads)
+        every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
+        return _Renewal(None, (), dict(every))
+
+    def _may_follow(self, before: IndexState, state: IndexState) -> bool:
+        """Return whether the ledger notes all changes since."""
+        same = (before.ledger, before.vectors) == (state.ledger, state.vectors)
+        return same and self._ledger.count("index.since") <= before.generation <= state.generation
+
+    def _open(self, known: ShardList | None) -> list[Shard] | None:
         """Map the files of a list; None where one of them is damaged."""
-        held = {one: shard for one, shard in zip(self._files, self._view.shards, strict=True) if one}
+        held = {one.name: (one, shard) for one, shard in zip(self._files, self._view.shards, strict=True) if one}
         opened = list[Shard]()
         for one in known.files if known else ():
-            arrays = held[one].arrays if one in held else self._load(one)
+            before, shard = held.get(one.name, (None, None))
+            is_mapped = before and shard and before.file == one.file == identity(self._folder / one.name)
+            arrays = shard.arrays if is_mapped and shard else self._load(one)
             if arrays is None:
-                return (), None
+                return None
             opened.append(Shard(arrays, one.dead))
-        return (known.files if known else ()), opened
+        return opened
 
     def _load(self, one: StoredShard) -> Arrays | None:
         return shards.load(self._folder / one.name) if self._is_intact(one) else None
@@ -220,35 +273,29 @@ class MappedIndex:
             return False
         return shards.load(self._folder / one.name) is not None and shards.checksum(self._folder / one.name) == one.crc
 
-    def _changed(self, generation: int) -> list[str]:
-        sql = "SELECT document FROM changed_documents WHERE generation >= ?"
-        return [name for (name,) in self._ledger.rows.execute(sql, (generation,))]
-
-    def _documents(self, names: Sequence[str] | None) -> dict[str, int]:
-        """Return the documents, of these or of all, with the number of their chunks, in order of their ids."""
-        sql = "SELECT id, chunks FROM documents"
-        if names is None:
-            return dict(self._ledger.rows.execute(f"{sql} ORDER BY id").fetchall())
-        found = (self._ledger.rows.execute(f"{sql} WHERE id = ?", (name,)).fetchone() for name in sorted(names))
-        return dict(row for row in found if row)
-
-    def _built(self, wanted: Mapping[str, int], state: IndexState, *, every: bool) -> Iterator[Arrays]:
-        """Yield the arrays of documents, a shard at a time; DamagedTable."""
-        names = [name for name, chunks in wanted.items() if chunks]
-        for part in shards.slices([wanted[name] for name in names], _SHARD):
+    def _built(self, plan: "_Renewal", state: IndexState) -> Iterator[Arrays]:
+        """Yield the arrays of what a plan reads, a shard at a time; DamagedTable."""
+        names = [name for name, chunks in plan.reads.items() if chunks]
+        for part in shards.slices([plan.reads[name] for name in names], self._limits.shard):
             some = names[part.start : part.stop]
-            within = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}" if every else among("document", some)
+            between = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}"
+            within = among("document", some) if plan.known else between
             rows = self._open_tables().select("chunks", within, shards.ROW)
             yield shards.arrays_of(rows, self._open_tables().vectors(state.vectors, within))
 
     def _save(self) -> None:
         """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
-        small = sum(one.size < _SMALL for one in self._view.shards)
-        if self._ledger.temporary or (self._base and self._base.state == self._state):
+        small = sum(one.size < self._limits.small for one in self._view.shards)
+        if self._ledger.temporary or self._is_saved:
             return
         with suppress(OSError, Locked), self._locked(0.0):
             if self._read_list() == self._base:
-                self._write(merge=small > _SEVERAL)
+                self._write(merge=small > self._limits.several)
+
+    @property
+    def _is_saved(self) -> bool:
+        """Return whether the list and the files are those of the view."""
+        return self._base is not None and self._base.state == self._state and all(self._files)
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:
@@ -270,13 +317,17 @@ class MappedIndex:
             raise AssertionError("nothing to write")
         opened = list(zip(self._view.shards, self._files, strict=True))
         files, kept = list[StoredShard](), list[Shard]()
-        for shard, file in _merged(opened) if merge else opened:
+        for shard, file in _merged(opened, self._limits) if merge else opened:
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
             kept.append(shard)
         self._base = ShardList(self._state, tuple(files))
         self._write_list(self._base)
         self._files, self._view = tuple(files), IndexView(kept)
-        listed = {_LIST, *(one.name for one in files)}
+        self._remove_others()
+
+    def _remove_others(self) -> None:
+        """Remove the files that are not listed, as a process that was killed leaves them."""
+        listed = {_LIST, *(one.name for one in self._files if one)}
         for path in self._stored():
             if path.name not in listed:
                 path.unlink()
@@ -317,7 +368,7 @@ class MappedIndex:
         files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
         body = json.dumps([astuple(listed.state), files]).encode()
         temporary = self._folder / f"{_LIST}.{os.getpid()}"
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with shards.new_file(temporary) as file:
             file.write(b"%08x\n%s" % (crc32(body), body))
             file.flush()
             os.fsync(file.fileno())
@@ -325,15 +376,15 @@ class MappedIndex:
 
 
 def _merged(
-    opened: Sequence[tuple[Shard, StoredShard | None]],
+    opened: Sequence[tuple[Shard, StoredShard | None]], limits: IndexLimits
 ) -> Iterator[tuple[Shard, StoredShard | None]]:
     """Yield shards without dead documents, small ones joined."""
-    small = [shard for shard, _ in opened if int(np.count_nonzero(shard.live)) < _SMALL]
+    small = [shard for shard, _ in opened if int(np.count_nonzero(shard.live)) < limits.small]
     for shard, file in opened:
         if shard in small:
             continue
         yield (Shard(shards.joined([(shard.arrays, shard.live)])), None) if shard.dead else (shard, file)
-    for part in shards.slices([int(np.count_nonzero(one.live)) for one in small], _SHARD):
+    for part in shards.slices([int(np.count_nonzero(one.live)) for one in small], limits.shard):
         some = small[part.start : part.stop]
         if len(some) == 1 and not some[0].dead:
             yield next(each for each in opened if each[0] is some[0])

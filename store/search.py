@@ -34,7 +34,9 @@ class Reader:
     scores either way.
     """
 
-    def __init__(self, ledger: Ledger, open_tables: "Callable[[], Tables]", mapped: "MappedIndex | None" = None) -> None:
+    def __init__(
+        self, ledger: Ledger, open_tables: "Callable[[], Tables]", mapped: "MappedIndex | None" = None
+    ) -> None:
         self._ledger, self._open_tables, self._mapped = ledger, open_tables, mapped
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zlib import crc32
 
 import numpy as np
@@ -64,7 +64,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         if row["id"] in vectors:
             matrix[place] = vectors[row["id"]]
     texts = [_packed(row) for row in rows]
-    found = {
+    found: dict[str, NDArray[Any]] = {
         "document": keys[order],
         "position": np.array([row["position"] for row in rows], np.int32),
         "day": np.array([_day(row) for row in rows], np.int32),
@@ -166,7 +166,7 @@ def _blob(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
 
 
 def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
-    blob, ends = memoryview(np.ascontiguousarray(arrays[name])), arrays[f"{name}_ends"]
+    blob, ends = np.ascontiguousarray(arrays[name]).data, arrays[f"{name}_ends"]
     starts = np.where(places > 0, ends[places - 1], 0) if len(places) else places
     return [bytes(blob[start:end]) for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
 
@@ -193,10 +193,14 @@ def _interned(row: Row, name: str) -> bytes:
     return f"\0\n{row[name].lower()}\n".encode("utf-8", "replace")
 
 
+def new_file(path: Path) -> BinaryIO:
+    """Create a file that its owner alone may read; a former one is written over."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
+
+
 def write(path: Path, arrays: Arrays) -> int:
     """Write arrays into a new file of the owner's alone, and wait for the disk; returns the CRC32 of what follows."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
+    with new_file(path) as file:
         listed, at, crc = dict[str, Any](), 0, 0
         for name, array in arrays.items():
             listed[name] = [array.dtype.str, array.shape, at]

@@ -112,7 +112,10 @@ class Opened:
         self.ledger, self.tables = ledger, tables
         self.knowledge = Knowledge(self.ledger, lambda: self.tables)
         self.mapped = MappedIndex(self.home, self.ledger, lambda: self.tables)
-        self.vectors, self.reader = VectorStore(self.ledger, self.tables), Reader(self.ledger, lambda: self.tables, self.mapped)
+        self.vectors, self.reader = (
+            VectorStore(self.ledger, self.tables),
+            Reader(self.ledger, lambda: self.tables, self.mapped),
+        )
         self.catalogue, self.locks = Catalog(self.ledger), Locks(self.home.locks)
 
     def wrong(self) -> list[Finding]:
