@@ -19,6 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from store import shards
+from store.checksums import Checksums, folder_of
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
@@ -136,6 +137,7 @@ class MappedIndex:
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")
+        self._tables, self._checksums = home.tables, Checksums(home.tables)
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
         self._view, self._base = IndexView(()), cast("ShardList | None", None)
@@ -213,6 +215,8 @@ class MappedIndex:
 
     def _renew(self, state: IndexState, most: int) -> bool:
         """Open the shards as the ledger stands, after reading at most so many chunks; returns whether that was done."""
+        if self._is_damaged():
+            return False
         self._base = self._read_list()
         plan = self._plan(state, self._base)
         opened = self._open(plan.known) if sum(plan.reads.values()) <= most else None
@@ -230,6 +234,12 @@ class MappedIndex:
         self._state, self._view = state, IndexView((*(one.without(dead) for one in opened), *fresh))
         self._files = (*(plan.known.files if plan.known else ()), *(None for _ in fresh))
         return True
+
+    def _is_damaged(self) -> bool:
+        """Return whether files of the chunks are missing or damaged, which whoever asks LanceDB is told."""
+        if self._ledger.count("chunks") and not (self._tables / folder_of("chunks")).is_dir():
+            return True
+        return bool(self._checksums.needed("chunks", self._checksums.damaged("chunks")))
 
     def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
         """Return how to get from a list to what the ledger says now; all anew where that is less work."""

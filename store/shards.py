@@ -190,7 +190,7 @@ def _interned(row: Row, name: str) -> bytes:
     """Return a value as scopes compare it: people in lower case, one a line; collections as JSON."""
     if name == "collections":
         return json.dumps(row[name]).encode()
-    return f"\0\n{row[name].lower()}\n".encode("utf-8", "replace")
+    return b"\xff\n%b\n" % row[name].lower().encode("utf-8", "replace")  # text is never \xff
 
 
 def new_file(path: Path) -> BinaryIO:
