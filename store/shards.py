@@ -177,7 +177,7 @@ def _packed(row: Row) -> bytes:
 
 
 def _unpacked(packed: bytes) -> Row:
-    row = dict(zip(ROW, json.loads(packed), strict=True))
+    row = dict(zip(ROW, json.loads(packed.decode("ascii")), strict=True))
     return row | {name: row[name] and datetime.fromisoformat(row[name]) for name in ("date", "local")}
 
 
