@@ -18,7 +18,7 @@ from time import process_time
 from typing import Any
 
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
-from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, bm25, places_of, retrieve
 from engine.text.question import Question, synthesis, understand
 from engine.text.sentences import sentences
 from engine.text.words import words
