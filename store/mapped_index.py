@@ -27,6 +27,7 @@ from store.hits import Vectors
 from store.home import Home
 from store.kv_files import Identity, identity
 from store.locks import Lease
+from store.nearest import estimate, exact
 from store.shards import Arrays, Query, Scored, Shard
 from store.types import Row, Scope
 
@@ -106,23 +107,26 @@ class IndexView:
             return []
         scores = [one.score_words(query) for one in self.shards]
         inside = [one.within(scope) & (score > 0) for one, score in zip(self.shards, scores, strict=True)]
-        return self._rows(shards.best(self.shards, scores, inside, limit))
+        return _rows(self.shards, shards.best(self.shards, scores, inside, limit))
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
-        if not self.shards:
+        used = [one for one in self.shards if one.has_vectors_like(vector)]
+        if not used:
             return []
-        scores = [one.score_vector(vector) for one in self.shards]
-        inside = [one.within(scope) & (score > -np.inf) for one, score in zip(self.shards, scores, strict=True)]
-        return self._rows(shards.best(self.shards, scores, inside, limit))
-
-    def _rows(self, found: Sequence[Scored]) -> list[tuple[Row, Vectors | None]]:
-        return [self.shards[one.shard].row(one.chunk) for one in found]
+        inside = [one.within(scope) & one.arrays["embedded"] for one in used]
+        scores = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
+        near = [score > -np.inf for score in scores]
+        return _rows(used, shards.best(used, scores, near, limit))
 
     @property
     def count(self) -> int:
         """Count the chunks."""
         return sum(int(np.count_nonzero(one.live)) for one in self.shards)
+
+
+def _rows(searched: Sequence[Shard], found: Sequence[Scored]) -> list[tuple[Row, Vectors | None]]:
+    return [searched[one.shard].row(one.chunk) for one in found]
 
 
 class MappedIndex:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from store.filters import is_address
 from store.hits import Vectors
+from store.nearest import estimates_of
 from store.types import Row, Scope
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -70,6 +71,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "day": np.array([_day(row) for row in rows], np.int32),
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
+        **estimates_of(matrix),
         **_blob("rows", texts),
         **_postings([row["words"].split(" ") if row["words"] else [] for row in rows]),
     }
@@ -89,6 +91,7 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
     place[np.flatnonzero(stay)[order]] = np.arange(len(order))  # the new number of each chunk
     found: dict[str, NDArray[Any]] = {name: each[order] for name, each in together.items()}
     found["vectors"] = _vectors_of(parts)[order]
+    found |= estimates_of(found["vectors"])
     texts = [text for arrays, keep in parts for text in _texts(arrays, "rows", np.flatnonzero(keep))]
     found |= _blob("rows", [texts[i] for i in order])
     for name in _INTERNED:
@@ -285,13 +288,9 @@ class Shard:
                 total[chunks] += weight * saturation(counts.astype(np.float64), lengths[chunks], query.mean_words)
         return total
 
-    def score_vector(self, vector: Vectors) -> NDArray[np.float32]:
-        """Return each chunk's cosine with a unit vector, less than any cosine where it has no vector."""
-        matrix: Vectors = self.arrays["vectors"]
-        if matrix.shape[1] != len(vector):
-            return np.full(self.size, -np.inf, np.float32)
-        cosines: NDArray[np.float32] = matrix @ vector
-        return np.where(self.arrays["embedded"], cosines, np.float32(-np.inf))
+    def has_vectors_like(self, vector: Vectors) -> bool:
+        """Return whether its vectors are as long as one."""
+        return bool(self.arrays["vectors"].shape[1] == len(vector))
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
         """Return which chunks count and are in a scope."""
