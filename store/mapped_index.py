@@ -235,8 +235,8 @@ class MappedIndex:
             return False
         if sum(one.size for one in fresh) != sum(plan.reads.values()):
             return False  # the tables are damaged, or are being written
-        self._state, self._view = state, IndexView((*(one.without(dead) for one in opened), *fresh))
-        self._files = (*(plan.known.files if plan.known else ()), *(None for _ in fresh))
+        self._state, self._view = state, IndexView((*(one.without(dead) for _, one in opened), *fresh))
+        self._files = (*(file for file, _ in opened), *(None for _ in fresh))
         return True
 
     def _is_damaged(self) -> bool:
@@ -263,17 +263,17 @@ class MappedIndex:
         same = (before.ledger, before.vectors) == (state.ledger, state.vectors)
         return same and self._ledger.count("index.since") <= before.generation <= state.generation
 
-    def _open(self, known: ShardList | None) -> list[Shard] | None:
+    def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
         """Map the files of a list; None where one of them is damaged."""
-        held = {one.name: (one, shard) for one, shard in zip(self._files, self._view.shards, strict=True) if one}
-        opened = list[Shard]()
+        held = {one.name: (one.file, shard) for one, shard in zip(self._files, self._view.shards, strict=True) if one}
+        opened = list[tuple[StoredShard, Shard]]()
         for one in known.files if known else ():
+            found = identity(self._folder / one.name)
             before, shard = held.get(one.name, (None, None))
-            is_mapped = before and shard and before.file == one.file == identity(self._folder / one.name)
-            arrays = shard.arrays if is_mapped and shard else self._load(one)
-            if arrays is None:
+            arrays = shard.arrays if shard and before == found else self._load(one)
+            if arrays is None or found is None:
                 return None
-            opened.append(Shard(arrays, one.dead))
+            opened.append((replace(one, file=found), Shard(arrays, one.dead)))  # a copy's file is another one
         return opened
 
     def _load(self, one: StoredShard) -> Arrays | None:
@@ -309,7 +309,7 @@ class MappedIndex:
     @property
     def _is_saved(self) -> bool:
         """Return whether the list and the files are those of the view."""
-        return self._base is not None and self._base.state == self._state and all(self._files)
+        return self._base is not None and self._base.state == self._state and self._base.files == self._files
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """The mapped index: it finds what a plain search of LanceDB's rows finds, after any change, damage or kill."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -436,6 +437,21 @@ def test_a_list_that_another_process_wrote_meanwhile_is_left_alone(three: Opened
     three.mapped._save()
     assert stored(three) == expected
     assert len(names(three, "red")) == 5
+
+
+def test_a_copied_home_reads_its_files_once_more_and_then_maps_them(three: Opened, tmp_path: Path) -> None:
+    copy = home_in(tmp_path / "copy")
+    shutil.copytree(three.home.data, copy.data)
+    opened = Opened(copy)
+    with closing(opened.ledger):
+        before = opened.mapped._read_list()
+        assert len(names(opened, "red")) == 3
+        after = opened.mapped._read_list()
+        assert before is not None
+        assert after is not None
+        assert [one.crc for one in after.files] == [one.crc for one in before.files]
+        assert [one.file == identity(copy.index / one.name) for one in after.files] == [True] * len(after.files)
+        assert opened.mapped._is_there()
 
 
 def test_files_are_for_their_owner_alone(three: Opened) -> None:
