@@ -123,15 +123,12 @@ class Reader:
 
 def _best(rows: Sequence[Row], query: "Query", limit: int) -> list[Row]:
     """Return the rows with the best BM25 scores; equal ones in the order of the mapped index."""
-    from store.shards import digest, saturation
+    from store.shards import digest, length_norm, saturation
 
     def order(row: Row) -> tuple[float, int, int]:
-        held, length = Counter(row["words"].split(" ")), row["words"].count(" ") + 1
-        parts = (
-            weight * saturation(held[word], length, query.mean_words)
-            for word, weight in query.weights.items()
-            if word in held
-        )
+        held = Counter(row["words"].split(" "))
+        norm = length_norm(held.total(), query.mean_words)
+        parts = (weight * saturation(held[word], norm) for word, weight in query.weights.items() if word in held)
         return -sum(parts), digest(row["document"]), row["position"]
 
     return sorted(rows, key=order)[:limit]

@@ -41,9 +41,14 @@ def digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def saturation(count: Any, length: Any, mean_words: float) -> Any:
-    """Return BM25's weight of a word that occurs so often in a chunk of so many words; numbers or arrays of them."""
-    return (K1 + 1.0) * count / (count + K1 * (1.0 - B + B * length / max(1.0, mean_words)))
+def length_norm(length: Any, mean_words: float) -> Any:
+    """Return what BM25 adds for the length of a chunk to how often it has a word; a number or an array."""
+    return K1 * (1.0 - B + B * length / max(1.0, mean_words))
+
+
+def saturation(count: Any, norm: Any) -> Any:
+    """Return BM25's weight of a word that occurs so often in a chunk of such a norm; numbers or arrays of them."""
+    return (K1 + 1.0) * count / (count + norm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +269,7 @@ class Shard:
         self.arrays, self.dead = arrays, tuple(dead)
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
+        self._norm: tuple[float, NDArray[np.float64]] | None = None  # of the last mean length
 
     @property
     def size(self) -> int:
@@ -278,15 +284,20 @@ class Shard:
 
     def score_words(self, query: Query) -> NDArray[np.float64]:
         """Return each chunk's BM25 score, 0 where it has none of the words."""
-        total, words, lengths = np.zeros(self.size), self.arrays["word"], self.arrays["length"]
+        total, words, norms = np.zeros(self.size), self.arrays["word"], self._norms(query.mean_words)
         keys = np.array([digest(word) for word in query.weights], np.uint64)
         found = np.searchsorted(words, keys)
         for key, place, weight in zip(keys, found.tolist(), query.weights.values(), strict=True):
             if place < len(words) and words[place] == key:
                 start, end = (int(self.arrays["word_ends"][place - 1]) if place else 0), self.arrays["word_ends"][place]
                 chunks, counts = self.arrays["chunks"][start:end], self.arrays["counts"][start:end]
-                total[chunks] += weight * saturation(counts.astype(np.float64), lengths[chunks], query.mean_words)
+                total[chunks] += weight * saturation(counts.astype(np.float64), norms[chunks])
         return total
+
+    def _norms(self, mean_words: float) -> NDArray[np.float64]:
+        if self._norm is None or self._norm[0] != mean_words:
+            self._norm = (mean_words, length_norm(self.arrays["length"].astype(np.float64), mean_words))
+        return self._norm[1]
 
     def has_vectors_like(self, vector: Vectors) -> bool:
         """Return whether its vectors are as long as one."""
