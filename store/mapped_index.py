@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from store import shards
 from store.checksums import Checksums, folder_of
@@ -119,10 +120,22 @@ class IndexView:
         near = [score > -np.inf for score in scores]
         return _rows(used, shards.best(used, scores, near, limit))
 
+    def chunks(self, ids: Collection[str]) -> list[Row]:
+        """Return those of the chunks that are stored, in no order."""
+        return [row for one in self.shards for row in _all(one, one.live & one.holding("id", ids))]
+
+    def chunks_of(self, documents: Collection[str], scope: Scope) -> list[Row]:
+        """Return all chunks of these documents within the scope, in no order."""
+        return [row for one in self.shards for row in _all(one, one.within(scope) & one.holding("document", documents))]
+
     @property
     def count(self) -> int:
         """Count the chunks."""
         return sum(int(np.count_nonzero(one.live)) for one in self.shards)
+
+
+def _all(shard: Shard, wanted: NDArray[np.bool_]) -> list[Row]:
+    return [shard.row(chunk)[0] for chunk in np.flatnonzero(wanted).tolist()]
 
 
 def _rows(searched: Sequence[Shard], found: Sequence[Scored]) -> list[tuple[Row, Vectors | None]]:

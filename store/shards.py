@@ -7,7 +7,7 @@ search; equal scores go by the digest of the document, then by position.
 import json
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from hashlib import blake2b
@@ -33,7 +33,7 @@ ROW = (
 _MAGIC, _ALIGN, _BLOCK = b"pkb index 1\n", 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
-_PLAIN = ("document", "position", "length", "day", "embedded")  # a number for each chunk
+_PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
 
 
 def digest(text: str) -> int:
@@ -71,6 +71,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
             matrix[place] = vectors[row["id"]]
     texts = [_packed(row) for row in rows]
     found: dict[str, NDArray[Any]] = {
+        "id": np.array([digest(row["id"]) for row in rows], np.uint64),
         "document": keys[order],
         "position": np.array([row["position"] for row in rows], np.int32),
         "day": np.array([_day(row) for row in rows], np.int32),
@@ -332,6 +333,10 @@ class Shard:
                 found[value] = True
                 at = blob.find(needle, int(ends[value]))
         return found
+
+    def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
+        """Return which chunks have one of these names, all of the column `id` or `document`."""
+        return np.isin(self.arrays[column], np.array([digest(name) for name in names], np.uint64))
 
     def row(self, chunk: int) -> tuple[Row, Vectors | None]:
         """Return the row of a chunk, and its vector if it has one."""

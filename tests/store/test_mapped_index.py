@@ -191,10 +191,12 @@ def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
     assert {row["id"]: row["text"] for row, _ in view(opened).by_words(query, scope, 100)} == {
         name: text for name, text in opened.chunks().items() if name in dict(expected)
     }
-    asked, cosines = (
-        EMBEDDER.embed_question(" ".join(words)),
-        by_vector(opened, EMBEDDER.embed_question(" ".join(words)), scope),
-    )
+    plain, some = Reader(opened.ledger, lambda: opened.tables), [*opened.chunks(), "none"][::2]
+    assert sorted(opened.reader.chunks(some), key=repr) == sorted(plain.chunks(some), key=repr)
+    of_documents = [sorted(reader.chunks_of(NAMES[::2], scope), key=repr) for reader in (opened.reader, plain)]
+    assert of_documents[0] == of_documents[1]
+    asked = EMBEDDER.embed_question(" ".join(words))
+    cosines = by_vector(opened, asked, scope)
     found = opened.reader.by_vector(asked, scope, 3)
     assert [cosines[hit.chunk.id] for hit in found] == pytest.approx(
         sorted(cosines.values(), reverse=True)[:3], abs=1e-6
