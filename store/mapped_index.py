@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
@@ -134,6 +135,14 @@ class IndexView:
         return sum(int(np.count_nonzero(one.live)) for one in self.shards)
 
 
+def _remove(path: Path) -> None:
+    """Remove a file, or what somebody else put in its place."""
+    if path.is_dir() and not path.is_symlink():
+        rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _all(shard: Shard, wanted: NDArray[np.bool_]) -> list[Row]:
     return [shard.row(chunk)[0] for chunk in np.flatnonzero(wanted).tolist()]
 
@@ -196,13 +205,14 @@ class MappedIndex:
         """Remove the files."""
         self._state, self._view, self._files = None, IndexView(()), ()
         for path in self._stored():
-            with suppress(OSError):
-                path.unlink()
+            _remove(path)
 
     def damaged(self, *, read_data: bool = False) -> list[str]:
         """Return the files that are missing or not as they were written; none where there is no list."""
         known = self._read_list()
-        return [one.name for one in known.files if not self._is_intact(one, read_data=read_data)] if known else []
+        if known is None:
+            return [_LIST] if os.path.lexists(self._folder / _LIST) else []
+        return [one.name for one in known.files if not self._is_intact(one, read_data=read_data)]
 
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question does not renew the index by itself."""
@@ -330,9 +340,11 @@ class MappedIndex:
         until = time.monotonic() + seconds
         while not self._lock.acquire():
             if time.monotonic() >= until:
-                raise Locked("another pkb process is writing the mapped index")
+                raise Locked("another pkb is writing the mapped index", "try again when it is done")
             time.sleep(_POLL_S)
         try:
+            if not self._folder.is_dir():
+                _remove(self._folder)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             yield
         finally:
@@ -357,7 +369,7 @@ class MappedIndex:
         listed = {_LIST, *(one.name for one in self._files if one)}
         for path in self._stored():
             if path.name not in listed:
-                path.unlink()
+                _remove(path)
 
     def _put(self, shard: Shard) -> StoredShard:
         name = f"{secrets.token_hex(8)}.shard"
@@ -399,6 +411,8 @@ class MappedIndex:
             file.write(b"%08x\n%s" % (crc32(body), body))
             file.flush()
             os.fsync(file.fileno())
+        if (self._folder / _LIST).is_dir():  # put there by somebody else
+            _remove(self._folder / _LIST)
         temporary.replace(self._folder / _LIST)
 
 
