@@ -30,7 +30,8 @@ ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
-_MAGIC, _ALIGN, _BLOCK = b"pkb index 1\n", 64, 1 << 20
+_MAGIC = b"pkb index 1\n"  # another number for other arrays: files of an earlier one are built again
+_ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
