@@ -67,17 +67,14 @@ def exact(
     parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
 ) -> list[NDArray[np.float32]]:
     """Return the dot products of all rows that may be among the best `limit` of those inside; -inf for the others."""
-    values = np.concatenate([np.where(use, part.values, -np.inf) for part, use in zip(parts, inside, strict=True)])
-    floor = np.float32(-np.inf)
-    if len(values) > limit:
-        best = np.sort(np.argpartition(values, len(values) - limit)[len(values) - limit :])
-        ends = np.cumsum([len(part.values) for part in parts])
-        owners = np.searchsorted(ends, best, "right")
-        floor = min(
-            (part.matrix[best[owners == number] - (end - len(part.values))] @ vector).min(initial=np.inf)
-            for number, (part, end) in enumerate(zip(parts, ends.tolist(), strict=True))
-        )
-        floor = floor if np.isfinite(values[best]).all() else np.float32(-np.inf)
+    places = [np.flatnonzero(use) for use in inside]
+    floor, rows = np.float32(-np.inf), np.concatenate(places)
+    if len(rows) > limit:
+        values = np.concatenate([part.values[place] for part, place in zip(parts, places, strict=True)])
+        best = np.argpartition(values, len(values) - limit)[len(values) - limit :]
+        owners = np.searchsorted(np.cumsum([len(place) for place in places]), best, "right")
+        own = (part.matrix[rows[best[owners == number]]] @ vector for number, part in enumerate(parts))
+        floor = min(products.min(initial=np.inf) for products in own)
     return [_exact(part, use, vector, floor) for part, use in zip(parts, inside, strict=True)]
 
 
