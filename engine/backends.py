@@ -81,7 +81,7 @@ class Retriever:
             return find(*parts, question, options.scope, options.k, trace)
 
     def _fact(self, question: "Question", document: str, trace: "Trace") -> "Evidence | None":
-        """Return what the header of a document answers, if it answers this."""
+        """Return the answer of a document's header, if it has one."""
         from engine.ask.document_facts import find_fact
 
         return find_fact(self.reader(), self.catalog(), question, document, trace)

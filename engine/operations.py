@@ -284,33 +284,38 @@ def scope_of(
     scope = Scope(who, whom, first, last, where)
     if document is None:
         return scope
-    # Days tell which document is meant: within it, the same question is the same with them and without.
+    # The days only choose the document: within it, a question has the same answer with and without them.
     return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
 
 
-_SHOWN = 3  # documents in an error
+_SHOWN = 3  # days in an error
 
 
 def document_named(opened: Session, name: str, scope: Scope) -> str:
     """Return the one document in this file, or with these words in its title, among those of the scope's days.
 
-    UsageError where there is none or there are several; the title as a whole goes before titles that only contain it.
+    UsageError if there is none, or more than one. A title that equals the name goes before titles that contain it.
     """
     from store.documents import complete_titles, titled_documents
 
     complete_titles(opened.ledger, lambda: opened.tables)
     of_file = {place.document for place in opened.catalogue.places_in(str(absolute_path(Path(name))))}
-    wanted, every = set(name.casefold().split()), titled_documents(opened.ledger, "transcript", "mail")
-    found = [one for one in every if one.id in of_file]
-    found = found or [one for one in every if all(word in one.title.casefold() for word in wanted)]
-    found = [one for one in found if _is_of_days(one.day, scope)]
-    exact = [one for one in found if one.title.casefold().split() == name.casefold().split()]
-    found = exact or found
+    wanted = name.casefold().split()
+
+    def accepts(document: str, title: str) -> bool:
+        return document in of_file if of_file else all(word in title.casefold() for word in wanted)
+
+    titled = titled_documents(opened.ledger, ("transcript", "mail"), accepts)
+    found = [one for one in titled if _is_of_days(one.day, scope)]
+    found = [one for one in found if one.title.casefold().split() == wanted] or found
     if len(found) == 1:
         return found[0].id
-    shown = ", ".join(f"{line(one.title)} ({one.day or 'no date'})" for one in found[:_SHOWN])
-    said = f"fits {len(found)} documents: {shown}" if found else "fits no document"
-    raise UsageError(f"--doc {name} {said}", f"pkb list {name}" if found else "pkb list")
+    if not found:
+        raise UsageError(f"--doc {name} matches no document", "pkb list")
+    # Days alone, because titles are text of mail.
+    days = ", ".join(str(one.day or "no date") for one in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    raise UsageError(f"--doc {name} matches {len(found)} documents ({days}); choose with --since and --until",
+                     f"pkb list {name}")  # fmt: skip
 
 
 def _is_of_days(day: date | None, scope: Scope) -> bool:

@@ -361,7 +361,7 @@ class Evidence:
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
     `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. `fact` is the
-    answer where a document's header gives it.
+    answer if a document's header gives one.
     """
 
     passages: tuple[Passage, ...]
@@ -415,7 +415,7 @@ class Listing:
     documents: list[dict[str, Any]]
 
 
-OnText = Callable[[str], None]  # is given more of an answer while it is written
+OnText = Callable[[str], None]  # called with each new piece of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,10 +486,10 @@ class Backend(Protocol):
     def generate(
         self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None
     ) -> GeneratedAnswer:
-        """Make the answer; `on_text` is given it while it is written."""
+        """Generate an answer; `on_text` is called with each new piece of its text."""
 
     def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
-        """Read what an answer would be made from, without making it."""
+        """Prefill the prompt of an answer without generating it."""
 
     def entails(self, question: "Question", evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         """Return whether the evidence entails an answer, as far as this backend can tell; None if it did not look."""

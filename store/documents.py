@@ -184,19 +184,23 @@ class TitledDocument:
     day: date | None
 
 
-def titled_documents(ledger: Ledger, *kinds: Kind) -> list[TitledDocument]:
-    """Return the documents of these kinds, newest first."""
+def titled_documents(
+    ledger: Ledger, kinds: Sequence[Kind], accepts: Callable[[str, str], bool] = lambda _id, _title: True
+) -> list[TitledDocument]:
+    """Return the documents of these kinds whose id and title are accepted, newest first."""
     sql = f"""SELECT document, kind, title, day FROM titles JOIN documents ON id = document
               WHERE kind IN ({", ".join("?" * len(kinds))}) ORDER BY date DESC, id"""
-    found = ledger.rows.execute(sql, kinds)
-    return [TitledDocument(id, kind, title, date.fromisoformat(day) if day else None) for id, kind, title, day in found]
+    rows = (row for row in ledger.rows.execute(sql, kinds) if accepts(row[0], row[2]))
+    return [TitledDocument(id, kind, title, date.fromisoformat(day) if day else None) for id, kind, title, day in rows]
 
 
 def complete_titles(ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
     """Fill in the titles of documents that were indexed before titles were recorded."""
     missing = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM titles)"
-    if ids := [id for (id,) in ledger.rows.execute(missing)]:
-        rows = open_tables().select("documents", among("id", ids), ["id", "kind", "title", "date", "local"])
+    ids = [id for (id,) in ledger.rows.execute(missing)]
+    for start in range(0, len(ids), _AT_ONCE):
+        some = among("id", ids[start : start + _AT_ONCE])
+        rows = open_tables().select("documents", some, ["id", "kind", "title", "date", "local"])
         found = [(row["id"], row["kind"], row["title"], in_own_zone(row["date"], row["local"])) for row in rows]
         with ledger.transaction():
             for id, kind, title, moment in found:

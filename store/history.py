@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from store.database import Ledger
 
 MAX_QUESTIONS = 20_000  # older ones are deleted, with what they retrieved
-_RECENT = 200  # look-ups of paraphrases
+_RECENT = 200  # paraphrase lookups
 _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, stale"
 
 
@@ -111,7 +111,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class LookupCosts:
-    """The time of looking up paraphrases, and of all that follows where none is found: counts and milliseconds."""
+    """Times of recent paraphrase lookups, and of answering anew after a miss: counts and milliseconds."""
 
     lookups: int = 0
     misses: int = 0
@@ -119,20 +119,20 @@ class LookupCosts:
     rest_ms: float = 0.0
 
     def add(self, lookup_ms: float, rest_ms: float | None) -> "LookupCosts":
-        """Count one look-up, a miss if `rest_ms` is given; from _RECENT on, older ones count half."""
+        """Add one lookup, a miss if `rest_ms` is given; after every _RECENT, the earlier ones count half."""
         kept = self if self.lookups < _RECENT else LookupCosts(*(total // 2 for total in astuple(self)))
         lookups, misses = kept.lookups + 1, kept.misses + (rest_ms is not None)
         return LookupCosts(lookups, misses, kept.lookup_ms + lookup_ms, kept.rest_ms + (rest_ms or 0.0))
 
 
 def lookup_costs(ledger: Ledger, writer: str) -> LookupCosts:
-    """Return the costs of looking up paraphrases for a writer."""
+    """Return the times of paraphrase lookups for a writer, "model" or "quote"."""
     found = ledger.get(f"lookup_costs {writer}")
     return LookupCosts(*json.loads(found)) if found else LookupCosts()
 
 
 def set_lookup_costs(ledger: Ledger, writer: str, costs: LookupCosts) -> None:
-    """Store the costs of looking up paraphrases for a writer."""
+    """Store the times of paraphrase lookups for a writer."""
     ledger.set(f"lookup_costs {writer}", json.dumps([round(value, 1) for value in astuple(costs)]))
 
 
@@ -164,14 +164,14 @@ def past(ledger: Ledger, writer: str, limit: int) -> list[PastQuestion]:
 
 
 def last_asked(ledger: Ledger, keys: Sequence[bytes]) -> float | None:
-    """Return when last a question with one of these keys was asked, in seconds since the epoch; None if none was."""
+    """Return when a question with one of these keys was last asked, in seconds since the epoch; None if never."""
     marks = ", ".join("?" * len(keys))
     found = ledger.rows.execute(f"SELECT max(at) FROM history WHERE key IN ({marks})", list(keys)).fetchone()[0]
     return None if found is None else float(found)
 
 
 class RetrievalLog:
-    """The chunk ids that questions retrieved, and which of them fit best: those that a question was about."""
+    """The chunk ids that each question retrieved, and the best of them, which count as asked about."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
@@ -183,9 +183,9 @@ class RetrievalLog:
             self._rows.execute(sql, (question, json.dumps(chunks), json.dumps(best)))
 
     def frequencies(self) -> dict[str, int]:
-        """Return for how many questions each chunk was among the best, most first; the chunk may have been removed.
+        """Count the questions for which each chunk was among the best, most first; the chunk may have been removed.
 
-        Of questions from before the best ones were recorded, all count.
+        For questions asked before the best ones were recorded, all retrieved chunks count.
         """
         sql = """SELECT value, count(*) FROM retrievals, json_each(coalesce(best, chunks))
                  GROUP BY value ORDER BY 2 DESC, 1"""

@@ -38,7 +38,10 @@ class Finding:
 
 
 def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
-    """Run all checks; `read_data` reads every page and every word. Needs the writer lock to see no half-made change."""
+    """Run all checks; `read_data` also reads every page and word.
+
+    Hold the writer lock: a change in progress looks wrong.
+    """
     damage = page_damage(ledger, whole=read_data)
     file = Finding("ledger", f"SQLite says: {damage}" if damage else "")
     yield file

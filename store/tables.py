@@ -41,9 +41,9 @@ def execute_when_used(name: str) -> None:
 
 # A client of remote databases, of whose classes a local one uses none: half of the time that LanceDB takes to import.
 execute_when_used("lance_namespace_urllib3_client")
-import lancedb  # noqa: E402
-from lancedb.index import FTS, BTree, IvfFlat, LabelList  # noqa: E402
-from lancedb.query import MatchQuery  # noqa: E402
+import lancedb
+from lancedb.index import FTS, BTree, IvfFlat, LabelList
+from lancedb.query import MatchQuery
 
 Row = dict[str, Any]
 

@@ -1,7 +1,6 @@
-"""What the header of a document answers of a question that is asked within it.
+"""Answers from a document's header, for questions limited to that document.
 
-Who was there, who sent it, to whom, its subject and its day stand in the header of a document. Asked within the
-document, no search is needed: the header is the answer, whatever writes other answers.
+The header gives attendees, sender, recipients, subject and day. No search and no model is needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ FACTS: frozenset[Aspect] = frozenset(("people", "sender", "recipients", "subject
 
 
 def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str, trace: Trace) -> Evidence | None:
-    """Return the evidence of what the header of a document answers; None if it does not."""
+    """Return the header's answer to a question as evidence; None if the header has no answer."""
     asked = whole_document_question(question.text)
     if asked is None or asked.aspect not in FACTS:
         return None
@@ -32,12 +31,12 @@ def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str,
         hits = sorted(bank.chunks_of([document], Scope()), key=lambda hit: hit.chunk.position)[:1]
         fact = _fact(asked.aspect, hits[0], lambda: bank.documents([document])[document]["text"]) if hits else ""
         passage = placed(catalog, Passage((replace(hits[0], score=1.0),))) if fact else None
-        step.note = "the header answers" if passage else "the header does not tell"
+        step.note = "the header answers" if passage else "the header has no answer"
     return Evidence((passage,), (hits[0].chunk.id,), 1.0, fact=fact) if passage else None
 
 
 def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
-    """Return what the header of a chunk's document says, given its text; empty if it says nothing."""
+    """Return what the header says about an aspect; empty if nothing. `text` loads the document's text."""
     if aspect == "date":
         return spell_date(hit.date.date(), weekday=True) if hit.date else ""
     if aspect == "subject":
@@ -50,7 +49,7 @@ def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
 
 
 def _present(text: str, speakers: Sequence[str]) -> str:
-    """Return whom a transcript lists as present, and who else speaks; without a list, those who speak."""
+    """Return the listed attendees and anyone else who speaks; without a list, the speakers."""
     listed = listed_attendees(text)
     known = set(plain_words(" ".join(listed)))
     others = [one for one in speakers if not known.issuperset(plain_words(one))]
@@ -63,7 +62,7 @@ def _listed(people: Sequence[str]) -> str:
 
 
 def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:
-    """Return what a header says as an answer; `model` is the one that writes other answers, if any."""
+    """Return the header's answer; `model` names the language model in use, if any."""
     ms, fact = trace.ms(), evidence.fact
     reply = Answer(
         question=question.text,

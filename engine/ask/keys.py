@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
+from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -22,6 +23,21 @@ _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two th
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
 _ABBREVIATIONS = frozenset(("AM", "IT", "US", "WHO"))
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_LONGEST_THANKS = 60  # characters, with the signs around them
+# Words of a clause inside a question, whose verb is not that of the question.
+_IN_CLAUSES = """
+that which who whom say says said tell tells told think thinks thought know knows knew believe believes believed
+want wants wanted mean means meant do does did has have had will would can could should made wrote sent
+"""
+_CLAUSES = frozenset(_IN_CLAUSES.split())
+_THANKS = re.compile(rf"(?:\s*[{_TRAILING[1:]}-][{_TRAILING}-]*(?:please|thanks|thank you))+\Z", re.IGNORECASE)
+
+# Parts of what is said around a question, for regular expressions without case.
+QUESTION_WORD = r"(?:what|when|where|who|whose|whom|which|why|how)\b"
+BEFORE_IT = r"(?:in |on |at |for |from |to |with |by )?"  # "in which year"
+GREETING = r"(?:hi|hello|hey|so|and|but|ok|okay|well|now|please|sorry|again|just|um|uh|quick question)\b"
+ASKED_FOR = r"(?:can|could|would|will) you (?:please )?"
+WONDERING = r"i(?: am|'m) (?:trying to (?:remember|recall|find out)|wondering)|i(?:'d| would) like to know"
 
 # Returns, of some words and pairs of words, those that name people of the archive, as it writes them.
 Names = Callable[[Sequence[str]], Mapping[str, str]]
@@ -57,7 +73,8 @@ class Wording:
 def reword(question: str, names: Names) -> Wording:
     """Return the wording of a question: names as the archive writes them, one form of spaces, signs and final marks.
 
-    Capitals stay, since they tell names that the archive does not know, but not those of English function words.
+    "Could you tell me who wrote?" has the wording of "Who wrote?". Capitals stay, since they tell names that the
+    archive does not know, but not those of English function words.
     UsageError where nothing is left of it.
     """
     text = _even(question)
@@ -71,10 +88,55 @@ def reword(question: str, names: Names) -> Wording:
 
 
 def _even(question: str) -> str:
-    """Return a question in NFKC with single spaces, one kind of apostrophe and no marks at its end."""
+    """Normalize a question: NFKC, single spaces, straight apostrophes, no punctuation at the end, no polite frame."""
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
-    text = " ".join(text.split()).rstrip(_TRAILING)
+    text = _unframed(" ".join(text.split()).rstrip(_TRAILING))
     return text.lower() if " " in text and _opened(text).isupper() else text  # as it is when it is read again
+
+
+def _unframed(text: str) -> str:
+    """Return a question without "could you tell me" in front of a question word, and without "please" at its end.
+
+    What stands behind "tell me" is put in the order of a question: "when rehearsal is" is "when is rehearsal".
+    """
+    thanks = _THANKS.search(text, max(0, len(text) - _LONGEST_THANKS))
+    text = text[: thanks.start()] if thanks else text
+    found = None if re.match(QUESTION_WORD, text, re.IGNORECASE) else _frame().match(text)
+    if found is None:
+        return text
+    own = text[found.end() :]
+    return _reordered(own) if found["asked"] else own
+
+
+def _reordered(text: str) -> str:
+    """Return "when rehearsal is" as "when is rehearsal"; a text in another order as it is."""
+    found = _embedded().match(text)
+    if found is None or not _CLAUSES.isdisjoint(found["noun"].lower().split()):
+        return text
+    return f"{found['asking']} {found['verb']} {found['noun']}{text[found.end() :]}"
+
+
+@cache
+def _frame() -> re.Pattern[str]:
+    """Compile the pattern of a polite frame; most questions have none."""
+    told = rf"(?:{ASKED_FOR})?(?:please )?(?:tell|remind|show|give|let) (?:me|us)(?: again)?(?: know)?(?: please)?"
+    known = r"(?:do|would|might) you (?:happen to )?(?:still )?(?:know|remember|recall)(?: again)?"
+    wondering = rf"{WONDERING}|i(?: want| need) to know|i wonder|i forg[eo]t|any idea"
+    asked = rf"(?P<asked>{told}|{known}|(?:can|could) you (?:remember|recall|say)|{wondering})\b\W*"
+    greetings = rf"(?:{GREETING}\W*)"
+    return re.compile(
+        rf"\W*(?:{greetings}*{asked}|{greetings}+)(?={BEFORE_IT}{QUESTION_WORD})",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _embedded() -> re.Pattern[str]:
+    """Compile the pattern of a question in the order of a statement: question word, a noun or name, a form of "be"."""
+    asking = r"(?i:when|where|who|why|(?:what|how)(?: [a-z]+)??|(?:which|whose) [a-z]+)"
+    noun = r"(?:(?i:the|an?|my|our|your|his|her|its|their|this|these|those)\b|[A-Z])[\w.' -]{1,50}?|[\w'-]+"
+    verb = r"(?i:is|are|was|were)\b(?!')"
+    return re.compile(rf"\A(?P<asking>{asking}) (?!{verb})(?P<noun>{noun}) (?P<verb>{verb})")
 
 
 def _lowered(word: str) -> str:

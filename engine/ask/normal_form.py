@@ -11,38 +11,34 @@ from datetime import UTC, datetime, time
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from engine.ask.keys import ASKED_FOR, BEFORE_IT, GREETING, QUESTION_WORD, WONDERING
 from engine.text.question import Question, understand
 from engine.text.words import base, irregular_verbs
 from prompts import prompt
 
 OWNER = "'s"  # stands behind a name or noun that owns what follows
 
-_OPENERS = r"(?:hi|hello|hey|so|and|but|ok|okay|well|now|please|sorry|again|just|um|uh|quick question)\b"
-_ASKED_FOR = r"(?:can|could|would|will) you (?:please )?"
 _TOLD = r"(?:tell|remind|show|give|let|find|get|send)"
-_QUESTION_WORD = r"(?:what|when|where|who|whose|whom|which|why|how)\b"
-_BEFORE_IT = r"(?:in |on |at |for |from |to |with |by )?"
-_ME = rf"(?:{_ASKED_FOR})?(?:please )?{_TOLD} (?:me|us)(?: again)?(?: know)?(?: please)?"
-_WONDERING = r"i(?: am|'m) (?:trying to (?:remember|recall|find out)|wondering)|i(?:'d| would) like to know"
+_ME = rf"(?:{ASKED_FOR})?(?:please )?{_TOLD} (?:me|us)(?: again)?(?: know)?(?: please)?"
 # In front of a question: "could you tell me who ...", "I'd like to know when ...".
 _LEAD = re.compile(
-    rf"\A\W*(?:(?:{_OPENERS}\W*)*"
+    rf"\A\W*(?:(?:{GREETING}\W*)*"
     rf"(?:{_ME}(?: about)?|(?:can|could) you (?:remember|recall|say)"
     r"|(?:do|does|did|would|might) (?:you|anyone|anybody|somebody|we) (?:happen to )?(?:still )?"
     r"(?:know|remember|recall|say)(?: again)?"
-    rf"|{_WONDERING}|i(?: want| need) to know|i wonder|i forg[eo]t|(?:any|no) idea|remind me again)\b\W*"
-    rf"(?={_BEFORE_IT}{_QUESTION_WORD})"
-    rf"|(?:{_OPENERS}\W*)+(?=\w))",
+    rf"|{WONDERING}|i(?: want| need) to know|i wonder|i forg[eo]t|(?:any|no) idea|remind me again)\b\W*"
+    rf"(?={BEFORE_IT}{QUESTION_WORD})"
+    rf"|(?:{GREETING}\W*)+(?=\w))",
     re.IGNORECASE,
 )
 # In front of what is asked for: "please give me Ann's email", "I'm looking for the address of Ann".
 _WANTED = re.compile(
-    rf"\A\W*(?:{_OPENERS}\W*)*"
+    rf"\A\W*(?:{GREETING}\W*)*"
     rf"(?:{_ME}(?: of| about)?|i(?:'m| am) (?:looking for|after)|i (?:need|want)|i(?:'d| would) like"
     r"|(?:can|could|may) i (?:please )?(?:get|have|see)"
     r"|do (?:you|we) (?:happen to )?(?:still )?(?:have|know|remember|recall)|have (?:you|we) got"
-    rf"|(?:{_ASKED_FOR})?(?:find|look up))\s+"
-    rf"(?!{_BEFORE_IT}(?:{_QUESTION_WORD}|(?:if|whether|to|a|an|any)\b))",
+    rf"|(?:{ASKED_FOR})?(?:find|look up))\s+"
+    rf"(?!{BEFORE_IT}(?:{QUESTION_WORD}|(?:if|whether|to|a|an|any)\b))",
     re.IGNORECASE,
 )
 _TAIL = re.compile(

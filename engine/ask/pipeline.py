@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from store.question_index import Near
 
 
-_BEST = 2  # chunks that a question counts as about; the others of its sources were only found with them
+_BEST = 2  # best chunks of a question that count as asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Asker:
         return SemanticLookup(self._backend, self._ledger, rules)
 
     def _note_costs(self, ask: PendingQuestion, rest_ms: float | None) -> None:
-        """Note how long the look-up took, and what followed it; None if it hit."""
+        """Record the time of a lookup, and of answering anew after a miss; None after a hit."""
         if ask.options.write_bank:
             took = sum(step.ms for step in ask.trace.steps if step.name == "similar")
             costs = lookup_costs(self._ledger, _writer(ask))
@@ -268,7 +268,7 @@ class Asker:
 
 
 def _writer(ask: PendingQuestion) -> str:
-    """Return by what an answer would be written: a model or quotes, which take unlike times."""
+    """Return whether a model or quotes write the answer, because their times differ."""
     return "model" if is_model(ask.key.writer) else "quote"
 
 

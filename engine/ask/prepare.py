@@ -69,7 +69,7 @@ def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question as it is read, with its options; `whole` where it asks about one document as a whole."""
+    """A question with its standard wording and options; `whole` if it asks about a whole document."""
 
     wording: Wording
     options: AskOptions
@@ -77,7 +77,7 @@ class _Asked:
 
 
 def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) -> _Asked:
-    """Return how a question is read: one about a whole document, in its one wording and within that document."""
+    """Put a question about a whole document into its standard wording, and limit it to that document."""
     found = None if options.after else whole_document_question(text)
     if found and found.name and options.scope == Scope():
         document = named_document(ledger, found.name, now)
@@ -90,7 +90,7 @@ def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) 
 
 
 def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
-    """Return the one meeting whose title has all words of a name, and that was on the day in it; None if not just one.
+    """Return the only meeting whose title has all words of a name and of its day; None unless there is one.
 
     "The budget meeting of 3 May" is one with the word budget in its title, of that day.
     """
@@ -106,12 +106,8 @@ def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
     ]
     if not days and not wanted:
         return None
-    found = [
-        one.id
-        for one in titled_documents(ledger, "transcript")
-        if set(wanted).issubset(plain_words(one.title))
-        and (not days or (one.day and any(each.holds(one.day) for each in days)))
-    ]
+    titled = titled_documents(ledger, ("transcript",), lambda _, title: set(wanted).issubset(plain_words(title)))
+    found = [one.id for one in titled if not days or (one.day and any(each.holds(one.day) for each in days))]
     return found[0] if len(found) == 1 else None
 
 

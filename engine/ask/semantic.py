@@ -159,12 +159,12 @@ def above(similarity: float) -> float:
     return similarity + 1e-6
 
 
-_ENOUGH = 30  # look-ups, before their time is judged
-_PROBED = 8  # one question of so many is looked up even if that does not pay
+_ENOUGH = 30  # lookups before their time is judged
+_PROBED = 8  # of so many questions one is looked up even if that does not pay
 
 
 def pays(costs: LookupCosts, question: int) -> bool:
-    """Return whether a hit would save time, by the times measured; `question` is the number of the question."""
+    """Return whether a hit would save time, by measured times; `question` is the question's number."""
     if costs.lookups < _ENOUGH or not costs.misses or question % _PROBED == 0:
         return True
     return costs.lookup_ms / costs.lookups < costs.rest_ms / costs.misses

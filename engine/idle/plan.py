@@ -197,7 +197,7 @@ class IdlePlanner:
             if not questions or not session.ledger.count("chunks"):
                 return []
             complete_titles(session.ledger, lambda: session.tables)
-            meetings = titled_documents(session.ledger, "transcript")[:MEETINGS]
+            meetings = titled_documents(session.ledger, ("transcript",))[:MEETINGS]
             quotes = session.load_model is None or session.has_roles
             return plan_standing(self._reasker, self._strategy, questions, meetings, quotes=quotes)
 

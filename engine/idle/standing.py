@@ -1,7 +1,7 @@
-"""Jobs that answer what people ask of every meeting, within each new one, before anybody does: `standing`.
+"""Jobs that answer the questions in `predict.standing` for each new meeting before anybody asks: `standing`.
 
-list of questions (`predict.standing`) -> without those that nobody asks -> newest meetings -> not answered yet. An
-answer is the one that asking within the meeting gives, made ahead of time: nothing is answered that would be declined.
+questions -> drop those nobody asks -> newest meetings -> drop what is cached. Each answer is the one that asking within
+the meeting would give, so nothing is answered that pkb would decline.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ MEETINGS = 30  # the newest ones
 
 
 def standing_questions(listed: str) -> list[str]:
-    """Return the questions of a setting, each once; each ends with a question mark."""
+    """Split the setting into questions, each once and with its question mark."""
     found = (" ".join(part.split()) for part in listed.split("?"))
     first = dict[str, str]()
     for one in filter(normalise, found):
@@ -37,9 +37,9 @@ def standing_questions(listed: str) -> list[str]:
 def plan_standing(
     reasker: Reasker, strategy: Strategy, questions: Sequence[str], meetings: Sequence[TitledDocument], *, quotes: bool
 ) -> list[Job]:
-    """Return a job for each question that has no answer yet within one of the meetings, which come newest first.
+    """Return a job for each question and meeting without a cached answer; `meetings` come newest first.
 
-    With `quotes` none that only a language model answers.
+    With `quotes`, questions that only a language model answers are left out.
     """
     counts = {one.source: one for one in PredictionLog(reasker.ledger).all()}
     wanted = [one for one in questions if not (quotes and needs_model(one))]
@@ -49,7 +49,7 @@ def plan_standing(
 
 
 def needs_model(question: str) -> bool:
-    """Return whether quotes decline a question about a whole document."""
+    """Return whether quotes decline a question."""
     found = whole_document_question(question)
     return synthesis(WORDINGS[found.aspect] if found else question) is not None
 
@@ -61,7 +61,7 @@ def _is_asked(
     meetings: Sequence[TitledDocument],
     counts: Mapping[str, PredictorCounts],
 ) -> bool:
-    """Return whether a question is worth preparing: it was not in vain for weeks, or was asked since of a meeting."""
+    """Return whether a question is worth preparing: it is not paused, or was asked of a meeting in the last weeks."""
     now = reasker.now.timestamp()
     if not is_paused(counts.get(_source(question)), now, WEEKS):
         return True
@@ -85,7 +85,7 @@ def _job(reasker: Reasker, question: str, meeting: TitledDocument, counts: Mappi
 
 
 def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
-    """Answer a standing question within its meeting, unless that was done; none once the quota is used up."""
+    """Answer a standing question within its meeting, unless it is cached or the quota is used up."""
     if _is_cached(reasker, strategy, job):
         return Outcome("cached")
     if is_used_up():

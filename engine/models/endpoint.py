@@ -332,9 +332,9 @@ def describe(client: ServerClient) -> ServerInfo:
 
 
 def _listed(client: ServerClient) -> dict[str, dict[str, Any]]:
-    """Return what the server tells of each of its models, by name; PkbError where it is no model server.
+    """Return the server's entry for each of its models, by name; PkbError if this is not a model server.
 
-    Of mlx_lm, which lists the models of the Hugging Face cache, the reply is empty where there is no such folder.
+    mlx_lm lists the models in the Hugging Face cache; without that folder its reply is empty.
     """
     try:
         body = b"".join(client.stream(("GET", f"{client.endpoint.path}/models", None), _DESCRIBE_S))
@@ -367,7 +367,7 @@ def _llama_cpp_context(client: ServerClient, told: Mapping[str, Any]) -> int | N
 
 
 def ollama_digest(client: ServerClient, name: str) -> str:
-    """Return the digest of a model's files, which Ollama alone tells; empty of another server."""
+    """Return the digest of a model's files, or an empty string: only Ollama reports digests."""
     digest = _row(client.values(f"{client.endpoint.root}/api/tags"), "models", name).get("digest")
     return digest if isinstance(digest, str) else ""
 

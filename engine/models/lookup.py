@@ -233,7 +233,7 @@ def _of_package() -> Iterator[GgufFile]:
 
 
 def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
-    """Yield Ollama's models: a manifest of each tag names its file by its digest."""
+    """Yield Ollama's models. Each tag has a manifest with the digest that names the model's file."""
     named = environ.get("OLLAMA_MODELS")
     for root in (named,) if named else ("~/.ollama/models", "/usr/share/ollama/.ollama/models"):
         folder = Path(root).expanduser()

@@ -7,7 +7,7 @@ functions, because BLAS must be loaded before it.
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -128,7 +128,9 @@ def attach(model: Any, path: Path) -> AttachedAdapter:
     attached = AttachedAdapter()
     layers = dict(model.named_modules())
     try:
-        factors: Mapping[str, Any] = mx.load(str(path))  # type: ignore[assignment]
+        factors = mx.load(str(path))
+        if not isinstance(factors, dict):
+            raise ValueError("not a set of tensors")
         names = sorted(name.removesuffix(DOWN) for name in factors if name.endswith(DOWN))
         if not names:
             raise ValueError("no factors")

@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as once
@@ -24,7 +24,7 @@ from store.database import Ledger
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
-    from ctypes import CDLL
+    from ctypes import CDLL, _NamedFuncPointer
 
 
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
@@ -68,7 +68,7 @@ def wheel_library() -> str | None:
     return str(path) if path and path.is_file() else None
 
 
-def _publish(functions: Mapping[str, Callable[..., object]]) -> None:
+def _publish(functions: "Mapping[str, _NamedFuncPointer]") -> None:
     """Make functions known to the dynamic linker by the names that MLX looks up.
 
     The library itself stays private: its other names would replace those inside numpy's copy of another version. A
@@ -76,7 +76,7 @@ def _publish(functions: Mapping[str, Callable[..., object]]) -> None:
     """
     import ctypes
 
-    addresses = {name: ctypes.cast(it, ctypes.c_void_p).value or 0 for name, it in functions.items()}  # type: ignore[arg-type]
+    addresses = {name: ctypes.cast(it, ctypes.c_void_p).value or 0 for name, it in functions.items()}
     with Path("/proc/self/exe").open("rb") as file:
         header = file.read(_HEADER)
     with os.fdopen(os.memfd_create("cblas"), "wb", buffering=0) as image:

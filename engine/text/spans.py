@@ -144,7 +144,7 @@ _EVENT = re.compile(
     rf"^(?:{'|'.join(HEADINGS.values())}): (?P<title>.*)(?P<fields>(?:\n[^\n]*\S[^\n]*)*)", re.MULTILINE
 )
 _HEADING = re.compile(rf"\n(?:{'|'.join(HEADINGS.values())}): ")
-# A clause boundary between a day and a time; a comma right before the time or before a place is none.
+# A clause boundary between a day and a time. A comma directly before the time or a place is not one.
 _CLAUSE = re.compile(
     r";|[.!?]\s+(?-i:[A-Z])|[,:–—-]\s+(?!(?:at|from|in|around|about|any|after|before|until|starting|on)\b)\w"
     r"|\b(?:because|since|but|so|while|when|where|who|which)\b",

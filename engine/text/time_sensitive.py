@@ -106,7 +106,7 @@ def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
 
 
 class PhraseIndex:
-    """The phrases of a list by a whole word that they hold, so that few of them are tried on a question."""
+    """A list of phrases, indexed by their longest whole word, so that few are tried on each question."""
 
     def __init__(self, listed: Iterable[Phrase]) -> None:
         self._by_word, self._others = dict[str, list[tuple[Phrase, frozenset[str]]]](), list[Phrase]()
@@ -118,7 +118,7 @@ class PhraseIndex:
                 self._others.append(phrase)
 
     def find(self, tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Yield where phrases begin among plain words, and where they end."""
+        """Yield the start and end of each phrase found among plain words, in no order."""
         there = frozenset(tokens)
         held = [phrase for word in there for phrase, needed in self._by_word.get(word, ()) if needed <= there]
         for phrase in (*held, *self._others):
@@ -129,7 +129,7 @@ class PhraseIndex:
 
 @cache
 def phrases(name: str, part: str, language: str | None = None) -> PhraseIndex:
-    """Return one part of a list among the prompts, of one language or of all."""
+    """Return the index of one part of a phrase list, for one language or all."""
     lists = word_lists(name)
     chosen = lists.values() if language is None else (lists[language],)
     return PhraseIndex(phrase for parts in chosen for phrase in parts.get(part, ()))

@@ -1,6 +1,6 @@
-"""Whether a question asks about a document as a whole: who was there, when it was, a summary, decisions, tasks.
+"""Detects questions about a whole document: attendees, date, summary, decisions, tasks.
 
-Told by the words in `prompts/whole_document.txt`; compiles no patterns, since every question is looked at.
+Matches the phrases in `prompts/whole_document.txt`. Compiles no patterns, because it runs on every question.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from engine.text.time_sensitive import plain_words, word_lists
 Aspect = Literal["people", "sender", "recipients", "subject", "date", "summary", "decisions", "tasks", "open"]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
-# The one wording of all questions about an aspect: asked in any of them, the same answer is found. A writer reads it.
+# The standard wording of each aspect. It is the cache key, so all wordings share one answer, and what a model is asked.
 WORDINGS: dict[Aspect, str] = {
     "people": "Who was there?",
     "sender": "Who sent it?",
@@ -34,14 +34,14 @@ _OPENERS = ("summarize", "summarise", "recap")  # "Summarize the budget meeting"
 
 @dataclass(frozen=True, slots=True)
 class WholeDocumentQuestion:
-    """What a question asks about a whole document, and the words that name the document; empty if none do."""
+    """What a question asks about a whole document, and the words that name the document, empty if none do."""
 
     aspect: Aspect
     name: str = ""
 
 
 def whole_document_question(text: str) -> WholeDocumentQuestion | None:
-    """Return what a question asks about a whole document; None if it asks anything else."""
+    """Return what a question asks about a whole document; None for any other question."""
     text = _without_opening(text)
     if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > _LONGEST:
         return None
@@ -65,7 +65,7 @@ def _without_opening(text: str) -> str:
 
 
 def title_words(name: str) -> list[str]:
-    """Return the words of a document's name that its title should have: without articles and "meeting"."""
+    """Return the words of a name that a title must contain: without articles and words such as "meeting"."""
     return [word for word in plain_words(name) if word not in _anywhere("frame") | _anywhere("document")]
 
 
@@ -79,7 +79,7 @@ def _named_between(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _splits(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield what is before each word after which a document may be named, with a document for it, and the name."""
+    """Split at each preposition: yield the question with a placeholder for the document, and the document's name."""
     for place, part in enumerate(parts[1:-1], 1):
         if part.lower() in _anywhere("before"):
             core, name = " ".join(parts[:place]), " ".join(parts[place + 1 :])
@@ -91,7 +91,7 @@ def _names_document(tokens: Sequence[str]) -> bool:
 
 
 def _aspect(tokens: Sequence[str]) -> Aspect | None:
-    """Return what a question of these words asks about a document that it does not name."""
+    """Return what these words ask about an unnamed document."""
     return next((found for language in _languages() if (found := _aspect_in(language, tokens))), None)
 
 
@@ -133,7 +133,7 @@ def _words(language: str, part: str) -> frozenset[str]:
 
 @cache
 def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
-    """Return what each phrase asks for, without the words that are left out of a question."""
+    """Return what each phrase asks for, without the words of "frame"."""
     frame, lists = _words(language, "frame"), word_lists(_LIST)[language]
     return {
         tuple(word for word in phrase if word not in frame): aspect for aspect in ASPECTS for phrase in lists[aspect]

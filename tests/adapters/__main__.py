@@ -15,7 +15,7 @@ from engine.models.lookup import find
 from engine.models.role_adapter import base_of
 from tests.adapters import evaluate, train
 from tests.adapters.base import Base
-from tests.adapters.reading import Library
+from tests.adapters.reading import ReadingSet
 from tests.adapters.rows import Framed
 from tests.adapters.train import Run
 
@@ -29,14 +29,14 @@ def main() -> None:
         return
     base, framed = Base(asked.model), Framed(asked.model)
     if asked.evaluate:
-        library = Library(asked.data, kept=True)
-        evaluate.report(base, train.load(asked.evaluate), framed, library, _say, asked.seed, asked.count)
+        passages = ReadingSet(asked.data, kept=True)
+        evaluate.report(base, train.load(asked.evaluate), framed, passages, _say, asked.seed, asked.count)
         return
     saved = asked.out if (asked.out / train.FILE).exists() else None
     run = Run(
         asked.minutes, asked.seed, asked.out, asked.rank, asked.rate, asked.least, saved or asked.go_on, asked.peer
     )  # fmt: skip
-    train.train(base, framed, Library(asked.data, kept=False), run, _say)
+    train.train(base, framed, ReadingSet(asked.data, kept=False), run, _say)
 
 
 def legs(asked: argparse.Namespace) -> None:

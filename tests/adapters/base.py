@@ -90,11 +90,11 @@ class Base:
         """Return the outputs and inputs of a matrix."""
         return tuple(self._weights[f"model.layers.{layer}.{name}.weight"].shape)
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def read(self, context: Tensor) -> Past:
         """Return the keys and values of a context, (length,)."""
         past: Past = []
-        self._run(context, torch.arange(len(context)), _Sight(None, past, None), None)
+        with torch.no_grad():
+            self._run(context, torch.arange(len(context)), _Sight(None, past, None), None)
         return past
 
     def hidden(self, said: Sequence[Sequence[int]], past: Past, factors: Factors, scale: float) -> Tensor:

@@ -23,13 +23,13 @@ class Mark:
     said: str
 
 
-def report(base: Base, factors: Factors, framed: Framed, library: reading.Library, say: Callable[[str], None],
+def report(base: Base, factors: Factors, framed: Framed, passages: reading.ReadingSet, say: Callable[[str], None],
            seed: int = 1, count: int = 60) -> None:  # fmt: skip
     """Say the figures of an adapter."""
     rng = Random(seed)
     kinds: tuple[tuple[str, Callable[[], Example]], ...] = (
-        ("reading", lambda: reading.example(rng, library)),
-        ("made up", lambda: made.example(rng, reading.distractors(rng, library, 4), unseen=True)),
+        ("reading", lambda: reading.example(rng, passages)),
+        ("made up", lambda: made.example(rng, reading.distractors(rng, passages, 4), unseen=True)),
         ("abstracts", lambda: made.abstracts(rng, unseen=True)),
         ("follow-ups", lambda: made.follow_ups(rng, unseen=True)),
     )
@@ -52,13 +52,13 @@ def marked(base: Base, factors: Factors, framed: Framed, example: Example) -> It
         yield Mark(task, decode(base, factors, framed, past, request))
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
 def decode(base: Base, factors: Factors, framed: Framed, past: Past, request: list[int], most: int = 64) -> str:
     """Return the reply to a request."""
     said: list[int] = []
     for _ in range(most):
-        states = base.hidden([request + said], past, factors, ALPHA)
-        best = int(base.logits(states[-1]).argmax())
+        with torch.no_grad():
+            states = base.hidden([request + said], past, factors, ALPHA)
+            best = int(base.logits(states[-1]).argmax())
         if best == framed.end:
             break
         said.append(best)

@@ -60,7 +60,7 @@ class Read:
         return [(question, said) for question, said in self.asked if said]
 
 
-class Library:
+class ReadingSet:
     """All passages of a file, or those kept for evaluation, and which of them share rare words."""
 
     def __init__(self, path: Path, *, kept: bool) -> None:
@@ -100,11 +100,11 @@ def _passages(path: Path, *, kept: bool) -> Iterator[Read]:
     yield from found.values()
 
 
-def example(rng: Random, library: Library, most: int = 9, tasks_each: int = 16) -> Example:
+def example(rng: Random, passages: ReadingSet, most: int = 9, tasks_each: int = 16) -> Example:
     """Draw passages with questions that one of them answers, and some that none does."""
-    drawn = [library.draw(rng)]
+    drawn = [passages.draw(rng)]
     for _ in range(rng.choice(OTHERS)):
-        other = library.like(rng, drawn[0].text, drawn) if rng.random() < 0.5 else library.draw(rng)
+        other = passages.like(rng, drawn[0].text, drawn) if rng.random() < 0.5 else passages.draw(rng)
         if other not in drawn:
             drawn.append(other)
     rng.shuffle(drawn)
@@ -114,15 +114,15 @@ def example(rng: Random, library: Library, most: int = 9, tasks_each: int = 16) 
     days = sorted(first + timedelta(hours=rng.randint(0, 2000)) for _ in shown)
     chunks = [_chunk(pool, one, day) for one, day in zip(shown, days, strict=True)]
     today = days[-1] + timedelta(days=rng.randint(0, 40))
-    made = _tasks(rng, library, shown, today)
+    made = _tasks(rng, passages, shown, today)
     rng.shuffle(made)
     return Example(tuple(chunk_segment(at, one) for at, one in enumerate(chunks, 1)), tuple(made[:tasks_each]))
 
 
-def distractors(rng: Random, library: Library, most: int) -> list[Chunk]:
+def distractors(rng: Random, passages: ReadingSet, most: int) -> list[Chunk]:
     """Draw messages that have nothing to do with each other."""
     pool = Pool(rng, invented=0.2)
-    return [_chunk(pool, library.draw(rng), _day(rng)) for _ in range(rng.randint(0, most))]
+    return [_chunk(pool, passages.draw(rng), _day(rng)) for _ in range(rng.randint(0, most))]
 
 
 def _day(rng: Random) -> datetime:
@@ -139,12 +139,12 @@ def _joined(rng: Random, drawn: Sequence[Read], most: int) -> list[Read]:
     return shown
 
 
-def _tasks(rng: Random, library: Library, shown: Sequence[Read], today: datetime) -> list[Task]:
+def _tasks(rng: Random, passages: ReadingSet, shown: Sequence[Read], today: datetime) -> list[Task]:
     told = [(question, said, at) for at, one in enumerate(shown, 1) for question, said in one.answered]
     clear = [one for one in told if len(shown) == 1 or _points(one[0], shown[one[2] - 1], shown)]
     asked = rng.sample(clear, min(len(clear), 10))
     made = [tasks.answer(question, today, said, [at]) for question, said, at in asked]
-    absent = list(_absent(rng, library, shown))
+    absent = list(_absent(rng, passages, shown))
     if asked and (other := _renamed(rng, asked[0][0], shown)):
         absent.append(other)
     absent = rng.sample(absent, min(len(absent), 1 + len(asked) // 5))
@@ -186,13 +186,13 @@ def _points(question: str, own: Read, shown: Sequence[Read]) -> bool:
     return len(asked & content(own.text)) > max(others, default=0)
 
 
-def _absent(rng: Random, library: Library, shown: Sequence[Read]) -> Iterator[str]:
+def _absent(rng: Random, passages: ReadingSet, shown: Sequence[Read]) -> Iterator[str]:
     """Yield questions that no passage shown answers."""
     own = [question for one in shown for question, said in one.asked if said is None]
     yield from rng.sample(own, min(len(own), 3))
     text = "\n".join(one.text for one in shown)
     for _ in range(3):
-        other = library.like(rng, rng.choice(shown).text, shown)
+        other = passages.like(rng, rng.choice(shown).text, shown)
         found = [(question, said) for question, said in other.answered if said.lower() not in text.lower()]
         near = [question for question, _ in found if content(question) & content(text)]
         if near and rng.random() < 0.7:

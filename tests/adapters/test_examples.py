@@ -40,7 +40,7 @@ seeds = st.integers(0, 2**32)
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> reading.Library:
+def passages(tmp_path_factory: pytest.TempPathFactory) -> reading.ReadingSet:
     """Return all passages, whether kept for evaluation or not, with a question that none of them answers."""
     path = tmp_path_factory.mktemp("reading") / "reading.jsonl.gz"
     rows = [(text, asked, said) for text, pairs in PASSAGES.items() for asked, said in pairs]
@@ -49,8 +49,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> reading.Library:
             start = text.index(said) if said else 0
             span = [start, start + len(said)] if said else None
             file.write(json.dumps({"source": "own", "question": asked, "passage": text, "span": span}) + "\n")
-    found = reading.Library(path, kept=False)
-    found.reads += reading.Library(path, kept=True).reads
+    found = reading.ReadingSet(path, kept=False)
+    found.reads += reading.ReadingSet(path, kept=True).reads
     return found
 
 
@@ -62,8 +62,8 @@ def answers(example: Example) -> list[tuple[Task, str, list[int]]]:
 
 @given(seeds)
 @examples(20)
-def test_a_passage_that_is_cited_holds_the_answer(library: reading.Library, seed: int) -> None:
-    example = reading.example(Random(seed), library)
+def test_a_passage_that_is_cited_holds_the_answer(passages: reading.ReadingSet, seed: int) -> None:
+    example = reading.example(Random(seed), passages)
     for _, said, numbers in answers(example):
         assert all(said in " ".join(example.chunks[number - 1].split()) for number in numbers)
 
@@ -79,9 +79,9 @@ def test_a_mail_that_is_cited_shows_how_somebody_is_reached(seed: int) -> None:
 
 @given(seeds)
 @examples(20)
-def test_every_message_has_its_number_whatever_stands_between(library: reading.Library, seed: int) -> None:
+def test_every_message_has_its_number_whatever_stands_between(passages: reading.ReadingSet, seed: int) -> None:
     rng = Random(seed)
-    for example in (made.example(rng, reading.distractors(rng, library, 4)), contacts.example(rng)):
+    for example in (made.example(rng, reading.distractors(rng, passages, 4)), contacts.example(rng)):
         assert [chunk.split("\n")[0] for chunk in example.chunks] == [
             f"[{n}]" for n in range(1, len(example.chunks) + 1)
         ]
@@ -97,10 +97,10 @@ def test_a_follow_up_leaves_out_what_the_full_question_says(seed: int) -> None:
         assert short.rstrip("?").lower() not in task.reply.lower()
 
 
-def test_each_role_is_trained_and_a_part_of_the_questions_has_no_answer(library: reading.Library) -> None:
+def test_each_role_is_trained_and_a_part_of_the_questions_has_no_answer(passages: reading.ReadingSet) -> None:
     rng = Random(1)
     kinds: tuple[Callable[[], Example], ...] = (
-        lambda: reading.example(rng, library), lambda: made.example(rng), lambda: contacts.example(rng),
+        lambda: reading.example(rng, passages), lambda: made.example(rng), lambda: contacts.example(rng),
         lambda: made.abstracts(rng), lambda: made.follow_ups(rng),
     )  # fmt: skip
     found = [task for draw in kinds for _ in range(20) for task in draw().tasks]

@@ -43,14 +43,14 @@ class Run:
     peer: Path | None = None
 
 
-def examples(rng: Random, library: reading.Library, *, unseen: bool = False) -> Iterator[Example]:
+def examples(rng: Random, passages: reading.ReadingSet, *, unseen: bool = False) -> Iterator[Example]:
     """Yield examples of all kinds."""
 
     def distractors() -> list[Chunk]:
-        return reading.distractors(rng, library, 6) if rng.random() < 0.6 else []
+        return reading.distractors(rng, passages, 6) if rng.random() < 0.6 else []
 
     kinds: tuple[Callable[[], Example], ...] = (
-        lambda: reading.example(rng, library),
+        lambda: reading.example(rng, passages),
         lambda: made.example(rng, distractors(), unseen),
         lambda: contacts.example(rng, distractors(), unseen),
         lambda: made.abstracts(rng, unseen),
@@ -60,11 +60,11 @@ def examples(rng: Random, library: reading.Library, *, unseen: bool = False) -> 
         yield rng.choices(kinds, SHARES)[0]()
 
 
-def train(base: Base, framed: Framed, library: reading.Library, run: Run, say: Callable[[str], None]) -> None:
+def train(base: Base, framed: Framed, passages: reading.ReadingSet, run: Run, say: Callable[[str], None]) -> None:
     """Train for the minutes given and leave the adapter in a file."""
     factors = load(run.go_on) if run.go_on else fresh(base, run.rank)
     optimiser = torch.optim.AdamW([one for pair in factors.values() for one in pair], lr=run.rate, betas=(0.9, 0.98))
-    rows = (row for one in examples(Random(run.seed), library) if framed.fits(row := framed.row(one)))
+    rows = (row for one in examples(Random(run.seed), passages) if framed.fits(row := framed.row(one)))
     began = saved = time.monotonic()
     losses, counts, step, done = defaultdict[str, list[float]](list), 0, 0, 0.0
     while done < 1:

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from engine.ask.extract import write
-from engine.ask.keys import Wording, key, normalise
+from engine.ask.keys import Wording, key, normalise, reword
 from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, fingerprint, store_answer
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
@@ -121,9 +121,14 @@ def arguments() -> Namespace:
 
 def entries(user: IndexedUser, embedder: MiniLM) -> list[Entry]:
     """Answer every question of a user without a cache."""
-    texts = [" ".join(row["question"].split()) for row in user.rows]
+    texts = [worded(row["question"]) for row in user.rows]
     about = zip(user.rows, texts, embedder.embed(texts), strict=True)
     return [entry(user, row, text, vector, embedder.fingerprint) for row, text, vector in about]
+
+
+def worded(question: str) -> str:
+    """Return the wording of a question that is embedded and answered, in an archive that knows nobody by name."""
+    return reword(question, lambda _: {}).text
 
 
 def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, embedder: str) -> Entry:

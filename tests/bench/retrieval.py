@@ -1,8 +1,10 @@
-"""Recall of retrieval on public questions: doc@k and lines@k, with one index in memory per user.
+"""Recall of retrieval on public questions: doc@k, lines@k, sessions@k and all@k, with one index in memory per user.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.retrieval DATA [--sets NAME...] [--off PART...] [--vectors FOLDER]`,
 where DATA holds sets of users: questions.jsonl beside docs/ or mail/. `--off plain` is BM25 alone. Chunk vectors are
-stored in FOLDER between runs.
+stored in FOLDER between runs. doc@k: a gold document is among the first k; lines@k: lines of the evidence are; all@k:
+all lines of the evidence are, also shown for questions of several hops alone; sessions@k: a gold document is among the
+first k documents, each counted once.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -37,7 +39,9 @@ def main() -> None:
         found = load(options.data, name, embedder, options.vectors)
         rows = [row for user in found for row in measured(user, embedder, settings)]
         for label in ("chunks", "sources"):
-            show(f"{name}: {label}", [row[label] for row in rows])
+            show(f"{name}: {label}", [row[label] for _, row in rows])
+        if several := [row["sources"] for kind, row in rows if kind == "multi-hop"]:
+            show(f"{name}: multi-hop, sources", several)
 
 
 def arguments() -> Namespace:
@@ -60,15 +64,16 @@ def has_gold(row: dict[str, Any]) -> bool:
 
 def measured(
     user: IndexedUser, embedder: Embedder | None, settings: RetrievalLimits
-) -> Iterator[dict[str, dict[str, float]]]:
-    """Yield the recall of each question, for the ranked chunks and for the sources that they are joined to."""
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+    """Yield each question's kind, and its recall for the ranked chunks and for the sources that they are joined to."""
     for row in filter(has_gold, user.rows):
         question = understand(row["question"], datetime.now(UTC))
         vector = embedder.embed_question(question.text) if embedder else None
         found = retrieve(user.bank, vector, question, Scope(), max(KS), settings)
-        chunks = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked[: max(KS)]]
+        ranked = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked]
         sources = [(user.paths[one.document][0], *one.lines) for one in found.passages]
-        yield {"chunks": recall(row, chunks), "sources": recall(row, sources)}
+        chunks = recall(row, ranked[: max(KS)]) | sessions(row, ranked)
+        yield row.get("kind", ""), {"chunks": chunks, "sources": recall(row, sources)}
 
 
 def recall(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
@@ -77,7 +82,19 @@ def recall(row: dict[str, Any], listed: Sequence[Listed]) -> dict[str, float]:
     spans = [(e["doc_id"], *e["lines"]) for e in row.get("evidence", ())]
     exact = [any(path == doc and a <= last and z >= first for doc, a, z in spans) for path, first, last in listed]
     found = {f"doc@{k}": float(any(right[:k])) for k in KS}
-    return found | ({f"lines@{k}": float(any(exact[:k])) for k in KS} if spans else {})
+    if not spans:
+        return found
+    held = {
+        k: all(any(path == doc and a <= last and z >= first for path, first, last in listed[:k]) for doc, a, z in spans)
+        for k in KS
+    }
+    return found | {f"lines@{k}": float(any(exact[:k])) for k in KS} | {f"all@{k}": float(held[k]) for k in KS}
+
+
+def sessions(row: dict[str, Any], ranked: Sequence[Listed]) -> dict[str, float]:
+    """Return for each k whether a gold document is among the first k documents of the ranked chunks."""
+    documents = list(dict.fromkeys(path for path, _, _ in ranked))
+    return {f"sessions@{k}": float(any(path in row["doc_ids"] for path in documents[:k])) for k in KS}
 
 
 def show(label: str, rows: Sequence[dict[str, float]]) -> None:

@@ -21,7 +21,7 @@ from engine.ask.semantic import upper as upper_bound
 from engine.models.minilm import MiniLM
 from engine.types import Trace
 from tests.bench.indexed import IndexedUser, load
-from tests.bench.paraphrases import LEAST, TAU, Entry, OwnBank, entry, own_bank
+from tests.bench.paraphrases import LEAST, TAU, Entry, OwnBank, entry, own_bank, worded
 
 JUDGED = Path(__file__).with_name("judged") / "rewordings.jsonl"
 
@@ -98,7 +98,7 @@ def judged(
 
 
 def _entries(user: IndexedUser, about: Sequence[dict[str, Any]], embedder: MiniLM) -> dict[Any, Entry]:
-    texts = [" ".join(row["question"].split()) for row in about]
+    texts = [worded(row["question"]) for row in about]
     found = zip(about, texts, embedder.embed(texts), strict=True)
     return {row["id"]: entry(user, row, text, vector, embedder.fingerprint) for row, text, vector in found}
 

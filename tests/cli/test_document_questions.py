@@ -11,6 +11,7 @@ from engine.idle.predict import WEEK_S, WEEKS
 from engine.idle.types import JobResult
 from engine.ingest.dialogue import listed_attendees
 from engine.types import Answer
+from store import documents
 from store.documents import titled_documents
 from store.errors import UsageError
 from store.jobs import PredictionLog
@@ -158,8 +159,8 @@ def test_a_document_is_named_by_its_file_or_by_words_of_its_title(pkb: Pkb, file
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("budget", "--doc budget fits 2 documents: Budget meeting (2024-06-07), Budget meeting (2024-05-03)"),
-        ("piano", "--doc piano fits no document"),
+        ("budget", "--doc budget matches 2 documents (2024-06-07, 2024-05-03); choose with --since and --until"),
+        ("piano", "--doc piano matches no document"),
         (" ", "--doc is empty"),
     ],
 )
@@ -169,11 +170,14 @@ def test_a_name_of_no_one_document_is_an_error_that_says_so(pkb: Pkb, name: str,
     assert raised.value.message == message
 
 
-def test_titles_of_documents_from_before_they_were_recorded_are_filled_in(pkb: Pkb) -> None:
-    before = titled_documents(pkb.session.ledger, "mail", "transcript")
+def test_titles_of_documents_from_before_they_were_recorded_are_filled_in(
+    pkb: Pkb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "_AT_ONCE", 2)
+    before = titled_documents(pkb.session.ledger, ("mail", "transcript"))
     pkb.session.ledger.rows.execute("DELETE FROM titles")
     assert first(pkb, "Who was there?").text == "Ann Lee, Bob Roy"
-    assert titled_documents(pkb.session.ledger, "mail", "transcript") == before
+    assert titled_documents(pkb.session.ledger, ("mail", "transcript")) == before
 
 
 def test_titles_and_prepared_answers_go_with_their_document(pkb: Pkb, files: Path) -> None:
@@ -181,7 +185,7 @@ def test_titles_and_prepared_answers_go_with_their_document(pkb: Pkb, files: Pat
     (files / "budget-2.txt").unlink()
     pkb.ingest(embed=False)
     rows = pkb.session.ledger.rows
-    assert len(titled_documents(pkb.session.ledger, "mail", "transcript")) == 2
+    assert len(titled_documents(pkb.session.ledger, ("mail", "transcript"))) == 2
     assert rows.execute("SELECT count(*) FROM answers WHERE reply LIKE '%Cleo%'").fetchone() == (0,)
 
 

@@ -75,7 +75,7 @@ def test_a_document_filters(pkb: Pkb) -> None:
 
 def test_a_document_of_no_such_title_is_an_error_with_what_to_type_next(pkb: Pkb) -> None:
     ran = pkb("ask", "who was there?", "--doc", "no such title")
-    assert (ran.code, ran.err) == (2, "pkb: --doc no such title fits no document; try: pkb list\n")
+    assert (ran.code, ran.err) == (2, "pkb: --doc no such title matches no document; try: pkb list\n")
 
 
 def test_nothing_within_the_limits_exits_4(pkb: Pkb) -> None:

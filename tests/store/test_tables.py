@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -294,9 +295,8 @@ def test_a_package_is_executed_when_an_attribute_is_used(tmp_path: Path, monkeyp
     (package / "inner.py").write_text("VALUE = 7\n")
     monkeypatch.syspath_prepend(tmp_path)
     execute_when_used("slow_package")
-    import slow_package.inner  # type: ignore[import-not-found]
-
-    assert (slow_package.inner.VALUE, "EXECUTED" in vars(slow_package)) == (7, False)
+    inner, slow_package = import_module("slow_package.inner"), sys.modules["slow_package"]
+    assert (inner.VALUE, "EXECUTED" in vars(slow_package)) == (7, False)
     assert not hasattr(slow_package, "__wrapped__")
     assert (slow_package.EXECUTED, slow_package.VALUE) == (True, 7)
     with pytest.raises(AttributeError):

@@ -49,19 +49,19 @@ class Unable:
         return None
 
     def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
-        raise NotImplementedError
+        raise AssertionError("no question reaches this backend")
 
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
-        raise NotImplementedError
+        raise AssertionError("no question reaches this backend")
 
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
-        raise NotImplementedError
+        raise AssertionError("no question reaches this backend")
 
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
-        raise NotImplementedError
+        raise AssertionError("no question reaches this backend")
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        raise NotImplementedError
+        raise AssertionError("no question reaches this backend")
 
     def question_vectors(self) -> QuestionVectors | None:
         return None

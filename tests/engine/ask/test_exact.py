@@ -59,6 +59,54 @@ def test_space_form_final_marks_and_the_first_letter_do_not_count_in_a_wording(s
     assert reword(same, names_of()).text == "When is rehearsal?"
 
 
+@pytest.mark.parametrize(
+    "same",
+    [
+        "Could you tell me when rehearsal is?",
+        "So, when is rehearsal?",
+        "when is rehearsal, please",
+        "Hi! Do you happen to know when rehearsal is? Thanks!",
+        "I'd like to know when rehearsal is",
+    ],
+)
+def test_what_is_said_around_a_question_does_not_count_in_a_wording(same: str) -> None:
+    assert reword(same, names_of()).text == "When is rehearsal?"
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        ("who the chair's assistant is", "Who is the chair's assistant?"),
+        ("what time it is", "What time is it?"),
+        ("how old Ann is", "How old is Ann?"),
+        ("which room the choir is in", "Which room is the choir in?"),
+        ("where the meeting was held", "Where was the meeting held?"),
+        ("who wrote the mail that was lost", "Who wrote the mail that was lost?"),
+        ("which people are coming", "Which people are coming?"),
+        ("what Ann said was wrong", "What Ann said was wrong?"),
+        ("what is wrong", "What is wrong?"),
+        ("in which year it was", "In which year it was?"),
+    ],
+)
+def test_what_stands_behind_tell_me_is_in_the_order_of_a_question(told: str, asked: str) -> None:
+    assert reword(f"tell me {told}", names_of()).text == asked
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        "Did you tell me who wrote?",  # asks whether
+        "Does Ann know who wrote?",
+        "Tell me if Ann wrote?",
+        "When rehearsal is?",
+        "What is C#?",
+        "Did Ann say please?",
+    ],
+)
+def test_what_is_asked_itself_stays_in_a_wording(same: str) -> None:
+    assert reword(same, names_of()).text == same
+
+
 @pytest.mark.parametrize("same", ["Who is Ann’s boss?", "who is ann's boss", "WHO IS ANN'S BOSS"])
 def test_names_of_the_archive_are_read_in_any_case(same: str) -> None:
     assert reword(same, names_of("Ann")) == Wording("Who is Ann's boss?", frozenset({"Ann"}))
@@ -75,7 +123,13 @@ def test_two_names_that_are_words_are_read_together_only() -> None:
     assert reword("is the bill paid?", known).text == "Is the bill paid?"
 
 
-@given(st.text(), st.lists(st.sampled_from(["Ann", "Bill Vey", "É", "ß"])))
+_FRAMES = st.sampled_from(["tell me ", "So ", "please", "do you know ", "who ", "Ann ", "is ", ", thanks", "WHO "])
+
+
+@given(
+    st.text() | st.lists(_FRAMES | st.text(max_size=3)).map("".join),
+    st.lists(st.sampled_from(["Ann", "Bill Vey", "É", "ß"])),
+)
 def test_the_wording_of_a_wording_is_itself(text: str, known: list[str]) -> None:
     try:
         once = reword(text, names_of(*known)).text

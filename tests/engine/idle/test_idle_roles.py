@@ -8,6 +8,8 @@ import pytest
 
 from engine.idle.plan import IdlePlanner
 from engine.idle.refresh import Reasker, plan_judgements
+from engine.idle.types import Kind
+from engine.llm.prefill import KvBinding, PromptReader
 from engine.llm.prompt import question_segment
 from engine.session import Session
 from store.answers import Aliases, NearMiss
@@ -36,18 +38,23 @@ def session(tmp_path: Path) -> Iterator[Session]:
     found.ledger.close()
 
 
-def done(planner: IdlePlanner, kind: str) -> list[str]:
-    handler = planner.handlers()[kind]  # type: ignore[index]
+def kept(reader: PromptReader) -> KvBinding:
+    assert reader.kept
+    return reader.kept
+
+
+def done(planner: IdlePlanner, kind: Kind) -> list[str]:
+    handler = planner.handlers()[kind]
     return [handler.run(job).state for job in handler.plan()]
 
 
 def test_predictions_read_each_chunk_once_and_summaries_none(session: Session) -> None:
     planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
     assert done(planner, "summarize") == ["done"]
-    kept = Abstracts(session.ledger, session.tables).all()
-    assert [len(one.chunks) for one in kept] == [len(MAILS)]
-    assert "The fair needs two tents." in kept[0].text  # in the words of a mail
-    queries = planner.load().kept.store.queries  # type: ignore[union-attr]
+    abstracts = Abstracts(session.ledger, session.tables).all()
+    assert [len(one.chunks) for one in abstracts] == [len(MAILS)]
+    assert "The fair needs two tents." in abstracts[0].text  # in the words of a mail
+    queries = kept(planner.load()).store.queries
     assert queries.totals().count == 0
     assert done(planner, "predict")[-1:] == ["done"]
     assert queries.totals().count == 1 + len(MAILS)
@@ -81,12 +88,12 @@ def test_another_adapter_is_another_writer_over_the_same_kv_cache(session: Sessi
     reader = session.load_model
     assert session.has_roles
     assert reader
-    first, root = session.backend.fingerprint, reader().kept.root  # type: ignore[union-attr]
+    first, root = session.backend.fingerprint, kept(reader()).root
     session.models.free()
     add_adapter(Path(session.settings.model.name), seed=12)
     again = Session(session.environ)
     again.override("model.name", session.settings.model.name)
     assert again.backend.fingerprint != first
     assert again.load_model
-    assert again.load_model().kept.root == root  # type: ignore[union-attr]
+    assert kept(again.load_model()).root == root
     again.models.free()

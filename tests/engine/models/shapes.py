@@ -163,7 +163,9 @@ def add_adapter(folder: Path, *, rank: int = 4, seed: int = 11) -> Path:
 
     mx.random.seed(seed)
     arrays = {}
-    for name, weight in mx.load(str(folder / "model.safetensors")).items():  # type: ignore[union-attr]
+    weights = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(weights, dict)
+    for name, weight in weights.items():
         if name.endswith("_proj.weight"):
             outputs, inputs = weight.shape
             layer = name.removesuffix(".weight")

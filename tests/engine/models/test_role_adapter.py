@@ -58,8 +58,9 @@ def test_it_adds_its_product_to_that_of_the_weights(folder: Path, tmp_path: Path
     import mlx.core as mx
 
     merged = make(tmp_path / folder.name, KINDS[folder.name])
-    weights: dict[str, Any] = mx.load(str(merged / "model.safetensors"))  # type: ignore[assignment]
-    factors: dict[str, Any] = mx.load(str(folder / FILE))  # type: ignore[assignment]
+    weights, factors = mx.load(str(merged / "model.safetensors")), mx.load(str(folder / FILE))
+    assert isinstance(weights, dict)
+    assert isinstance(factors, dict)
     for name in [name for name in factors if name.endswith(".lora_a")]:
         layer = name.removesuffix(".lora_a")
         weights[f"{layer}.weight"] = weights[f"{layer}.weight"] + (factors[name] @ factors[f"{layer}.lora_b"]).T
@@ -102,7 +103,8 @@ def test_another_shape_or_norm_is_another_model(tmp_path: Path) -> None:
     one = make(tmp_path / "one", KINDS["llama"])
     wider = make(tmp_path / "wider", KINDS["llama"] | {"num_attention_heads": 2})
     other = make(tmp_path / "other", KINDS["llama"])
-    weights: dict[str, Any] = mx.load(str(other / "model.safetensors"))  # type: ignore[assignment]
+    weights = mx.load(str(other / "model.safetensors"))
+    assert isinstance(weights, dict)
     weights["model.norm.weight"] = weights["model.norm.weight"] * 1.01
     mx.save_safetensors(str(other / "model.safetensors"), weights)
     assert len({base_of(one), base_of(wider), base_of(other)}) == 3
