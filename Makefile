@@ -50,7 +50,7 @@ $(PLOTS): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' bench
 	@touch $@
 
-bench: $(PLOTS)  ## Run PerCache's evaluation into docs/benchmarks.md (about 50 minutes; resumes after an interruption)
+bench: $(PLOTS)  ## Run the evaluation into docs/benchmarks.md (about 50 minutes; resumes after an interruption)
 	@$(BIN)/python -m tests.bench.experiments whole --minutes 50 --to docs
 
 bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick (4 minutes)

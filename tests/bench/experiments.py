@@ -17,12 +17,14 @@ from tests.bench import jobs, machine, report
 from tests.bench.corpus import DATA, users
 from tests.bench.harness import replay, unit_file
 from tests.bench.jobs import QUIET, Done, Job
-from tests.bench.plan import SCOPES, Experiment
+from tests.bench.plan import SCOPES, TRACINGS, Experiment, Tracing
 from tests.bench.records import RUNS, Run, Runs, read_file, write_file
 from tests.bench.replay import Unit
+from tests.bench.traces import file_of, share
 
 OUT = Path("build/bench")
 NEVER = float("inf")
+ROUND = {"135M": 100.0, "0.5B": 300.0}  # seconds of a round of curves and real answers
 
 
 def main() -> int:
@@ -36,8 +38,8 @@ def main() -> int:
             replay(units, options.out, lambda: time() > options.until)
         return 0
     failed = run(options)
-    report.write(options.out, options.to)
-    print(options.to / "benchmarks.md")
+    for page in report.write(options.out, options.to):
+        print(page)
     return failed
 
 
@@ -118,7 +120,29 @@ def waiting(options: Namespace) -> tuple[list[Job], dict[str, str]]:
                 words = ["experiments", options.scope, "--group", experiment.name, corpus, *about]
                 found.append(Job(name, words, experiment.seconds(corpus), limited=True))
     found += others(options) if options.scope == "whole" else []
+    if tracing := TRACINGS.get(options.scope):
+        found += [*counting(tracing, options), *pricing(tracing, options)]
     return [job for job in found if not options.only or job.name.split()[0] in options.only], missing
+
+
+def counting(tracing: Tracing, options: Namespace) -> Iterator[Job]:
+    """Yield a job for each user whose questions were not counted."""
+    for corpus in tracing.corpora:
+        found = users(corpus, options.data, options.out / "scratch")
+        most = min(options.questions, share([len(user.queries) for user in found], tracing.questions))
+        for user in found:
+            if not file_of(corpus, user.name, options.out).exists():
+                words = ["traces", corpus, user.name, "--out", str(options.out), "--data", str(options.data)]
+                words += ["--questions", str(most), "--policies", *tracing.policies]
+                yield Job(f"traces {corpus}.{user.name}", words, tracing.seconds(min(most, len(user.queries))))
+
+
+def pricing(tracing: Tracing, options: Namespace) -> Iterator[Job]:
+    """Yield a job for each shape that was not measured."""
+    for shape, rounds in tracing.rounds.items():
+        if not (options.out / f"curves.{shape}.json").exists():
+            words = ["curves", shape, "--out", str(options.out), "--data", str(options.data), "--rounds", str(rounds)]
+            yield Job(f"curves {shape}", [*words, "--corpora", *tracing.corpora], ROUND[shape] * rounds)
 
 
 def others(options: Namespace) -> Iterator[Job]:

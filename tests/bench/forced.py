@@ -127,7 +127,7 @@ class ForcedBackend(Wrapped):
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
         begun, script = perf_counter(), self._script
         shown = self._session.order(candidates(evidence))
-        gold = gold_of(question, evidence, self._golds, self._session.settings.ask.decline_below)
+        gold = self._gold(question, evidence)
         script.quoted = normalise(question.text) not in self._golds
         script.text = reply(gold, [one.chunk.text for one in shown])
         trace.started += perf_counter() - begun  # not a part of answering
@@ -136,6 +136,9 @@ class ForcedBackend(Wrapped):
         finally:
             script.text = None
         return replace(made, reply=replace(made.reply, text=" ".join(gold.split()) or None)) if shown else made
+
+    def _gold(self, question: Question, evidence: Evidence) -> str:
+        return gold_of(question, evidence, self._golds, self._session.settings.ask.decline_below)
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         self._script.text = YES

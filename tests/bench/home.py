@@ -1,18 +1,19 @@
 """Temporary homes for measurements: ingested by the command line, then asked and idle in this process."""
 
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.idle.plan import IdlePlanner, new_chunks
-from engine.idle.predict import from_forms, offer, pick
+from engine.idle.predict import Prediction, from_forms, offer, pick
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner, RunContext, RunLimits
 from engine.idle.types import Kind
@@ -20,6 +21,7 @@ from engine.llm.prompt import Order, in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
+from store.hits import Hit
 from store.jobs import JobAccount, JobCost, Jobs
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 NANO = Path(__file__).resolve().parents[1] / "data" / "nano"
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
+ABOUT = 10  # words of a passage in a question about it
+DECODED = 6.0
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -61,38 +65,64 @@ def experiment(settings: Mapping[str, Any]) -> Experiment:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds by the clock, and of the processor, of all threads together."""
+
+    wall: float
+    processor: float
+
+
+@dataclass(frozen=True, slots=True)
 class Home:
     """An open home under given settings."""
 
     session: Session
     planner: IdlePlanner
+    spent: list[Spent] = field(default_factory=list)  # of each question, without what is stored after its answer
 
     def ask(self, text: str, *, read_bank: bool = True, write_bank: bool = True) -> AskResult:
         """Ask a question and store what was computed once the answer is there."""
         options = AskOptions(k=self.session.settings.ask.k, read_bank=read_bank, write_bank=write_bank)
+        wall, processor = time.perf_counter(), time.process_time()
         answered = self.session.asker.ask(text, options, NOW)
+        self.spent.append(Spent(1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - processor)))
         answered.keep()
         return answered
 
-    def predict(self, most: int) -> int:
+    def predict(self, most: int, *, fill: bool = False) -> int:
         """Queue up to `most` questions predicted from the forms of those asked so far; return their number.
 
-        A tiny or random model would not write questions.
+        A tiny or random model would not write questions. With `fill` questions about the newest passages take the
+        places that are left, as a model writes them from its knowledge bank (PerCache 4.1.2).
         """
-        reasker = Reasker(self.session.ledger, self.session.backend, self.session.room, NOW)
-        found = from_forms(new_chunks(self.session), self._asked(self.session.settings.experiment.history))
+        reasker, new = (
+            Reasker(self.session.ledger, self.session.backend, self.session.room, NOW),
+            new_chunks(self.session),
+        )
+        found = from_forms(new, self._asked(self.session.settings.experiment.history))
         limits = dict.fromkeys((one.source for one in found), most)
-        chosen = pick(found, limits, self._known())[:most]
+        chosen = pick(found, limits, known := self._known())[:most]
+        if fill and len(chosen) < most:
+            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
+                : most - len(chosen)
+            ]
         offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 
-    def idle(self, kinds: Iterable[Kind] | None = None) -> JobCost:
-        """Do all idle jobs of some kinds, or of all; returns their cost."""
-        ledger = self.session.ledger
+    def idle(self, kinds: Iterable[Kind] | None = None, most: float = float("inf")) -> JobCost:
+        """Do all idle jobs of some kinds, or of all; returns their cost.
+
+        None is begun once the model has done work worth `most` tokens of prefill.
+        """
+        ledger, before = self.session.ledger, self.planner.measure()
+
+        def why_stop() -> str | None:
+            return "enough" if worth(self.planner.measure().less(before)) >= most else None
+
         context = RunContext(
             clock=time.monotonic,
             began=time.monotonic(),
-            why_stop=lambda: None,
+            why_stop=why_stop,
             generation=lambda: ledger.generation,
             measure=self.planner.measure,
             now=NOW.timestamp(),
@@ -116,6 +146,17 @@ class Home:
     def _known(self) -> list[str]:
         sql = "SELECT question FROM answers UNION SELECT question FROM history"
         return [text for (text,) in self.session.ledger.rows.execute(sql)]
+
+
+def about(hit: Hit) -> Prediction:
+    """Return a question about a passage: with the words of its longest sentence."""
+    sentence = max(re.split(r"(?<=[.!?])\s+|\n+", hit.chunk.text), key=len)
+    return Prediction(f"What was said about {' '.join(sentence.split()[:ABOUT]).rstrip('.?!,;:')}?", "chunks", "form")
+
+
+def worth(cost: JobCost) -> float:
+    """Return the work of a model as tokens of prefill; on a processor decoding one takes as long as prefilling six."""
+    return cost.read + DECODED * cost.written
 
 
 def _unchanged(session: Session) -> None:

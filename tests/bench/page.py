@@ -1,19 +1,23 @@
 """Markdown pages: numbers as text, tables, sections, and the values of plots (bars, curves)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import fill
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars in groups, one of each series in a group, side by side or stacked; a missing value is None."""
+    """Bars in groups, one of each series in a group, side by side or stacked; a missing value is None.
+
+    `spread` has the ends of each bar's interval, by series; of stacked bars those of their sum, under "".
+    """
 
     title: str
     axis: str
     groups: Sequence[str]
     series: Mapping[str, Sequence[float | None]]
     stacked: bool = False
+    spread: Mapping[str, Sequence[tuple[float, float] | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

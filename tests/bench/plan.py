@@ -1,18 +1,17 @@
-"""PerCache's experiments as data: overall latency, two model shapes, ablation, sensitivity; whole and quick.
+"""What the evaluation runs, as data: the policies that traces count, and the experiments in real time; whole and quick.
 
-With weights of a real shape every policy reads two chunks, as PerCache does (5.1): five would take twice as long.
+In real time are those on hits, whose writer is fast: ablation, and sensitivity to the threshold and the stride.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.settings import Experiment as Usual
 from tests.bench.policies import POLICIES, TAU, Policy
 
-TOP = 2  # chunks (PerCache 5.1)
 TAUS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 STRIDES = (1, 2, 3, 4, 5)
-BUDGETS = (25, 100)  # MB of KV; a prompt of two chunks takes about 15 at the 135M shape
 PUBLIC = ("locomo", "enron-annotated", "clinton-foia", "qmsum")
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "bank": {"bank": False, "settings": {"experiment.semantic": False}},
@@ -32,8 +31,6 @@ class Estimate:
 ESTIMATES = {
     "quote": Estimate(0.06, 0.2),
     "nano": Estimate(0.3, 1.0),
-    "135M": Estimate(2.5, 18.0),
-    "0.5B": Estimate(11.0, 80.0),
 }
 OPENING, LONGER = 3.0, 2.0  # seconds of a unit's start; factor of real mail and meetings
 
@@ -89,30 +86,19 @@ def strides() -> list[Policy]:
     return [varied("pkb", f"stride{number}", {}, predict=number) for number in STRIDES]
 
 
-def budgets() -> list[Policy]:
-    """Return sizes of the KV cache."""
-    return [varied("pkb", f"kv{size}MB", {"kv.bytes": size * 1_000_000}) for size in BUDGETS]
-
-
 def named(*names: str) -> list[Policy]:
     """Return policies by name."""
     return [POLICIES[name] for name in names]
 
 
 BLOCKS = varied("pkb", "blocks", {"kv.reuse": "blocks"})
-DRAFTED = varied("ragcache-meancache", "drafts", {"experiment.drafts": 8})
-DRAFTLESS = varied("pkb", "no-drafts", {"experiment.drafts": 0})
+TOPS = (2, 5)  # sources in a prompt: PerCache's and pkb's
 EIGHT = tuple(POLICIES.values())
 QUOTED = named("naive", "meancache", "sleeptime", "percache", "pkb")  # without a KV cache the others do not differ
 FOUR = named("naive", "ragcache-meancache", "percache", "pkb")
-FIVE = named("naive", "ragcache-meancache", "ragcache-sleeptime", "percache", "pkb")
-REAL = at(TOP, [*EIGHT, DRAFTED, BLOCKS, *ablated(0.85), DRAFTLESS, *budgets()])
 ABLATED = [*QUOTED, *ablated(0.85), *ablated(0.80)]
 OTHER_TAUS = [policy for policy in taus() if policy.name not in {one.name for one in ABLATED}]
 WHOLE = (
-    Experiment("time", "overall latency, ablation, budget", "135M", ("synthetic",), REAL, 1, 8),
-    Experiment("public", "overall latency, public sets", "135M", PUBLIC, at(TOP, [*FIVE, DRAFTED, BLOCKS]), 1, 3),
-    Experiment("shape", "a second shape of model", "0.5B", ("synthetic",), at(TOP, FOUR), 1, 2),
     Experiment("taus", "sensitivity to the threshold", "quote", ("synthetic",), OTHER_TAUS, 1, 60),
     Experiment("parts", "hits, ablation", "quote", ("synthetic",), ABLATED, 1, 60),
     Experiment("words", "hits, public sets", "quote", (*PUBLIC, "paraphrase"), QUOTED, 1, 40),
@@ -120,7 +106,6 @@ WHOLE = (
     Experiment("strides", "sensitivity to the stride", "quote", ("synthetic",), strides(), 1, 60),
 )
 QUICK = (
-    Experiment("time", "overall latency", "135M", ("synthetic",), at(TOP, FOUR), 1, 2),
     Experiment("words", "hits", "quote", ("synthetic",), QUOTED, 1, 30),
     Experiment("nano", "answers of a small model", "nano", ("synthetic",), FOUR, 1, 15),
 )
@@ -135,4 +120,43 @@ IDLE = (
         40,
     ),
 )
+
+
+def traced() -> dict[str, Policy]:
+    """Return the policies whose steps are counted, by name and number of sources.
+
+    All guess tokens: what an answer takes without that follows from the counts.
+    """
+    usual = {"experiment.drafts": Usual().drafts}
+    found = dict[str, Policy]()
+    for top in TOPS:
+        parts = [one for one in ablated(TAU) if top == TOPS[-1]]
+        for one in at(top, [*EIGHT, BLOCKS, *parts]):
+            found[f"{one.name}-{top}"] = replace(one, settings={**one.settings, **usual})
+    return found
+
+
+TRACED: Mapping[str, Policy] = traced()
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Which traces are counted, about so many questions of each corpus, and rounds of measuring by shape."""
+
+    corpora: Sequence[str]
+    questions: int
+    policies: Sequence[str]
+    rounds: Mapping[str, int]
+
+    def seconds(self, asked: int) -> float:
+        """Estimate the time of a user with so many questions, on one core."""
+        return len(self.policies) * (OPENED + COUNTED * asked)
+
+
+OPENED, COUNTED = 0.5, 0.06  # seconds of opening a home again, and of a question with its share of an idle run
+FEW = [f"{name}-{top}" for top in TOPS for name in ("naive", "ragcache-meancache", "percache", "pkb", "pkb-blocks")]
+TRACINGS: Mapping[str, Tracing] = {
+    "whole": Tracing((*PUBLIC, "paraphrase"), 480, tuple(TRACED), {"135M": 5, "0.5B": 3}),
+    "quick": Tracing(("synthetic",), 20, FEW, {"135M": 1}),
+}
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "idle": IDLE}

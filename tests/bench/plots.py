@@ -1,6 +1,7 @@
 """Plots as SVG by matplotlib (group `bench`): deterministic bytes, one colour per policy."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib import rc_context
@@ -20,6 +21,9 @@ COLOURS = {
     "percache": "#D55E00",
     "pkb": "#0072B2",
     "pkb-blocks": "#999999",
+    "pkb in blocks": "#E69F00",
+    "as published": "#BBBBBB",
+    "with pkb's engine": "#0072B2",
 }
 # Tol's muted ones, for everything else.
 OTHERS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#117733", "#999933", "#882255", "#BBBBBB")
@@ -38,7 +42,7 @@ STYLE: Any = {
     "legend.handlelength": 3.0,
 }
 WIDE, HIGH, A_BAR = 5.6, 3.0, 0.11  # inches: of a panel, at least, and of a bar among others
-FIT = 5  # groups whose names fit side by side
+FIT, LETTERS = 5, 40  # groups, and letters of their names, that fit side by side
 
 
 def svg(picture: Picture) -> bytes:
@@ -63,9 +67,15 @@ def drawn(picture: Picture) -> Figure:
             _curves(axes, panel)
         axes.set_title(panel.title, fontsize=10, loc="left")
         axes.set_ylabel(panel.axis)
-        axes.set_ylim(bottom=0)
+        if not is_signed(panel):
+            axes.set_ylim(bottom=0)
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
+
+
+def is_signed(panel: Panel) -> bool:
+    """Return whether bars go below 0."""
+    return isinstance(panel, Bars) and any((value or 0.0) < 0 for values in panel.series.values() for value in values)
 
 
 def _width(panel: Panel) -> float:
@@ -87,11 +97,31 @@ def _bars(axes: Axes, panel: Bars) -> None:
         axes.bar(at, heights, width, floor, label=name, color=colour, edgecolor="white", linewidth=0.4)
         if panel.stacked:
             floor = [below + height for below, height in zip(floor, heights, strict=True)]
-    slanted = len(panel.groups) > FIT
+        else:
+            _spread(axes, at, values, panel.spread.get(name, ()))
+    if panel.stacked:
+        _spread(axes, list(places), floor, panel.spread.get("", ()))
+    if is_signed(panel):
+        axes.axhline(0, color="black", linewidth=0.8)
+    slanted = len(panel.groups) > FIT or sum(map(len, panel.groups)) > LETTERS
     axes.set_xticks(
         list(places), list(panel.groups), rotation=35 if slanted else 0, ha="right" if slanted else "center"
     )
     axes.grid(visible=False, axis="x")
+
+
+def _spread(
+    axes: Axes, at: Sequence[float], values: Sequence[float | None], ends: Sequence[tuple[float, float] | None]
+) -> None:
+    """Draw the interval of each bar that has one."""
+    shown = [
+        (place, value, end) for place, value, end in zip(at, values, ends, strict=False) if end and value is not None
+    ]
+    if shown:
+        below = [max(0.0, value - low) for _, value, (low, _) in shown]
+        above = [max(0.0, high - value) for _, value, (_, high) in shown]
+        places, tops = [place for place, _, _ in shown], [value for _, value, _ in shown]
+        axes.errorbar(places, tops, [below, above], fmt="none", ecolor="black", elinewidth=0.9, capsize=2)
 
 
 def _curves(axes: Axes, panel: Curves) -> None:

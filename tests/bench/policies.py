@@ -1,6 +1,6 @@
 """PerCache's baselines, PerCache as published, and pkb's defaults, as settings of one engine.
 
-They share ingest, retrieval (which precedes the search for a paraphrase), prompts, the model and predicted questions.
+They share ingest, the look-up of paraphrases before retrieval, prompts, the model and questions predicted by forms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +45,7 @@ class Policy:
     settings: Mapping[str, Any] = field(default_factory=dict)  # pkb's, by key, and fields of `Experiment`
     bank: bool = True  # answers are stored and looked up
     predict: int = 0  # questions, before the first question and after each; 0: no idle runs
+    fills: bool = False  # where forms give fewer questions, others are predicted from passages, as a model writes them
     idle: tuple[Kind, ...] = ()  # kinds of jobs of the idle runs
     fixed_tau: bool = False  # one threshold for all answers
     stores_own: bool = True  # answers to the user's own questions are stored, not those to predicted ones alone
@@ -74,14 +75,15 @@ _ALL = (
         "MeanCache",
         COSINE_ALONE | NO_KV,
         about="the answer of a similar question, by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's"
-        " embedding model in place of one trained by federated learning; pkb retrieves before the lookup, and has an"
-        " exact tier before both",
+        " embedding model in place of one trained by federated learning; pkb has an exact"
+        " tier before it",
     ),
     Policy(
         "sleeptime",
         "Sleep-time Compute",
         COSINE_ALONE | NO_KV,
         predict=STRIDE,
+        fills=True,
         idle=("populate",),
         stores_own=False,
         about="predicted questions are answered in idle runs, and their answers are served by cosine (arXiv 2504.13171,"
@@ -98,6 +100,7 @@ _ALL = (
         "RAGCache + Sleep-time",
         COSINE_ALONE | TREE,
         predict=STRIDE,
+        fills=True,
         idle=("populate",),
         stores_own=False,
         about="both; the KV of predicted questions stays in the tree",
@@ -107,6 +110,7 @@ _ALL = (
         "PerCache as published",
         COSINE_ALONE | PERCACHE,
         predict=STRIDE,
+        fills=True,
         idle=("verify", "populate", "convert", "restore"),
         fixed_tau=True,
         about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; its questions are predicted from"

@@ -5,7 +5,7 @@ question. The file of a unit that is not complete ends in `.part` and is not rea
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
@@ -205,7 +205,9 @@ def decode(kind: Any, value: object, where: str) -> Any:
         return _record(kind, value, where)
     if origin is UnionType:
         return None if value is None else decode(inner[0], value, where)
-    if origin is tuple and isinstance(value, list):
+    if kind is Any:
+        return value
+    if origin in (tuple, Sequence) and isinstance(value, list):
         return tuple(decode(inner[0], one, f"{where}, {number}") for number, one in enumerate(value, 1))
     if origin is Mapping and isinstance(value, dict):
         return {key: decode(inner[1], one, f"{where}, {key}") for key, one in value.items()}

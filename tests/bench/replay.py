@@ -71,14 +71,17 @@ class Replay:
         """Return whether all questions were asked."""
         return len(self.asked) == len(self.unit.queries)
 
-    def idle(self) -> None:
-        """Predict questions and do the idle jobs before the next question, if the policy has any."""
+    def idle(self, most: float = float("inf"), *, fill: bool = False) -> None:
+        """Predict questions and do the idle jobs before the next question, if the policy has any.
+
+        They are worth about `most` tokens of prefill; with `fill` as many questions as may be are predicted.
+        """
         policy, home = self.unit.policy, self.home
         if not policy.predict:
             return
         begun = perf_counter()
-        predicted = home.predict(policy.predict)
-        cost = home.idle(policy.idle)
+        predicted = home.predict(policy.predict, fill=fill)
+        cost = home.idle(policy.idle, most)
         if policy.fixed_tau:
             home.session.ledger.rows.execute("UPDATE answers SET tau = NULL")
         seconds = round(perf_counter() - begun, 4)
@@ -86,6 +89,10 @@ class Replay:
 
     def ask(self) -> Line:
         """Ask the next question and return its record."""
+        return self.answered()[0]
+
+    def answered(self) -> tuple[Line, AskResult]:
+        """Ask the next question and return its record and the answer."""
         unit, home, query = self.unit, self.home, self.unit.queries[len(self.asked)]
         before, flops = sizes(home.session), home.flops()
         answered = home.ask(
@@ -94,7 +101,7 @@ class Replay:
         reply, now, flops = answered.reply, sizes(home.session), home.flops() - flops
         match = self.match(query, answered)
         self.asked.append(query)
-        return Line(
+        line = Line(
             corpus=unit.user.corpus,
             user=unit.user.name,
             policy=unit.policy.name,
@@ -117,6 +124,7 @@ class Replay:
             written=now.kv_written - before.kv_written + max(0, now.bank - before.bank),
             idle=self.idle_work,
         )
+        return line, answered
 
     def match(self, query: Query, answered: AskResult) -> Match:
         """Find whose answer was served, and whether it is right: by gold, or for a predicted question by words."""

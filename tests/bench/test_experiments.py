@@ -13,8 +13,9 @@ import pytest
 from tests.bench import experiments, jobs
 from tests.bench.harness import replay, unit_file
 from tests.bench.jobs import Job
-from tests.bench.plan import QUICK, WHOLE
+from tests.bench.plan import QUICK, TRACED, TRACINGS, WHOLE
 from tests.bench.policies import POLICIES
+from tests.bench.traces import share
 
 NEVER, HOUR, FIVE_MINUTES = experiments.NEVER, 3600, 300
 
@@ -25,27 +26,46 @@ def options(tmp_path: Path, **changes: object) -> Namespace:
     return Namespace(**(found | {"questions": sys.maxsize, "gptcache": "python", "until": NEVER} | changes))
 
 
-def test_the_whole_has_every_policy_at_a_real_shape_and_every_part_threshold_stride_and_budget() -> None:
+def test_every_policy_is_traced_with_two_and_five_sources_and_pkb_without_each_part() -> None:
+    assert set(TRACED) >= {f"{name}-{top}" for name in (*POLICIES, "pkb-blocks") for top in (2, 5)}
+    assert set(TRACED) >= {f"pkb-no-{part}-5" for part in ("bank", "kv", "prediction")}
+    assert {(name.rpartition("-")[2], policy.settings["ask.k"]) for name, policy in TRACED.items()} == {
+        ("2", 2),
+        ("5", 5),
+    }
+
+
+def test_the_whole_has_every_part_threshold_and_stride() -> None:
     names = {policy.name for one in WHOLE for policy in one.policies}
-    assert {policy.name for one in WHOLE if one.writer == "135M" for policy in one.policies} >= set(POLICIES)
     assert names >= {f"pkb-no-{part}{end}" for part in ("bank", "kv", "prediction") for end in ("", "-tau80")}
     assert names >= {f"{name}-tau{tau}" for name in ("pkb", "percache") for tau in range(60, 100, 5)}
-    assert names >= {f"pkb-stride{number}" for number in range(1, 6)} | {"pkb-kv25MB", "pkb-kv100MB", "pkb-blocks"}
-    real = [policy for one in WHOLE if one.writer in ("135M", "0.5B") for policy in one.policies]
-    assert {policy.settings["ask.k"] for policy in real} == {2}
+    assert names >= {f"pkb-stride{number}" for number in range(1, 6)}
 
 
 def test_the_estimates_are_less_than_an_hour_of_two_cores_and_five_minutes(tmp_path: Path) -> None:
     rest = sum(job.seconds for job in experiments.others(options(tmp_path, data=tmp_path)))
-    whole = sum(one.seconds(corpus) for one in WHOLE for corpus in one.corpora)
-    assert (whole + rest) / 2 < HOUR
-    assert sum(one.seconds(corpus) for one in QUICK for corpus in one.corpora) / 2 < FIVE_MINUTES
+    users = {"locomo": 6, "qmsum": 18, "enron-annotated": 1, "clinton-foia": 1, "paraphrase": 1}
+    for scope, limit in (("whole", HOUR), ("quick", FIVE_MINUTES)):
+        tracing = TRACINGS[scope]
+        counted = sum(
+            tracing.seconds(tracing.questions // users.get(one, 1)) * users.get(one, 1) for one in tracing.corpora
+        )
+        priced = sum(experiments.ROUND[shape] * rounds for shape, rounds in tracing.rounds.items())
+        asked = sum(one.seconds(corpus) for one in {"whole": WHOLE, "quick": QUICK}[scope] for corpus in one.corpora)
+        assert (asked + counted + priced + (rest if scope == "whole" else 0)) / 2 < limit
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "part"), [([97], 480, 97), ([1464], 480, 480), ([172, 97, 181], 240, 80), ([20, 200], 100, 80)]
+)
+def test_questions_are_shared_out_among_users(asked: list[int], most: int, part: int) -> None:
+    assert share(asked, most) == part
 
 
 def test_jobs_without_documents_are_missing_and_finished_ones_are_not_repeated(tmp_path: Path) -> None:
     found, missing = experiments.waiting(options(tmp_path))
-    assert {job.name for job in found} >= {"time synthetic", "nano synthetic", "kv_reuse", "operations"}
-    assert missing["public locomo"] == missing["words paraphrase"] == "its documents are not here"
+    assert {job.name for job in found} >= {"curves 135M", "nano synthetic", "kv_reuse", "operations"}
+    assert missing["words locomo"] == missing["words paraphrase"] == "its documents are not here"
     some = options(tmp_path, only=["strides", "kv_reuse"])
     assert [job.name for job in experiments.waiting(some)[0]] == ["strides synthetic", "kv_reuse"]
     strides = next(one for one in WHOLE if one.name == "strides")
