@@ -135,7 +135,7 @@ class Idle:
         import mlx.core as mx
 
         rows, args = ids.shape[1], self._model.args
-        width = args.head_dim or args.hidden_size // args.num_attention_heads
+        width = getattr(args, "head_dim", None) or args.hidden_size // args.num_attention_heads
         zeros = mx.zeros((1, args.num_key_value_heads, rows, width))
         for layer in cache:
             layer.update_and_fetch(zeros, zeros)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.corpus import Query
-from tests.bench.counting import Memo, Tally, bytes_of, size_of_shape
+from tests.bench.counting import Memo, Tally, bytes_of, folder_of, size_of_shape
 from tests.bench.home import NANO
 from tests.bench.plan import TRACED
 from tests.bench.test_harness import RIGHT, user
@@ -96,3 +96,10 @@ def test_a_shape_has_the_parameters_of_its_model() -> None:
     found = size_of_shape("135M")
     assert round((found.parameters + found.head_parameters) / 1e6, 1) == 134.5  # SmolLM2-135M, embeddings shared
     assert bytes_of("135M") == 30 * 2 * 3 * 64 * 4
+
+
+@pytest.mark.parametrize("shape", ["135M", "0.5B"])
+def test_a_counted_shape_answers_in_blocks_too(folder: Path, shape: str) -> None:
+    model = folder_of(shape, folder / "models", real=False)
+    found = list(rows(user(folder, *QUESTIONS[:1]), TRACED["pkb-blocks-2"], folder, Memo(), model, shape))
+    assert [(row.tier, row.prompt > row.reused > 0) for row in found] == [("blocks", True)]
