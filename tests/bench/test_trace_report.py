@@ -118,6 +118,13 @@ def test_the_page_has_ten_figures_and_says_whether_the_aim_was_reached(folder: P
     assert "Questions: 4 (mail 2 of 1 user, meetings 2 of 1 user)." in section.text
 
 
+def test_pkbs_own_time_is_another_shapes_where_it_was_not_measured_beside_one(folder: Path) -> None:
+    write_file(folder / "curves.0.5B.json", replace(CURVES, shape="0.5B", engine={"mail": {"2": {"made": 9.0}}}))
+    traces = trace_report.gathered(folder)
+    assert traces
+    assert traces.curves["0.5B"].engine == {"mail": {"2": {"made": 9.0}}, "meetings": ENGINE["meetings"]}
+
+
 def test_every_bar_has_its_interval(folder: Path) -> None:
     traces = trace_report.gathered(folder)
     assert traces

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -61,6 +61,9 @@ def gathered(folder: Path) -> Traces | None:
     curves = {shape: found for shape in SHAPES if (found := read_file(folder / f"curves.{shape}.json", Curves))}
     if not rows or not curves:
         return None
+    known = {corpus: own for one in curves.values() for corpus, own in one.engine.items()}
+    # pkb's own time does not depend on the shape: where it was not measured beside one, it is another's.
+    curves = {shape: replace(one, engine={**known, **one.engine}) for shape, one in curves.items()}
     checks = {shape: read_file(folder / f"checks.{shape}.json", tuple[Check, ...]) or () for shape in curves}
     residuals = {shape: read_file(folder / f"residuals.{shape}.json", tuple[Residual, ...]) or () for shape in curves}
     facts: Facts = read_file(folder / MACHINE, Facts) or Facts({})
