@@ -46,6 +46,7 @@ def embed(opened: Session) -> "Iterator[Embedded]":
     yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
     with opened.locks.writer():
         opened.knowledge.compact()
+        opened.mapped.update()
 
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
@@ -193,6 +194,7 @@ def ingest(
                 on_progress(progress.step, progress.done, progress.total)
             opened.catalogue.mark_read(root.path, opened.now)
         opened.knowledge.remove_leftovers(opened.home.kv)
+        opened.mapped.update()
     return run.summary, [root for root in missing if root not in lost]
 
 

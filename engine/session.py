@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from store.documents import Knowledge
     from store.home import Home
     from store.locks import Locks
+    from store.mapped_index import MappedIndex
     from store.question_index import QuestionVectors
     from store.search import Reader
     from store.tables import Tables
@@ -145,7 +146,14 @@ class Session:
         """Return the reading side of the knowledge bank."""
         from store.search import Reader
 
-        return Reader(self.ledger, self.tables)
+        return Reader(self.ledger, lambda: self.tables, self.mapped)
+
+    @cached_property
+    def mapped(self) -> "MappedIndex":
+        """Return the mapped index."""
+        from store.mapped_index import MappedIndex
+
+        return MappedIndex(self.home, self.ledger, lambda: self.tables)
 
     @cached_property
     def vectors(self) -> "VectorStore":

@@ -381,10 +381,27 @@ _TITLES = (
     "CREATE TRIGGER titles_delete AFTER DELETE ON documents BEGIN DELETE FROM titles WHERE document = old.id; END",
 )
 
+# In which generation each document changed last, for the mapped index; and the name of this ledger there.
+_CHANGES = (
+    "CREATE TABLE changed_documents (document TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX changed_documents_generation ON changed_documents (generation)",
+    "INSERT INTO meta VALUES ('index', lower(hex(randomblob(8))))",
+    *(
+        f"""CREATE TRIGGER {table}_changed_{event} AFTER {event} ON {table} BEGIN
+        INSERT INTO changed_documents SELECT {changed}, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+        WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END"""
+        for table, event, changed in (
+            *(("documents", "insert", "new.id"), ("documents", "delete", "old.id")),
+            *(("missing_embeddings", "insert", "new.document"), ("missing_embeddings", "delete", "old.document")),
+            ("relocations", "delete", "old.document"),
+        )
+    ),
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES, _TITLES,
+    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES, _TITLES, _CHANGES,
 )  # fmt: skip
 
 

@@ -29,6 +29,11 @@ class Hit:
     score: float = 0.0
     claimed: datetime | None = None  # the date that its document gives itself, where `date` is not that
 
+    def scored(self, score: float) -> "Hit":
+        """Return the hit with a score; several times as fast as `replace`, which ranking calls for a whole pool."""
+        about = (self.date, self.sender, self.recipients, self.title)
+        return Hit(self.chunk, self.tokens, self.vector, *about, score, self.claimed)
+
     @property
     def written(self) -> datetime | None:
         """Return when its text was written: with its document, unless it is quoted or forwarded."""

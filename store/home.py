@@ -30,6 +30,11 @@ class Home:
         return self.data / "tables"
 
     @property
+    def index(self) -> Path:
+        """Return the folder of the mapped index: what retrieval reads of the tables, made from them."""
+        return self.data / "index"
+
+    @property
     def locks(self) -> Path:
         """Return the folder of lock files."""
         return self.data / "locks"
@@ -70,9 +75,13 @@ class Home:
         shutil.rmtree(self.cache / "blas", ignore_errors=True)
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes on disk of the search tables, the ledger, and the cache."""
+        """Return the bytes on disk of the search tables with the mapped index, the ledger, and the cache."""
         ledger = sum(_size(path) for path in self.data.glob("ledger.db*"))
-        return {"tables": _folder_size(self.tables), "ledger": ledger, "cache": _folder_size(self.cache)}
+        return {
+            "tables": _folder_size(self.tables) + _folder_size(self.index),
+            "ledger": ledger,
+            "cache": _folder_size(self.cache),
+        }
 
     def entries(self) -> Iterator[Path]:
         """Yield the data folder and everything in it; an entry may be removed meanwhile."""

@@ -19,6 +19,7 @@ from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_folder import KvFolder
+from store.mapped_index import MappedIndex
 from store.tables import Tables
 from store.vectors import count_missing
 
@@ -62,6 +63,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield _places(ledger)
     if not index.wrong:
         yield from _derived(ledger, tables, begun, read_data=read_data)
+    yield _mapped(home, ledger, tables, read_data=read_data)
     yield _kv(home, ledger, read_data=read_data)
 
 
@@ -100,6 +102,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     knowledge.recover()
     home.remove_obsolete()
     rmtree(home.compiled, ignore_errors=True)
+    rmtree(home.index, ignore_errors=True)  # made again from the tables
     for path in home.entries():
         with suppress(FileNotFoundError):
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -213,6 +216,14 @@ def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
 def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
     orphans = Abstracts(ledger, tables).orphans()
     return Finding("abstracts", f"{len(orphans)} summarize deleted chunks" if orphans else "")
+
+
+def _mapped(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Finding:
+    """Find files of the mapped index that are damaged, and chunks that it lacks or has too many of."""
+    index = MappedIndex(home, ledger, lambda: tables)
+    if damaged := index.damaged(read_data=read_data):
+        return Finding("mapped", f"{len(damaged)} files of the mapped index are damaged")
+    return Finding("mapped", "the mapped index has too many or too few chunks" if index.differs() else "")
 
 
 def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
@@ -367,6 +378,7 @@ def rebuild_ledger(home: Home) -> None:
         _move_aside(home.ledger)
     fresh.replace(home.ledger)
     rmtree(home.tables, ignore_errors=True)
+    rmtree(home.index, ignore_errors=True)
     home.create()
 
 

@@ -1,15 +1,25 @@
 """Keyword and vector search over the index, for retrieval. Knows no ranking."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
+from math import log
+from typing import TYPE_CHECKING
 
 from store import documents, vectors
 from store.database import Ledger
 from store.errors import DamagedTable
 from store.filters import among, documents_within, titled, within
 from store.hits import Hit, Totals, Vectors
-from store.tables import Row, Tables
-from store.types import Chunk, Scope, in_own_zone
+from store.types import Chunk, Row, Scope, in_own_zone
+
+if TYPE_CHECKING:
+    from store.mapped_index import IndexView, MappedIndex
+    from store.shards import Query
+    from store.tables import Tables
+
+_MORE = 2  # times as many rows of LanceDB, which are then scored as the mapped index scores them
 
 _COLUMNS = (
     "id", "document", "position", "header", "text", "words", "first", "last",
@@ -18,19 +28,32 @@ _COLUMNS = (
 
 
 class Reader:
-    """Reads the index; every method sees what other processes have committed."""
+    """Reads the index; every method sees what other processes have committed.
 
-    def __init__(self, ledger: Ledger, tables: Tables) -> None:
-        self._ledger, self._tables = ledger, tables
+    Searches go to the mapped index, and to LanceDB where there is none of this generation. Candidates have the same
+    scores either way.
+    """
+
+    def __init__(
+        self, ledger: Ledger, open_tables: "Callable[[], Tables]", mapped: "MappedIndex | None" = None
+    ) -> None:
+        self._ledger, self._open_tables, self._mapped = ledger, open_tables, mapped
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
-        """Find the chunks within the scope that contain any of the words, best full-text score first."""
+        """Find the chunks within the scope that contain any of the words, best by BM25 over the whole index first."""
+        view, query = self._view(), self._query(words)
+        if view:
+            return [_hit(*found) for found in view.by_words(query, scope, limit)]
         if not self._tables.has("chunks") and self._ledger.count("chunks"):
             raise DamagedTable("chunks")
-        return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
+        # LanceDB's own scores also count rows that were deleted, until its index is rebuilt.
+        rows = self._tables.by_words(list(query.weights), within(scope), _COLUMNS, _MORE * limit)
+        return self._hits(_best(rows, query, limit))
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
+        if view := self._view():
+            return [_hit(*found) for found in view.by_vector(vector, scope, limit)]
         near = self._tables.by_vector(self._vectors, vector, within(scope), limit)
         rows = {row["id"]: row for row in self._tables.select("chunks", among("id", near), _COLUMNS)} if near else {}
         return [_hit(rows[name], near[name]) for name in near if name in rows]
@@ -46,10 +69,14 @@ class Reader:
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
+        if view := self._view():
+            return [_hit(row, None) for row in view.chunks_of(documents, scope)]
         return self._where([among("document", documents), within(scope)])
 
     def chunks(self, ids: Sequence[str]) -> list[Hit]:
         """Return those of the chunks that are stored, in no order and without vectors."""
+        if view := self._view():
+            return [_hit(row, None) for row in view.chunks(ids)]
         return self._where([among("id", ids)])
 
     def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:
@@ -71,16 +98,44 @@ class Reader:
         condition = " AND ".join(f"({one})" for one in conditions if one)
         return [_hit(row, None) for row in self._tables.select("chunks", condition, _COLUMNS)]
 
+    def _view(self) -> "IndexView | None":
+        return self._mapped.view() if self._mapped else None
+
+    def _query(self, words: Sequence[str]) -> "Query":
+        from store.shards import Query
+
+        counted, totals = self.frequencies(words), self.totals()
+        known = {word: min(counted[word], totals.chunks) for word in dict.fromkeys(words) if counted.get(word)}
+        weights = {word: log(1 + (totals.chunks - held + 0.5) / (held + 0.5)) for word, held in known.items()}
+        return Query(weights, totals.mean_words)
+
+    @cached_property
+    def _tables(self) -> "Tables":
+        return self._open_tables()  # LanceDB takes long to import, and the mapped index needs none of it
+
     @property
     def _vectors(self) -> str:
         return self._ledger.get("vectors") or "vectors"
 
     def _hits(self, rows: Sequence[Row]) -> list[Hit]:
         try:
-            vectors = self._tables.vectors(self._vectors, [row["id"] for row in rows])
+            vectors = self._tables.vectors(self._vectors, among("id", (row["id"] for row in rows))) if rows else {}
         except DamagedTable:
             vectors = {}  # keyword search needs none
         return [_hit(row, vectors.get(row["id"])) for row in rows]
+
+
+def _best(rows: Sequence[Row], query: "Query", limit: int) -> list[Row]:
+    """Return the rows with the best BM25 scores; equal ones in the order of the mapped index."""
+    from store.shards import digest, length_norm, saturation
+
+    def order(row: Row) -> tuple[float, int, int]:
+        held = Counter(row["words"].split(" "))
+        norm = length_norm(held.total(), query.mean_words)
+        parts = (weight * saturation(held[word], norm) for word, weight in query.weights.items() if word in held)
+        return -sum(parts), digest(row["document"]), row["position"]
+
+    return sorted(rows, key=order)[:limit]
 
 
 def _hit(row: Row, vector: Vectors | None) -> Hit:

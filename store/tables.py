@@ -192,13 +192,13 @@ class Tables:
             found = query.limit(limit).select(["id", "vector", "_distance"]).to_arrow()
         return _vectors(found)
 
-    def vectors(self, name: str, ids: Sequence[str]) -> dict[str, Vectors]:
-        """Return the vectors of these ids, those that have one."""
-        if not ids or not self.has(name):
+    def vectors(self, name: str, condition: str) -> dict[str, Vectors]:
+        """Return the vectors under a condition, by id."""
+        if not self.has(name):
             return {}
         with _damage_of(name):
-            query = self._table(name).search().where(among("id", ids)).select(["id", "vector"])
-            found = query.limit(len(ids)).to_arrow()
+            query = self._table(name).search().where(condition).select(["id", "vector"])
+            found = query.limit(None).to_arrow()
         return _vectors(found)
 
     def count(self, name: str, condition: str | None = None) -> int:

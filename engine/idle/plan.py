@@ -386,9 +386,12 @@ def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) ->
 
 def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
     """Return chunks with their vectors, as far as there are any."""
+    from store.filters import among
+
     with session.locks.reader():
         hits = session.reader.chunks(ids)
-        vectors = session.tables.vectors(session.ledger.get("vectors") or "vectors", [hit.chunk.id for hit in hits])
+        there = among("id", (hit.chunk.id for hit in hits))
+        vectors = session.tables.vectors(session.ledger.get("vectors") or "vectors", there)
     return [replace(hit, vector=vectors.get(hit.chunk.id)) for hit in hits]
 
 
@@ -498,6 +501,11 @@ def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTa
     def compact() -> None:
         with session.locks.writer():
             session.knowledge.compact()
+            session.mapped.update()
+
+    def update() -> None:
+        with session.locks.writer():
+            session.mapped.update()
 
     def check() -> None:
         from store.integrity import check_slice
@@ -513,5 +521,6 @@ def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTa
         MaintenanceTask(
             "tables", "compact search tables", compact, lambda: session.knowledge.uncompacted >= _UNCOMPACTED
         ),
+        MaintenanceTask("index", "update the mapped index", update, session.mapped.is_behind),
         MaintenanceTask("slice", "verify part of the ledger and KV cache", check, is_any_cached),
     ]

@@ -3,8 +3,8 @@
 It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from itertools import pairwise
@@ -21,6 +21,7 @@ from store.filters import names_person
 from store.hits import Hit, Totals, Vectors
 from store.types import Chunk, Scope, turns
 
+_OPENING = 3  # words, by which texts that differ are mostly told apart
 _REACH = 8  # words: two words further apart are not near
 
 
@@ -128,8 +129,11 @@ def _shares(
     total = sum(pairs.values())
     if total <= 0:
         return [0.0] * len(rows)
-    places = [{word: row.where.get(word, ()) for word in question} for row in rows]
-    return [sum(value * meeting(at[a], at[b]) for (a, b), value in pairs.items()) / total for at in places]
+    found = list[float]()
+    for at in (row.where for row in rows):
+        here = [(pair, value) for pair, value in pairs.items() if pair[0] in at and pair[1] in at]
+        found.append(sum(value * meeting(at[a], at[b]) for (a, b), value in here) / total)
+    return found
 
 
 def _closeness(one: Sequence[int], other: Sequence[int]) -> float:
@@ -162,13 +166,14 @@ def with_neighbours(rows: Sequence[RankRow], own: Sequence[float], share: float)
 
 def fold(ranked: Sequence[Hit]) -> list[tuple[Hit, list[Hit]]]:
     """Keep the best of hits with the same text, white space apart, each with those that were folded into it."""
-    best: dict[str, tuple[Hit, list[Hit]]] = {}
-    for hit in ranked:
-        text = " ".join(hit.chunk.text.split())
-        if text in best:
-            best[text][1].append(hit)
+    openings = [tuple(hit.chunk.text.split(None, _OPENING)[:_OPENING]) for hit in ranked]
+    shared, best = Counter(openings), dict[tuple[str, ...], tuple[Hit, list[Hit]]]()
+    for hit, opening in zip(ranked, openings, strict=True):
+        key = opening if shared[opening] == 1 else tuple(hit.chunk.text.split())  # few texts begin alike
+        if key in best:
+            best[key][1].append(hit)
         else:
-            best[text] = (hit, [])
+            best[key] = (hit, [])
     return list(best.values())
 
 
@@ -286,11 +291,9 @@ def _pool(
     searched = (*question.content, *question.day_words)
     if vector is None:
         return [(hit, None) for hit in bank.by_words(searched, scope, settings.by_words)]
-    with ThreadPoolExecutor(1) as aside:  # both mostly wait for the disk and for code that runs without the interpreter
-        near = aside.submit(bank.by_vector, vector, scope, settings.by_vector)
-        hits = bank.by_words(searched, scope, settings.by_words)
+    hits, near = bank.by_words(searched, scope, settings.by_words), bank.by_vector(vector, scope, settings.by_vector)
     held = {hit.chunk.id for hit in hits}
-    pool = {hit.chunk.id: hit for hit in (*hits, *near.result())}
+    pool = {hit.chunk.id: hit for hit in (*hits, *near)}
     known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
     return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
 
@@ -301,13 +304,27 @@ def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequ
     return {word: log(1 + (chunks - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
 
 
-def bm25(tokens: Sequence[Sequence[str]], idf: Mapping[str, float], mean_words: float) -> list[float]:
-    """Score token lists with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool."""
-    held = [[token for token in each if token in idf] if idf.keys() & set(each) else [] for each in tokens]
+def places_of(tokens: Sequence[str], wanted: Container[str]) -> dict[str, list[int]]:
+    """Return the places of each of the wanted words in a text that has it."""
+    found = dict[str, list[int]]()
+    for place, token in enumerate(tokens):
+        if token in wanted:
+            found.setdefault(token, []).append(place)
+    return found
+
+
+def bm25(
+    where: Sequence[Mapping[str, Sequence[int]]], lengths: Sequence[int], idf: Mapping[str, float], mean_words: float
+) -> list[float]:
+    """Score texts with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool.
+
+    A text is given by the places of the question's words in it, and by its number of words.
+    """
+    held = [[word for word, places in each.items() if word in idf for _ in places] for each in where]
     if not any(held):
         return [0.0] * len(held)
     model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
-    model.doc_len, model.avgdl, model.idf = [len(each) for each in tokens], max(1.0, mean_words), dict(idf)
+    model.doc_len, model.avgdl, model.idf = list(lengths), max(1.0, mean_words), dict(idf)
     return [float(score) for score in model.get_scores(list(idf))]
 
 
@@ -323,9 +340,9 @@ def _ranked(
     quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
     rows = [_row(hit, each, cosine, idf, quoted) for (hit, cosine), each in zip(hits, tokens, strict=True)]
     asked = QueryFeatures(question.content, question.dates, question.current, question.words)
-    by_words = bm25(tokens, _weighted(question, idf, weights), totals.mean_words)
-    values = scores(rows, by_words, asked, idf, weights)
-    ranked = [replace(hit, score=value) for (hit, _), value in zip(hits, values, strict=True)]
+    parts = [row.where for row in rows], [len(each) for each in tokens], _weighted(question, idf, weights)
+    values = scores(rows, bm25(*parts, totals.mean_words), asked, idf, weights)
+    ranked = [hit.scored(value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=_first)
 
 
@@ -357,11 +374,11 @@ def _weighted(question: Question, idf: Mapping[str, float], weights: RankWeights
 def _row(
     hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float], quoted: Sequence[list[str]]
 ) -> RankRow:
-    present = idf.keys() & set(tokens)
-    where = {word: [place for place, token in enumerate(tokens) if token == word] for word in idf if word in present}
     titled = bool(quoted) and words(hit.title) in quoted
     dated = hit.written or hit.date  # an undated quote is no newer than its mail
-    return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, dated.date() if dated else None, titled)
+    return RankRow(
+        hit.chunk.document, hit.chunk.position, places_of(tokens, idf), cosine, dated.date() if dated else None, titled
+    )
 
 
 def _covered(totals: Totals) -> float:

@@ -25,6 +25,7 @@ from store.history import History
 
 if TYPE_CHECKING:
     from engine.llm.prefill import PromptReader
+    from store.mapped_index import MappedIndex
     from store.tables import Tables
 
 
@@ -41,6 +42,7 @@ class WorkerState:
         self._base = Session(environ)
         self.models = ResidentModel(self._base.home.locks, yield_point)
         self._tables: Tables | None = None
+        self._mapped: MappedIndex | None = None
         self._folders: _Folders = ()
         self._tried = False  # to load the configured model
         self._warming_up = False  # the model is warming up
@@ -52,7 +54,7 @@ class WorkerState:
         base, opened = self._base, Session(self._environ)
         opened.settings, opened.now = under(base.settings, asked.settings), asked.now
         opened.keeps_tensors, opened.models = asked.keeps_tensors, self.models
-        opened.ledger, opened.tables = base.ledger, self._fresh_tables()
+        opened.ledger, opened.tables, opened.mapped = base.ledger, self._fresh_tables(), self._mapped_index
         if opened.settings.embed == base.settings.embed:
             with suppress(NoModel):
                 opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
@@ -65,7 +67,7 @@ class WorkerState:
         """Return a session for the process's own jobs: the settings and the time as they are now."""
         opened = Session(self._environ)
         opened.settings, opened.models = self._base.settings, self.models
-        opened.ledger, opened.tables = self._base.ledger, self._fresh_tables()
+        opened.ledger, opened.tables, opened.mapped = self._base.ledger, self._fresh_tables(), self._mapped_index
         with suppress(NoModel):
             opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
         # After any waiting question: planning idle jobs retrieves hundreds of times.
@@ -117,7 +119,7 @@ class WorkerState:
         self.roll_back()
         if "ledger" in self._base.__dict__:
             self._base.ledger.close()
-        self._tables, self._base = None, Session(self._environ)
+        self._tables, self._mapped, self._base = None, None, Session(self._environ)
 
     def roll_back(self) -> None:
         """Roll back an interrupted transaction."""
@@ -149,6 +151,15 @@ class WorkerState:
             self.close()
             release()
         return resident() > most
+
+    @property
+    def _mapped_index(self) -> "MappedIndex":
+        """Return the mapped index, whose files stay mapped from one question to the next."""
+        if self._mapped is None:
+            from store.mapped_index import MappedIndex
+
+            self._mapped = MappedIndex(self._base.home, self._base.ledger, self._fresh_tables)
+        return self._mapped
 
     def _fresh_tables(self) -> "Tables":
         """Return the tables, reopened where a table's folder was replaced."""

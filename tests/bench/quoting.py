@@ -18,7 +18,7 @@ from time import process_time
 from typing import Any
 
 from engine.ask.extract import Quote, QuoteSettings, quote, wanted
-from engine.retrieval.retrieve import RetrievalLimits, bm25, retrieve
+from engine.retrieval.retrieve import RetrievalLimits, bm25, places_of, retrieve
 from engine.text.question import Question, synthesis, understand
 from engine.text.sentences import sentences
 from engine.text.words import words
@@ -133,7 +133,8 @@ def best_sentence(case: Case) -> str:
     said = [words(text) for text in texts]
     counts = {word: sum(word in each for each in map(set, said)) for word in case.question.words}
     idf = {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
-    values = bm25(said, idf, fmean(map(len, said))) if said else []
+    lengths, where = [len(each) for each in said], [places_of(each, idf) for each in said]
+    values = bm25(where, lengths, idf, fmean(lengths)) if said else []
     return texts[values.index(max(values))] if values else ""
 
 

@@ -164,7 +164,7 @@ def test_the_gold_answer_is_stored_whatever_the_sources_say(folder: Path) -> Non
 
 def test_a_predicted_question_is_answered_with_a_quote(folder: Path, stream: tuple[Query, ...]) -> None:
     policy = replace(POLICIES["sleeptime"], name="predicting")
-    _, line = replayed(folder, policy, stream[0], query(f"Tell me: {stream[3].text}", "something else"))
+    _, line = replayed(folder, policy, stream[0], query(f"Yes: {stream[3].text}", "something else"))
     assert (line.tier, line.matched, line.predicted, line.right) == ("semantic", stream[3].text, True, False)
     assert any((line.answer or "?") in text for text in MAIL.values())
 

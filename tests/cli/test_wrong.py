@@ -8,7 +8,7 @@ from tests.cli.paraphrase_home import ANSWER, LIKE, QUESTION, ask, bank, ledger,
 from tests.cli.test_freshness import write
 
 __all__ = ["bank", "shared"]  # fixtures
-THIRD = "Please tell me which colour the tandem of the harbour museum has."
+THIRD = "Please say which colour the tandem of the harbour museum has."
 
 
 def wrong(pkb: Pkb, question: str, tier: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from store.hits import Vectors
 from store.home import Home
 from store.integrity import Finding, examine
 from store.locks import Locks
+from store.mapped_index import MappedIndex
 from store.search import Reader
 from store.tables import Row, Tables
 from store.types import Chunk, Document, FileState, IndexedDocument, Place
@@ -99,6 +100,7 @@ class Opened:
     knowledge: Knowledge = field(init=False)
     vectors: VectorStore = field(init=False)
     reader: Reader = field(init=False)
+    mapped: MappedIndex = field(init=False)
     catalogue: Catalog = field(init=False)
     locks: Locks = field(init=False)
 
@@ -109,7 +111,11 @@ class Opened:
         ledger.fuse = tables.fuse = self.fuse
         self.ledger, self.tables = ledger, tables
         self.knowledge = Knowledge(self.ledger, lambda: self.tables)
-        self.vectors, self.reader = VectorStore(self.ledger, self.tables), Reader(self.ledger, self.tables)
+        self.mapped = MappedIndex(self.home, self.ledger, lambda: self.tables)
+        self.vectors, self.reader = (
+            VectorStore(self.ledger, self.tables),
+            Reader(self.ledger, lambda: self.tables, self.mapped),
+        )
         self.catalogue, self.locks = Catalog(self.ledger), Locks(self.home.locks)
 
     def wrong(self) -> list[Finding]:

@@ -36,7 +36,7 @@ def test_a_sound_home_has_no_findings(sound: Opened) -> None:
 def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) -> None:
     names = [one.name for one in examine(sound.home, sound.ledger, sound.tables, read_data=False)]
     rows = ["documents", "chunks", "places", "vectors", "abstracts"]
-    assert names == ["ledger", "rows", "journal", "privacy", "index", *rows, "kv"]
+    assert names == ["ledger", "rows", "journal", "privacy", "index", *rows, "mapped", "kv"]
 
 
 def test_repair_removes_the_files_of_earlier_versions(sound: Opened) -> None:

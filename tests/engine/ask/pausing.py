@@ -106,7 +106,7 @@ def slow(home: SmallHome) -> Session:
     session = home.open()
     session.ledger = PausingLedger(session.ledger.rows)
     session.tables = PausingTables(session.home.tables)
-    session.reader = PausingReader(session.ledger, session.tables)
+    session.reader = PausingReader(session.ledger, lambda: session.tables, session.mapped)
     return session
 
 

@@ -176,7 +176,8 @@ def test_a_pool_scores_as_brute_force_over_the_whole_bank(corpus: list[list[str]
                 if count[word]
             )
         )
-    assert bm25(corpus[:size], idf, mean) == pytest.approx(expected)
+    where = [{word: [0] * count for word, count in Counter(each).items()} for each in corpus[:size]]
+    assert bm25(where, [len(each) for each in corpus[:size]], idf, mean) == pytest.approx(expected)
 
 
 def test_the_next_of_something_is_on_the_first_day_to_come() -> None:

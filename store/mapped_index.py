@@ -1,0 +1,437 @@
+"""The mapped index: what retrieval reads of the tables, as shards on disk that every process maps.
+
+LanceDB has the rows, and answers whatever the shards do not cover. A list names the shards of one generation and the
+documents in them that were replaced or removed; it is written to a temporary file and renamed, after the shards. The
+ledger notes which documents change in which generation, so that a later one is reached by reading those alone.
+"""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, cast
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from store import shards
+from store.checksums import Checksums, folder_of
+from store.database import Ledger
+from store.errors import DamagedTable, Locked
+from store.filters import among
+from store.hits import Vectors
+from store.home import Home
+from store.kv_files import Identity, identity
+from store.locks import Lease
+from store.nearest import estimate, exact
+from store.shards import Arrays, Query, Scored, Shard
+from store.types import Row, Scope
+
+if TYPE_CHECKING:
+    from store.tables import Tables
+
+_TRIES = 3
+_PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
+_LIST = "shards.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """Budgets, in chunks: of the whole index, of what a question reads from LanceDB to renew it, and of one shard.
+
+    A hundred thousand chunks take about 330 MB of files. Larger homes are searched by LanceDB alone, and what is too
+    much for a question is left to the next ingest or idle run. Building a shard takes about 200 MB. Smaller ones than
+    `small` are joined by each update, and by a question where there are more than `several`.
+    """
+
+    chunks: int = 300_000
+    question: int = 2_000
+    shard: int = 32_768
+    small: int = 4_096
+    several: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What the ledger says: its identity, its generation, the table of vectors, and whether a change is half made."""
+
+    ledger: str
+    generation: int
+    vectors: str
+    changing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredShard:
+    """A file of the index as it was written: its name, what `stat` says of it, its CRC32, and its dead documents."""
+
+    name: str
+    file: Identity
+    crc: int
+    dead: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardList:
+    """The shards of one generation of one ledger."""
+
+    state: IndexState
+    files: tuple[StoredShard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Renewal:
+    """How to renew the index: the list to start from, the documents that changed since, and the chunks of each to read.
+
+    Without a list all documents are read, in order of their ids.
+    """
+
+    known: ShardList | None
+    changed: tuple[str, ...]
+    reads: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """The shards as they stand in one generation."""
+
+    shards: Sequence[Shard]
+
+    def by_words(self, query: Query, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
+        """Return the chunks within the scope with the best BM25 scores above 0, best first."""
+        if not query.weights or not self.shards:
+            return []
+        scores = [one.score_words(query) for one in self.shards]
+        inside = [one.within(scope) & (score > 0) for one, score in zip(self.shards, scores, strict=True)]
+        return _rows(self.shards, shards.best(self.shards, scores, inside, limit))
+
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
+        """Return the embedded chunks within the scope with the best cosines, best first."""
+        used = [one for one in self.shards if one.has_vectors_like(vector)]
+        if not used:
+            return []
+        inside = [one.within(scope) & one.arrays["embedded"] for one in used]
+        scores = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
+        near = [score > -np.inf for score in scores]
+        return _rows(used, shards.best(used, scores, near, limit))
+
+    def chunks(self, ids: Collection[str]) -> list[Row]:
+        """Return those of the chunks that are stored, in no order."""
+        return [row for one in self.shards for row in _all(one, one.live & one.holding("id", ids))]
+
+    def chunks_of(self, documents: Collection[str], scope: Scope) -> list[Row]:
+        """Return all chunks of these documents within the scope, in no order."""
+        return [row for one in self.shards for row in _all(one, one.within(scope) & one.holding("document", documents))]
+
+    @property
+    def count(self) -> int:
+        """Count the chunks."""
+        return sum(int(np.count_nonzero(one.live)) for one in self.shards)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, or what somebody else put in its place."""
+    if path.is_dir() and not path.is_symlink():
+        rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _all(shard: Shard, wanted: NDArray[np.bool_]) -> list[Row]:
+    return [shard.row(chunk)[0] for chunk in np.flatnonzero(wanted).tolist()]
+
+
+def _rows(searched: Sequence[Shard], found: Sequence[Scored]) -> list[tuple[Row, Vectors | None]]:
+    return [searched[one.shard].row(one.chunk) for one in found]
+
+
+class MappedIndex:
+    """The mapped index of one home, as one process sees it."""
+
+    def __init__(
+        self,
+        home: Home,
+        ledger: Ledger,
+        open_tables: "Callable[[], Tables]",
+        limits: IndexLimits = IndexLimits(),
+    ) -> None:
+        self._limits = limits
+        self._folder, self._lock = home.index, Lease(home.locks / "index")
+        self._tables, self._checksums = home.tables, Checksums(home.tables)
+        self._ledger, self._open_tables = ledger, open_tables
+        self._state: IndexState | None = None
+        self._view, self._base = IndexView(()), cast("ShardList | None", None)
+        self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
+
+    def view(self) -> IndexView | None:
+        """Return the index with all that is committed; None where LanceDB must be asked instead."""
+        for _ in range(_TRIES):
+            state = self._read_state()
+            if state.changing:
+                return None
+            if state == self._state and self._is_there():
+                return self._view
+            if not self._renew(state, self._limits.question):
+                return None
+            if self._read_state() == state:
+                self._save()
+                return self._view
+            self._state = None
+        return None
+
+    def update(self) -> None:
+        """Bring the files up to date and leave nothing of removed documents in them; needs the writer lock."""
+        with self._locked(_PATIENCE_S):
+            state = self._read_state()
+            few = self._ledger.count("chunks") <= self._limits.chunks
+            if state.changing or not few or not self._renew(state, self._limits.chunks):
+                self.clear()
+            elif not self._is_saved or any(one.dead for one in self._view.shards):
+                try:
+                    self._write(merge=True)
+                except OSError:  # the disk is full
+                    self.clear()
+                self._forget_changes(state)
+            else:
+                self._remove_others()
+
+    def clear(self) -> None:
+        """Remove the files."""
+        self._state, self._view, self._files = None, IndexView(()), ()
+        for path in self._stored():
+            _remove(path)
+
+    def damaged(self, *, read_data: bool = False) -> list[str]:
+        """Return the files that are missing or not as they were written; none where there is no list."""
+        known = self._read_list()
+        if known is None:
+            return [_LIST] if os.path.lexists(self._folder / _LIST) else []
+        return [one.name for one in known.files if not self._is_intact(one, read_data=read_data)]
+
+    def is_behind(self) -> bool:
+        """Return whether so much has changed that a question does not renew the index by itself."""
+        state = self._read_state()
+        if state.changing or self._ledger.count("chunks") > self._limits.chunks:
+            return False
+        return sum(self._plan(state, self._read_list()).reads.values()) > self._limits.question
+
+    def differs(self) -> bool:
+        """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
+        state, known = self._read_state(), self._read_list()
+        if state.changing or known is None or known.state != state:
+            return False
+        return self._renew(state, 0) and self._view.count != self._ledger.count("chunks")
+
+    def _read_state(self) -> IndexState:
+        sql = """SELECT (SELECT value FROM meta WHERE name = 'index'),
+                 (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'),
+                 (SELECT value FROM meta WHERE name = 'vectors'),
+                 EXISTS (SELECT 1 FROM journal) OR EXISTS (SELECT 1 FROM relocations WHERE collections = '[]')"""
+        name, generation, vectors, changing = self._ledger.rows.execute(sql).fetchone()
+        return IndexState(name or "", generation or 0, vectors or "vectors", bool(changing))
+
+    def _is_there(self) -> bool:
+        """Return whether nobody wrote to the files that are mapped: reading what was cut off would end the process."""
+        return all(one is None or identity(self._folder / one.name) == one.file for one in self._files)
+
+    def _renew(self, state: IndexState, most: int) -> bool:
+        """Open the shards as the ledger stands, after reading at most so many chunks; returns whether that was done."""
+        if self._is_damaged():
+            return False
+        self._base = self._read_list()
+        plan = self._plan(state, self._base)
+        opened = self._open(plan.known) if sum(plan.reads.values()) <= most else None
+        if opened is None:
+            plan, opened = self._plan(state, None), []
+        if sum(plan.reads.values()) > most:
+            return False
+        dead = [shards.digest(name) for name in plan.changed]
+        try:
+            fresh = [Shard(arrays) for arrays in self._built(plan, state)]
+        except DamagedTable:
+            return False
+        if sum(one.size for one in fresh) != sum(plan.reads.values()):
+            return False  # the tables are damaged, or are being written
+        self._state, self._view = state, IndexView((*(one.without(dead) for _, one in opened), *fresh))
+        self._files = (*(file for file, _ in opened), *(None for _ in fresh))
+        return True
+
+    def _is_damaged(self) -> bool:
+        """Return whether files of the chunks are missing or damaged, which whoever asks LanceDB is told."""
+        if self._ledger.count("chunks") and not (self._tables / folder_of("chunks")).is_dir():
+            return True
+        return bool(self._checksums.needed("chunks", self._checksums.damaged("chunks")))
+
+    def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
+        """Return how to get from a list to what the ledger says now; all anew where that is less work."""
+        if known and self._may_follow(known.state, state):
+            sql = "SELECT document FROM changed_documents WHERE generation >= ?"
+            changed = [name for (name,) in self._ledger.rows.execute(sql, (known.state.generation,))]
+            sql = "SELECT id, chunks FROM documents WHERE id = ?"
+            found = (self._ledger.rows.execute(sql, (name,)).fetchone() for name in sorted(changed))
+            reads = dict(row for row in found if row)
+            if 2 * sum(reads.values()) <= self._ledger.count("chunks"):
+                return _Renewal(known, tuple(changed), reads)
+        every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
+        return _Renewal(None, (), dict(every))
+
+    def _may_follow(self, before: IndexState, state: IndexState) -> bool:
+        """Return whether the ledger notes all changes since."""
+        same = (before.ledger, before.vectors) == (state.ledger, state.vectors)
+        return same and self._ledger.count("index.since") <= before.generation <= state.generation
+
+    def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
+        """Map the files of a list; None where one of them is damaged."""
+        held = {one.name: (one.file, shard) for one, shard in zip(self._files, self._view.shards, strict=True) if one}
+        opened = list[tuple[StoredShard, Shard]]()
+        for one in known.files if known else ():
+            found = identity(self._folder / one.name)
+            before, shard = held.get(one.name, (None, None))
+            arrays = shard.arrays if shard and before == found else self._load(one)
+            if arrays is None or found is None:
+                return None
+            opened.append((replace(one, file=found), Shard(arrays, one.dead)))  # a copy's file is another one
+        return opened
+
+    def _load(self, one: StoredShard) -> Arrays | None:
+        return shards.load(self._folder / one.name) if self._is_intact(one) else None
+
+    def _is_intact(self, one: StoredShard, *, read_data: bool = False) -> bool:
+        found = identity(self._folder / one.name)
+        if found == one.file and not read_data:
+            return True
+        if found is None or found.size != one.file.size:
+            return False
+        return shards.load(self._folder / one.name) is not None and shards.checksum(self._folder / one.name) == one.crc
+
+    def _built(self, plan: "_Renewal", state: IndexState) -> Iterator[Arrays]:
+        """Yield the arrays of what a plan reads, a shard at a time; DamagedTable."""
+        names = [name for name, chunks in plan.reads.items() if chunks]
+        for part in shards.slices([plan.reads[name] for name in names], self._limits.shard):
+            some = names[part.start : part.stop]
+            between = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}"
+            within = among("document", some) if plan.known else between
+            rows = self._open_tables().select("chunks", within, shards.ROW)
+            yield shards.arrays_of(rows, self._open_tables().vectors(state.vectors, within))
+
+    def _save(self) -> None:
+        """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
+        small = sum(one.size < self._limits.small for one in self._view.shards)
+        if self._ledger.temporary or self._is_saved:
+            return
+        with suppress(OSError, Locked), self._locked(0.0):
+            if self._read_list() == self._base:
+                self._write(merge=small > self._limits.several)
+
+    @property
+    def _is_saved(self) -> bool:
+        """Return whether the list and the files are those of the view."""
+        return self._base is not None and self._base.state == self._state and self._base.files == self._files
+
+    @contextmanager
+    def _locked(self, seconds: float) -> Iterator[None]:
+        """Hold the lock of the files; Locked where another process has it for longer."""
+        until = time.monotonic() + seconds
+        while not self._lock.acquire():
+            if time.monotonic() >= until:
+                raise Locked("another pkb is writing the mapped index", "try again when it is done")
+            time.sleep(_POLL_S)
+        try:
+            if not self._folder.is_dir():
+                _remove(self._folder)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            yield
+        finally:
+            self._lock.release()
+
+    def _write(self, *, merge: bool) -> None:
+        """Write the shards that are in memory alone, and the list; then remove all other files."""
+        if self._state is None:
+            raise AssertionError("nothing to write")
+        opened = list(zip(self._view.shards, self._files, strict=True))
+        files, kept = list[StoredShard](), list[Shard]()
+        for shard, file in _merged(opened, self._limits) if merge else opened:
+            files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
+            kept.append(shard)
+        self._base = ShardList(self._state, tuple(files))
+        self._write_list(self._base)
+        self._files, self._view = tuple(files), IndexView(kept)
+        self._remove_others()
+
+    def _remove_others(self) -> None:
+        """Remove the files that are not listed, as a process that was killed leaves them."""
+        listed = {_LIST, *(one.name for one in self._files if one)}
+        for path in self._stored():
+            if path.name not in listed:
+                _remove(path)
+
+    def _put(self, shard: Shard) -> StoredShard:
+        name = f"{secrets.token_hex(8)}.shard"
+        crc = shards.write(self._folder / name, shard.arrays)
+        found = identity(self._folder / name)
+        if found is None:
+            raise FileNotFoundError(name)
+        return StoredShard(name, found, crc, shard.dead)
+
+    def _forget_changes(self, state: IndexState) -> None:
+        """Delete the notes of changes that the files have; whoever has older files must make them anew."""
+        with self._ledger.transaction():
+            self._ledger.rows.execute("DELETE FROM changed_documents WHERE generation < ?", (state.generation,))
+            self._ledger.set("index.since", str(state.generation))
+
+    def _stored(self) -> list[Path]:
+        try:
+            return [Path(one.path) for one in os.scandir(self._folder)]
+        except OSError:
+            return []
+
+    def _read_list(self) -> ShardList | None:
+        """Read the list; None where there is none, or it is damaged."""
+        try:
+            checksum, _, body = (self._folder / _LIST).read_bytes().partition(b"\n")
+            if int(checksum, 16) != crc32(body):
+                return None
+            state, files = json.loads(body)
+        except (OSError, ValueError):
+            return None
+        found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
+        return ShardList(IndexState(*state), tuple(found))
+
+    def _write_list(self, listed: ShardList) -> None:
+        files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
+        body = json.dumps([astuple(listed.state), files]).encode()
+        temporary = self._folder / f"{_LIST}.{os.getpid()}"
+        with shards.new_file(temporary) as file:
+            file.write(b"%08x\n%s" % (crc32(body), body))
+            file.flush()
+            os.fsync(file.fileno())
+        if (self._folder / _LIST).is_dir():  # put there by somebody else
+            _remove(self._folder / _LIST)
+        temporary.replace(self._folder / _LIST)
+
+
+def _merged(
+    opened: Sequence[tuple[Shard, StoredShard | None]], limits: IndexLimits
+) -> Iterator[tuple[Shard, StoredShard | None]]:
+    """Yield shards without dead documents, small ones joined."""
+    small = [shard for shard, _ in opened if int(np.count_nonzero(shard.live)) < limits.small]
+    for shard, file in opened:
+        if shard in small:
+            continue
+        yield (Shard(shards.joined([(shard.arrays, shard.live)])), None) if shard.dead else (shard, file)
+    for part in shards.slices([int(np.count_nonzero(one.live)) for one in small], limits.shard):
+        some = small[part.start : part.stop]
+        if len(some) == 1 and not some[0].dead:
+            yield next(each for each in opened if each[0] is some[0])
+        elif any(one.live.any() for one in some):
+            yield Shard(shards.joined([(one.arrays, one.live) for one in some])), None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

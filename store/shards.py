@@ -1,0 +1,383 @@
+"""Files of the mapped index: rows of chunks and the arrays by which they are searched, written once, mapped read-only.
+
+Knows no ledger and no LanceDB. Words and documents are stored as 64-bit digests, so that looking one up is one binary
+search; equal scores go by the digest of the document, then by position.
+"""
+
+import json
+import mmap
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from store.filters import is_address
+from store.hits import Vectors
+from store.nearest import estimates_of
+from store.types import Row, Scope
+
+Arrays = Mapping[str, NDArray[Any]]
+K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
+ROW = (
+    "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
+    "claimed", "title", "date", "local", "sender", "recipients", "collections",
+)  # fmt: skip
+_MAGIC = b"pkb index 1\n"  # another number for other arrays: files of an earlier one are built again
+_ALIGN, _BLOCK = 64, 1 << 20
+_UNDATED = np.iinfo(np.int32).min
+_INTERNED = ("sender", "recipients", "collections")
+_PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
+
+
+def digest(text: str) -> int:
+    """Return the 64-bit digest of a word or a document's id."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def length_norm(length: Any, mean_words: float) -> Any:
+    """Return what BM25 adds for the length of a chunk to how often it has a word; a number or an array."""
+    return K1 * (1.0 - B + B * length / max(1.0, mean_words))
+
+
+def saturation(count: Any, norm: Any) -> Any:
+    """Return BM25's weight of a word that occurs so often in a chunk of such a norm; numbers or arrays of them."""
+    return (K1 + 1.0) * count / (count + norm)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Words with their inverse chunk frequencies over the whole index, in order, and the mean length of its chunks."""
+
+    weights: Mapping[str, float]
+    mean_words: float
+
+
+def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
+    """Return the arrays of chunks given as rows of LanceDB, in any order, and of those vectors there are, by id."""
+    keys = np.array([digest(row["document"]) for row in rows], np.uint64)
+    order = np.lexsort((np.array([row["position"] for row in rows], np.int64), keys))
+    rows = [rows[i] for i in order]
+    width = next((len(one) for one in vectors.values()), 0)
+    matrix = np.zeros((len(rows), width), np.float32)
+    for place, row in enumerate(rows):
+        if row["id"] in vectors:
+            matrix[place] = vectors[row["id"]]
+    texts = [_packed(row) for row in rows]
+    found: dict[str, NDArray[Any]] = {
+        "id": np.array([digest(row["id"]) for row in rows], np.uint64),
+        "document": keys[order],
+        "position": np.array([row["position"] for row in rows], np.int32),
+        "day": np.array([_day(row) for row in rows], np.int32),
+        "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
+        "vectors": matrix,
+        **estimates_of(matrix),
+        **_blob("rows", texts),
+        **_postings([row["words"].split(" ") if row["words"] else [] for row in rows]),
+    }
+    for name in _INTERNED:
+        values = [_interned(row, name) for row in rows]
+        known = {value: number for number, value in enumerate(dict.fromkeys(values))}
+        found |= {name: np.array([known[value] for value in values], np.int32), **_blob(f"{name}_values", list(known))}
+    return found
+
+
+def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
+    """Return the arrays of the chunks of several shards that are to stay (True), as one; nothing of others is left."""
+    stay = np.concatenate([keep for _, keep in parts])
+    together = {name: np.concatenate([arrays[name][keep] for arrays, keep in parts]) for name in _PLAIN}
+    order = np.lexsort((together["position"], together["document"]))
+    place = np.full(len(stay), -1, np.int64)
+    place[np.flatnonzero(stay)[order]] = np.arange(len(order))  # the new number of each chunk
+    found: dict[str, NDArray[Any]] = {name: each[order] for name, each in together.items()}
+    found["vectors"] = _vectors_of(parts)[order]
+    found |= estimates_of(found["vectors"])
+    texts = [text for arrays, keep in parts for text in _texts(arrays, "rows", np.flatnonzero(keep))]
+    found |= _blob("rows", [texts[i] for i in order])
+    for name in _INTERNED:
+        found |= _joined_values(parts, name, order)
+    return found | _joined_postings(parts, place)
+
+
+def _vectors_of(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Vectors:
+    width = max(arrays["vectors"].shape[1] for arrays, _ in parts)
+    several = (arrays["vectors"][keep] for arrays, keep in parts)
+    return np.concatenate([one if one.shape[1] else np.zeros((len(one), width), np.float32) for one in several])
+
+
+def _joined_values(
+    parts: Sequence[tuple[Arrays, NDArray[np.bool_]]], name: str, order: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    known, numbers = dict[bytes, int](), list[NDArray[np.int32]]()
+    for arrays, keep in parts:
+        used, own = np.unique(arrays[name][keep], return_inverse=True)
+        values = _texts(arrays, f"{name}_values", used)
+        numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int32)[own])
+    return {name: np.concatenate(numbers)[order], **_blob(f"{name}_values", list(known))}
+
+
+def _joined_postings(
+    parts: Sequence[tuple[Arrays, NDArray[np.bool_]]], place: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    before, words, chunks, counts = 0, list[Any](), list[Any](), list[Any]()
+    for arrays, keep in parts:
+        own = arrays["chunks"]
+        stay = keep[own]
+        words.append(np.repeat(arrays["word"], np.diff(arrays["word_ends"], prepend=0))[stay])
+        chunks.append(place[before + own[stay].astype(np.int64)])
+        counts.append(arrays["counts"][stay])
+        before += len(keep)
+    return _sorted_postings(np.concatenate(words), np.concatenate(chunks), np.concatenate(counts))
+
+
+def _postings(tokens: Sequence[Sequence[str]]) -> dict[str, NDArray[Any]]:
+    """Return for each word the chunks that have it and how often; words are numbered as they first occur."""
+    known = _Numbered()
+    lengths = np.array([len(each) for each in tokens], np.uint32)
+    numbers = np.fromiter((known[word] for each in tokens for word in each), np.int64, int(lengths.sum()))
+    chunks = np.repeat(np.arange(len(tokens), dtype=np.int64), lengths)
+    pairs, counts = np.unique(numbers * max(1, len(tokens)) + chunks, return_counts=True)
+    keys = np.array([digest(word) for word in known], np.uint64)
+    words, chunks = np.divmod(pairs, max(1, len(tokens)))
+    return {"length": lengths, **_sorted_postings(keys[words] if len(keys) else keys, chunks, counts)}
+
+
+class _Numbered(dict[str, int]):
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+def _sorted_postings(words: NDArray[Any], chunks: NDArray[Any], counts: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    order = np.lexsort((chunks, words))
+    distinct, held = np.unique(words[order], return_counts=True)
+    return {
+        "word": distinct.astype(np.uint64),
+        "word_ends": np.cumsum(held, dtype=np.int64),
+        "chunks": _narrow(chunks[order]),
+        "counts": _narrow(counts[order]),
+    }
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.uint16 if int(values.max(initial=0)) < 1 << 16 else np.uint32)
+
+
+def _blob(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {name: np.frombuffer(b"".join(texts), np.uint8), f"{name}_ends": ends}
+
+
+def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
+    blob, ends = np.ascontiguousarray(arrays[name]).data, arrays[f"{name}_ends"]
+    starts = np.where(places > 0, ends[places - 1], 0) if len(places) else places
+    return [bytes(blob[start:end]) for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
+
+
+def _packed(row: Row) -> bytes:
+    values = [row[name] for name in ROW]
+    return json.dumps([one.isoformat() if isinstance(one, datetime) else one for one in values]).encode()
+
+
+def _unpacked(packed: bytes) -> Row:
+    row = dict(zip(ROW, json.loads(packed.decode("ascii")), strict=True))
+    return row | {name: row[name] and datetime.fromisoformat(row[name]) for name in ("date", "local")}
+
+
+def _day(row: Row) -> int:
+    moment = row["local"] or row["date"]
+    return moment.toordinal() if moment else _UNDATED
+
+
+def _interned(row: Row, name: str) -> bytes:
+    """Return a value as scopes compare it: people in lower case, one a line; collections as JSON."""
+    if name == "collections":
+        return json.dumps(row[name]).encode()
+    return b"\xff\n%b\n" % row[name].lower().encode("utf-8", "replace")  # text is never \xff
+
+
+def new_file(path: Path) -> BinaryIO:
+    """Create a file that its owner alone may read; a former one is written over."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
+
+
+def write(path: Path, arrays: Arrays) -> int:
+    """Write arrays into a new file of the owner's alone, and wait for the disk; returns the CRC32 of what follows."""
+    with new_file(path) as file:
+        listed, at, crc = dict[str, Any](), 0, 0
+        for name, array in arrays.items():
+            listed[name] = [array.dtype.str, array.shape, at]
+            at += -(-array.nbytes // _ALIGN) * _ALIGN
+        header = json.dumps({"bytes": at, "arrays": listed}).encode()
+        head = _MAGIC + b"%08x %08x\n" % (len(header), crc32(header)) + header
+        head += b"\0" * (-len(head) % _ALIGN)
+        file.write(head)
+        for array in arrays.values():
+            data = np.ascontiguousarray(array).tobytes()
+            data += b"\0" * (-len(data) % _ALIGN)
+            crc = crc32(data, crc)
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return crc
+
+
+def load(path: Path) -> Arrays | None:
+    """Map a file; None where it is missing, shorter than it was, or its header is damaged."""
+    start = len(_MAGIC) + 18
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length, crc = (int(part, 16) for part in mapped[len(_MAGIC) : start].split())
+        header = mapped[start : start + length]
+        if mapped[: len(_MAGIC)] != _MAGIC or crc32(header) != crc:
+            return None
+        known, at = json.loads(header), -(-(start + length) // _ALIGN) * _ALIGN
+        if len(mapped) != at + known["bytes"]:
+            return None
+    except (OSError, ValueError):
+        return None
+    return {
+        name: np.frombuffer(mapped, dtype, int(np.prod(shape, dtype=np.int64)), at + offset).reshape(shape)
+        for name, (dtype, shape, offset) in known["arrays"].items()
+    }
+
+
+def checksum(path: Path) -> int | None:
+    """Return the CRC32 of all that follows the header; None where there is no such file."""
+    crc = 0
+    try:
+        with path.open("rb", buffering=0) as file:
+            head = file.read(len(_MAGIC) + 18)
+            file.seek(-(-(len(head) + int(head[len(_MAGIC) :].split()[0], 16)) // _ALIGN) * _ALIGN)
+            while block := file.read(_BLOCK):
+                crc = crc32(block, crc)
+    except (OSError, ValueError, IndexError):
+        return None
+    return crc
+
+
+class Shard:
+    """Some chunks of the index: `live` are those that count, all others were replaced or removed."""
+
+    def __init__(self, arrays: Arrays, dead: Sequence[int] = ()) -> None:
+        self.arrays, self.dead = arrays, tuple(dead)
+        documents = arrays["document"]
+        self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
+        self._norm: tuple[float, NDArray[np.float64]] | None = None  # of the last mean length
+
+    @property
+    def size(self) -> int:
+        """Return how many chunks it holds, those that do not count among them."""
+        return len(self.live)
+
+    def without(self, documents: Sequence[int]) -> "Shard":
+        """Return the shard with further documents that do not count."""
+        held = np.isin(np.array(documents, np.uint64), self.arrays["document"])
+        fresh = [key for key, is_held in zip(documents, held.tolist(), strict=True) if is_held]
+        return Shard(self.arrays, sorted({*self.dead, *fresh})) if fresh else self
+
+    def score_words(self, query: Query) -> NDArray[np.float64]:
+        """Return each chunk's BM25 score, 0 where it has none of the words."""
+        total, words, norms = np.zeros(self.size), self.arrays["word"], self._norms(query.mean_words)
+        keys = np.array([digest(word) for word in query.weights], np.uint64)
+        found = np.searchsorted(words, keys)
+        for key, place, weight in zip(keys, found.tolist(), query.weights.values(), strict=True):
+            if place < len(words) and words[place] == key:
+                start, end = (int(self.arrays["word_ends"][place - 1]) if place else 0), self.arrays["word_ends"][place]
+                chunks, counts = self.arrays["chunks"][start:end], self.arrays["counts"][start:end]
+                total[chunks] += weight * saturation(counts.astype(np.float64), norms[chunks])
+        return total
+
+    def _norms(self, mean_words: float) -> NDArray[np.float64]:
+        if self._norm is None or self._norm[0] != mean_words:
+            self._norm = (mean_words, length_norm(self.arrays["length"].astype(np.float64), mean_words))
+        return self._norm[1]
+
+    def has_vectors_like(self, vector: Vectors) -> bool:
+        """Return whether its vectors are as long as one."""
+        return bool(self.arrays["vectors"].shape[1] == len(vector))
+
+    def within(self, scope: Scope) -> NDArray[np.bool_]:
+        """Return which chunks count and are in a scope."""
+        inside, days = self.live, self.arrays["day"]
+        if scope.document:
+            inside = inside & (self.arrays["document"] == np.uint64(digest(scope.document)))
+        if scope.since or scope.until:
+            inside = inside & (days >= (scope.since or date.min).toordinal())
+            inside = inside & (days < (scope.until or date.max).toordinal()) if scope.until else inside
+        for name, wanted in (("sender", scope.sender), ("recipients", scope.recipient)):
+            inside = inside & self._names(name, wanted)[self.arrays[name]] if wanted else inside
+        if scope.collection:
+            values = _texts(self.arrays, "collections_values", np.arange(len(self.arrays["collections_values_ends"])))
+            held = np.array([scope.collection in json.loads(value) for value in values], np.bool_)
+            inside = inside & held[self.arrays["collections"]]
+        return inside
+
+    def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
+        """Return which of the distinct values name a person, as `filters.within` says it for LanceDB."""
+        alone = wanted.strip().lower()
+        needles = (f"\n{alone}\n", f"<{alone}>\n") if is_address(wanted) else (wanted.lower(),)
+        blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
+        found = np.zeros(len(ends), np.bool_)
+        for needle in (one.encode("utf-8", "replace") for one in needles):
+            at = blob.find(needle)
+            while at >= 0:
+                value = int(np.searchsorted(ends, at, "right"))
+                found[value] = True
+                at = blob.find(needle, int(ends[value]))
+        return found
+
+    def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
+        """Return which chunks have one of these names, all of the column `id` or `document`."""
+        return np.isin(self.arrays[column], np.array([digest(name) for name in names], np.uint64))
+
+    def row(self, chunk: int) -> tuple[Row, Vectors | None]:
+        """Return the row of a chunk, and its vector if it has one."""
+        ends, vector = self.arrays["rows_ends"], self.arrays["vectors"][chunk]
+        packed = self.arrays["rows"][int(ends[chunk - 1]) if chunk else 0 : int(ends[chunk])].tobytes()
+        return _unpacked(packed), vector if self.arrays["embedded"][chunk] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A chunk of a shard, by its number there, and its score."""
+
+    shard: int
+    chunk: int
+    score: float
+
+
+def best(
+    shards: Sequence[Shard], scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int
+) -> list[Scored]:
+    """Return the `limit` best of the chunks inside, best first; equal ones by document, then by position."""
+    places = [np.flatnonzero(each) for each in inside]
+    values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
+    if len(values) > limit:
+        least = np.partition(values, len(values) - limit)[len(values) - limit]
+        places = [place[score[place] >= least] for score, place in zip(scores, places, strict=True)]
+        values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
+    owner = np.repeat(np.arange(len(shards)), [len(place) for place in places])
+    documents = np.concatenate([one.arrays["document"][p] for one, p in zip(shards, places, strict=True)])
+    positions = np.concatenate([one.arrays["position"][p] for one, p in zip(shards, places, strict=True)])
+    order, chunks = np.lexsort((positions, documents, -values))[:limit], np.concatenate(places)
+    return [Scored(int(owner[i]), int(chunks[i]), float(values[i])) for i in order]
+
+
+def slices(sizes: Sequence[int], most: int) -> list[range]:
+    """Split a sequence of sizes into runs that add up to `most` at most, a larger one alone."""
+    ends, total = [0], 0
+    for place, size in enumerate(sizes):
+        if total and total + size > most:
+            ends.append(place)
+            total = 0
+        total += size
+    return [range(first, last) for first, last in pairwise([*ends, len(sizes)]) if first < last]

@@ -1,0 +1,468 @@
+"""The mapped index: it finds what a plain search of LanceDB's rows finds, after any change, damage or kill."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import strategies as st
+
+from store.filters import within
+from store.hits import Vectors
+from store.kv_files import identity
+from store.locks import Lease
+from store.mapped_index import IndexLimits, IndexView, MappedIndex, ShardList, StoredShard
+from store.search import Reader
+from store.shards import K1, B, Shard, digest
+from store.types import IndexedDocument, Scope
+from tests.effort import examples
+from tests.store.conftest import Open
+from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in
+
+WORDS = ("red", "green", "blue", "tea", "Ä1")
+NAMES = "abcdefg"
+PEOPLE = ("Ann Lee <ann@example.org>", "bo@example.org", "Bob ANN", "")
+COLLECTIONS = (("Mail",), ("Work",), ("Mail", "Work"))
+DAYS = (date(2024, 5, 3), date(2024, 5, 4), date(2024, 6, 1))
+SMALL = IndexLimits(shard=4, small=2, several=2)
+EMBEDDER = HashEmbedder()
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)  # a home for each example: shrinking one takes long
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+documents = st.builds(
+    lambda name, said, sender, recipients, day, where: entry(
+        name,
+        *said,
+        collections=where,
+        sender=sender,
+        recipients=tuple(recipients),
+        date=day and datetime(day.year, day.month, day.day, 23, tzinfo=UTC) + timedelta(minutes=30),
+    ),
+    st.sampled_from(NAMES),
+    st.lists(texts, min_size=1, max_size=3),
+    st.sampled_from(PEOPLE),
+    st.lists(st.sampled_from(PEOPLE[:3]), max_size=2),
+    st.sampled_from((*DAYS, None)),
+    st.sampled_from(COLLECTIONS),
+)
+scopes = st.builds(
+    Scope,
+    sender=st.sampled_from((None, None, "ann", "ANN@example.org", "o@example.org", "bo")),
+    recipient=st.sampled_from((None, None, "Lee", "bo@example.org")),
+    since=st.sampled_from((None, *DAYS)),
+    until=st.sampled_from((None, *DAYS)),
+    collection=st.sampled_from((None, "Mail", "Work", "None")),
+    document=st.sampled_from((None, None, *NAMES[:3])),
+)
+steps = st.one_of(
+    documents,
+    st.sampled_from(NAMES),
+    st.integers(1, 4),
+    st.sampled_from(("compact", "update", "embedder", "reopen", "move")),
+)
+
+
+def change(opened: Opened, step: IndexedDocument | str | int) -> None:
+    """Keep a document, remove one, embed some chunks, or do what a word says."""
+    if isinstance(step, IndexedDocument):
+        opened.keep(step)
+    elif isinstance(step, int):
+        embed(opened, step)
+    elif step == "compact":
+        opened.knowledge.compact()
+    elif step == "update":
+        opened.mapped.update()
+    elif step == "embedder":
+        opened.vectors.use(f"hash-{opened.ledger.generation}")
+    elif step == "reopen":
+        reopen(opened)
+    elif step == "move":
+        move(opened)
+    elif opened.knowledge.stored([step]):
+        opened.keep(removes=[step])
+
+
+def reopen(opened: Opened) -> None:
+    """Look at the index as a new process does, with room for few chunks in a shard."""
+    opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, SMALL)
+    opened.reader = Reader(opened.ledger, lambda: opened.tables, opened.mapped)
+
+
+def move(opened: Opened) -> None:
+    """Move all files that are in Mail into Work."""
+    with opened.ledger.transaction():
+        for place in [one for name in NAMES for one in opened.catalogue.places_in(f"/mail/{name}")]:
+            opened.catalogue.replace([place])
+            moved = place.__class__(place.path, place.item, place.document, None, None, "Work")
+            opened.catalogue.put_places(place.path, [moved])
+    opened.knowledge.update_collections()
+
+
+def embed(opened: Opened, limit: int) -> None:
+    """Embed the newest chunks."""
+    if not opened.ledger.get("vectors"):
+        opened.vectors.use("hash-1")
+    rows = opened.vectors.wanted(limit)
+    if rows:
+        opened.vectors.put([row["id"] for row in rows], EMBEDDER.embed([row["text"] for row in rows]))
+
+
+def by_words(opened: Opened, words: Sequence[str], scope: Scope) -> list[tuple[str, float]]:
+    """Search all rows of LanceDB for words, one by one."""
+    every = opened.tables.select("chunks", "true", ["id", "document", "position", "words"])
+    inside = {row["id"] for row in opened.tables.select("chunks", within(scope) or "true", ["id"])}
+    split = {row["id"]: row["words"].split(" ") for row in every}
+    mean = sum(map(len, split.values())) / max(1, len(split))
+    found = list[tuple[float, int, int, str]]()
+    for row in every:
+        counts, score = Counter(split[row["id"]]), 0.0
+        for word in dict.fromkeys(words):
+            held = sum(word in tokens for tokens in split.values())
+            norm = K1 * (1 - B + B * len(split[row["id"]]) / max(1.0, mean))
+            idf = log(1 + (len(split) - held + 0.5) / (held + 0.5))
+            score += idf * ((K1 + 1) * counts[word] / (counts[word] + norm))
+        if score > 0 and row["id"] in inside:
+            found.append((-score, digest(row["document"]), row["position"], row["id"]))
+    return [(name, -score) for score, *_, name in sorted(found)]
+
+
+def by_vector(opened: Opened, vector: Vectors, scope: Scope) -> dict[str, float]:
+    """Return the cosine of every embedded row of LanceDB within the scope."""
+    name = opened.ledger.get("vectors") or "vectors"
+    inside = {row["id"] for row in opened.tables.select("chunks", within(scope) or "true", ["id"])}
+    held = opened.tables.vectors(name, "true")
+    return {each: float(row @ vector) for each, row in held.items() if each in inside}
+
+
+def view(opened: Opened) -> IndexView:
+    found = opened.mapped.view()
+    assert found is not None
+    return found
+
+
+def names(opened: Opened, *words: str, limit: int = 100) -> list[str]:
+    return [hit.chunk.id for hit in opened.reader.by_words(words, Scope(), limit)]
+
+
+@contextmanager
+def home() -> Iterator[Opened]:
+    with TemporaryDirectory() as folder:
+        opened = Opened(home_in(Path(folder)))
+        with closing(opened.ledger):
+            reopen(opened)
+            yield opened
+
+
+@examples(60, deadline=None, phases=QUICK, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(documents, min_size=1, max_size=6),
+    st.lists(steps, max_size=8),
+    st.lists(st.tuples(st.lists(st.sampled_from((*WORDS, "none")), min_size=1, max_size=4), scopes), max_size=6),
+)
+def test_it_finds_what_a_plain_search_of_the_rows_finds(
+    first: list[IndexedDocument], changes: list[Any], questions: list[tuple[list[str], Scope]]
+) -> None:
+    with home() as opened:
+        for step in (*first, *changes):
+            change(opened, step)
+            compare(opened, WORDS[:2], Scope())
+        for words, scope in questions:
+            compare(opened, words, scope)
+        assert [found for found in opened.wrong() if found.name == "mapped"] == []
+
+
+def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
+    """Compare what the index finds, and what LanceDB does where there is none, with what is in the rows."""
+    expected = by_words(opened, words, scope)
+    assert view(opened) is not None
+    for reader in (opened.reader, Reader(opened.ledger, lambda: opened.tables)):
+        assert [hit.chunk.id for hit in reader.by_words(words, scope, 100)] == [name for name, _ in expected]
+        assert [hit.chunk.id for hit in reader.by_words(words, scope, 2)] == [name for name, _ in expected[:2]]
+    query = opened.reader._query(words)
+    assert {row["id"]: row["text"] for row, _ in view(opened).by_words(query, scope, 100)} == {
+        name: text for name, text in opened.chunks().items() if name in dict(expected)
+    }
+    plain, some = Reader(opened.ledger, lambda: opened.tables), [*opened.chunks(), "none"][::2]
+    assert sorted(opened.reader.chunks(some), key=repr) == sorted(plain.chunks(some), key=repr)
+    of_documents = [sorted(reader.chunks_of(NAMES[::2], scope), key=repr) for reader in (opened.reader, plain)]
+    assert of_documents[0] == of_documents[1]
+    asked = EMBEDDER.embed_question(" ".join(words))
+    cosines = by_vector(opened, asked, scope)
+    found = opened.reader.by_vector(asked, scope, 3)
+    assert [cosines[hit.chunk.id] for hit in found] == pytest.approx(
+        sorted(cosines.values(), reverse=True)[:3], abs=1e-6
+    )
+    assert [float(hit.vector @ asked) for hit in found if hit.vector is not None] == pytest.approx(
+        [cosines[hit.chunk.id] for hit in found], abs=1e-6
+    )
+
+
+def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
+    opened.keep(entry("a", "red red tea", "red"), entry("b", "red blue green", "tea"))
+    query, only = opened.reader._query(["red", "tea"]), view(opened).shards
+    assert len(only) == 1
+    scores, rows = only[0].score_words(query), [only[0].row(place)[0]["id"] for place in range(4)]
+    assert dict(zip(rows, scores.tolist(), strict=True)) == pytest.approx(
+        dict(by_words(opened, ["red", "tea"], Scope())), abs=1e-6
+    )
+
+
+def test_every_field_of_a_hit_is_that_of_lancedb(opened: Opened) -> None:
+    opened.keep(entry("a", 'red "quoted"\nÄ \x00 line', sender=PEOPLE[0], recipients=PEOPLE[:2], title="Tea\ttime"))
+    embed(opened, 1)
+    (mapped,), (plain,) = (
+        reader.by_words(["red"], Scope(), 1) for reader in (opened.reader, Reader(opened.ledger, lambda: opened.tables))
+    )
+    assert mapped == plain
+    assert mapped.vector is not None
+    assert plain.vector is not None
+    assert np.array_equal(mapped.vector, plain.vector)
+
+
+@pytest.fixture
+def three(opened: Opened) -> Opened:
+    """Return a home of three documents in shards of their own, and an index that is on disk."""
+    reopen(opened)
+    opened.keep(*(entry(name, f"{name} red tea", f"{name} green") for name in "abc"))
+    opened.mapped.update()
+    assert names(opened, "red") == [f"{name}/0" for name in sorted("abc", key=digest)]
+    return opened
+
+
+def test_what_another_process_commits_is_found_at_once(three: Opened, open_home: Open) -> None:
+    other = open_home()
+    other.keep(entry("d", "d red tea"), removes=["a"])
+    assert set(names(three, "red")) == {"b/0", "c/0", "d/0"}
+    embed(other, 9)
+    assert all(hit.vector is not None for hit in three.reader.by_words(["red"], Scope(), 9))
+
+
+def test_a_process_that_starts_reads_nothing_from_lancedb(three: Opened) -> None:
+    def refuse() -> Any:
+        raise AssertionError("LanceDB was opened")
+
+    index = MappedIndex(three.home, three.ledger, refuse)
+    assert len(Reader(three.ledger, refuse, index).by_words(["red"], Scope(), 9)) == 3
+
+
+def test_only_documents_that_changed_are_read(three: Opened) -> None:
+    before = {path.name for path in three.home.index.glob("*.shard")}
+    three.keep(entry("b", "b red"))
+    assert len(names(three, "red")) == 3
+    added = [path for path in three.home.index.glob("*.shard") if path.name not in before]
+    assert [len(Shard(three.mapped._load(one) or {}).live) for one in stored(three) if one.name == added[0].name] == [1]
+
+
+def stored(opened: Opened) -> tuple[StoredShard, ...]:
+    found = opened.mapped._read_list()
+    assert found is not None
+    return found.files
+
+
+def test_a_change_that_is_half_made_is_left_to_lancedb(open_home: Open) -> None:
+    fuse = Fuse(0)
+    opened = open_home(fuse)
+    opened.keep(entry("a", "red"), entry("goes", "red"))
+    opened.mapped.update()
+    fuse.length = fuse.burnt + 4
+    with pytest.raises(Killed):
+        opened.keep(entry("new", "red"), removes=["goes"])
+    after = open_home()
+    assert after.mapped.view() is None
+    assert {"a/0", "goes/0"} <= set(names(after, "red"))
+    after.knowledge.recover()
+    assert after.mapped.view() is not None
+    assert set(names(after, "red")) == {"a/0", "goes/0"}
+
+
+def test_more_than_a_question_may_read_is_left_to_lancedb_until_the_next_update(opened: Opened) -> None:
+    opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(question=2))
+    opened.reader = Reader(opened.ledger, lambda: opened.tables, opened.mapped)
+    opened.keep(entry("a", "red", "red tea", "tea"))
+    assert (opened.mapped.view(), opened.mapped.is_behind()) == (None, True)
+    assert names(opened, "red") == ["a/0", "a/1"]
+    opened.mapped.update()
+    assert (view(opened).count, opened.mapped.is_behind()) == (3, False)
+
+
+def test_an_index_over_its_budget_is_removed(three: Opened) -> None:
+    index = MappedIndex(three.home, three.ledger, lambda: three.tables, IndexLimits(chunks=5, question=5))
+    index.update()
+    assert list(three.home.index.iterdir()) == []
+    assert (index.view(), index.is_behind()) == (None, False)
+
+
+def test_nothing_of_a_removed_document_is_left_after_an_update(three: Opened, open_home: Open) -> None:
+    three.keep(entry("b", "b quibblewort", sender="Zoe Quist"))
+    three.mapped.update()
+    assert holding(three, b"quibblewort", b"zoe quist")
+    three.keep(removes=["b"])
+    assert set(names(open_home(), "red")) == {"a/0", "c/0"}  # a question marks it as dead
+    three.mapped.update()
+    assert not holding(three, b"quibblewort", b"zoe quist", np.uint64(digest("quibblewort")).tobytes())
+    assert [one.dead for one in stored(three)] == [()] * len(stored(three))
+
+
+def holding(opened: Opened, *patterns: bytes) -> list[str]:
+    found = (path for path in opened.home.index.iterdir() if any(one in path.read_bytes() for one in patterns))
+    return [path.name for path in found]
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-70])
+
+
+def _flip(at: int, path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def _replace(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "inside").touch()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": _cut,
+    "flipped at its beginning": partial(_flip, 3),
+    "flipped in its header": partial(_flip, 60),
+    "flipped at its end": partial(_flip, -70),
+    "a folder": _replace,
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"\0" * 64),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("pattern", ["*.shard", "shards.json"])
+def test_a_damaged_file_is_made_anew(three: Opened, pattern: str, damage: Callable[[Path], object]) -> None:
+    path = sorted(three.home.index.glob(pattern))[0]
+    damage(path)
+    if path.exists() or pattern == "*.shard":  # an index without a list is none
+        assert three.mapped.damaged() == [path.name]
+        assert [found.name for found in three.wrong()] == ["mapped"]
+    expected = by_words(three, ["red", "green"], Scope())
+    assert names(three, "red", "green") == [name for name, _ in expected]  # of the process that had it mapped
+    reopen(three)
+    assert names(three, "red", "green") == [name for name, _ in expected]
+    three.mapped.update()
+    assert (three.mapped.damaged(read_data=True), three.wrong()) == ([], [])
+
+
+def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened) -> None:
+    path = sorted(three.home.index.glob("*.shard"))[0]
+    _flip(-70, path)
+    index, listed = three.mapped, three.mapped._read_list()
+    assert listed is not None
+    found = identity(path)
+    assert found is not None
+    files = tuple(StoredShard(f.name, found, f.crc, f.dead) if f.name == path.name else f for f in listed.files)
+    index._write_list(ShardList(listed.state, files))
+    assert (index.damaged(), index.damaged(read_data=True)) == ([], [path.name])
+
+
+@pytest.mark.parametrize("older", [True, False], ids=["older than what the ledger notes", "another ledger's"])
+def test_files_that_this_ledger_cannot_follow_are_made_anew(three: Opened, older: bool) -> None:
+    listed = {path.name: path.read_bytes() for path in three.home.index.iterdir()}
+    three.keep(entry("d", "d red"), removes=["a"])
+    three.mapped.update()
+    for path in three.home.index.iterdir():
+        path.unlink()
+    for name, data in listed.items():
+        (three.home.index / name).write_bytes(data)
+    if not older:
+        three.ledger.set("index.since", "0")
+        three.ledger.set("index", "another")
+    reopen(three)
+    assert set(names(three, "red")) == {"b/0", "c/0", "d/0"}
+
+
+class FusedIndex(MappedIndex):
+    """Burns before and after each file that it writes."""
+
+    fuse = Fuse(0)
+
+    def _put(self, shard: Shard) -> StoredShard:
+        self.fuse.tick()
+        found = super()._put(shard)
+        self.fuse.tick()
+        return found
+
+    def _write_list(self, listed: ShardList) -> None:
+        self.fuse.tick()
+        super()._write_list(listed)
+        self.fuse.tick()
+
+    def _forget_changes(self, state: Any) -> None:
+        self.fuse.tick()
+        super()._forget_changes(state)
+        self.fuse.tick()
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_an_update_killed_at_any_step_leaves_a_valid_index(three: Opened, open_home: Open, step: int) -> None:
+    three.keep(entry("b", "b red quibblewort"), entry("d", "d red", "d blue"), removes=["a"])
+    index = FusedIndex(three.home, three.ledger, lambda: three.tables, SMALL)
+    index.fuse = Fuse(step)
+    with suppress(Killed):
+        index.update()
+    index._lock.release()  # as the system does
+    assert (index.fuse.burnt == step) == (step <= 8)
+    after = open_home()
+    expected = [name for name, _ in by_words(after, ["red", "blue"], Scope())]
+    assert (names(after, "red", "blue"), after.wrong()) == (expected, [])
+    after.mapped.update()
+    assert {path.name for path in after.home.index.iterdir()} == {"shards.json", *(one.name for one in stored(after))}
+
+
+def test_while_another_process_writes_the_files_a_question_is_answered_from_memory(three: Opened) -> None:
+    three.keep(entry("d", "d red"))
+    other, before = Lease(three.home.locks / "index"), stored(three)
+    assert other.acquire()
+    assert len(names(three, "red")) == 4
+    other.release()
+    assert stored(three) == before
+
+
+def test_a_list_that_another_process_wrote_meanwhile_is_left_alone(three: Opened, open_home: Open) -> None:
+    three.keep(entry("d", "d red"))
+    assert three.mapped._renew(three.mapped._read_state(), 99)
+    other = open_home()
+    other.keep(entry("e", "e red"))
+    other.mapped.update()
+    expected = stored(other)
+    three.mapped._save()
+    assert stored(three) == expected
+    assert len(names(three, "red")) == 5
+
+
+def test_a_copied_home_reads_its_files_once_more_and_then_maps_them(three: Opened, tmp_path: Path) -> None:
+    copy = home_in(tmp_path / "copy")
+    shutil.copytree(three.home.data, copy.data)
+    opened = Opened(copy)
+    with closing(opened.ledger):
+        before = opened.mapped._read_list()
+        assert len(names(opened, "red")) == 3
+        after = opened.mapped._read_list()
+        assert before is not None
+        assert after is not None
+        assert [one.crc for one in after.files] == [one.crc for one in before.files]
+        assert [one.file == identity(copy.index / one.name) for one in after.files] == [True] * len(after.files)
+        assert opened.mapped._is_there()
+
+
+def test_files_are_for_their_owner_alone(three: Opened) -> None:
+    modes = {path.stat().st_mode & 0o777 for path in three.home.index.iterdir()}
+    assert (three.home.index.stat().st_mode & 0o777, modes) == (0o700, {0o600})
