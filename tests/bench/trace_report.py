@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.text.terminal import count
 from tests.bench.curves import MACHINE, Check, Facts, Residual
 from tests.bench.intervals import Interval, median
-from tests.bench.page import Bars, Picture, Section, of, percent, plain, prose, table, weight
+from tests.bench.page import NONE, Bars, Picture, Section, of, percent, plain, prose, table, weight
 from tests.bench.policies import POLICIES
 from tests.bench.prices import FORMS, Curves, Form, Machine, price
 from tests.bench.records import read_file
@@ -84,10 +84,15 @@ def titled(side: Side) -> str:
 
 
 def figures(traces: Traces) -> Section:
-    """Return the ten figures that matter, by shape."""
-    rows = [row for shape in traces.curves for row in _ten(traces, shape)]
-    heads = ("figure", "shape", "value [95 % interval]", "n")
-    said = [prose(NOTE), table(heads, rows, left=3), prose(verdict(traces)), prose(where(traces))]
+    """Return the ten figures that matter, a column for each shape."""
+    columns = {shape: dict(_ten(traces, shape)) for shape in traces.curves}
+    names = list(dict.fromkeys(name for own in columns.values() for name in own))
+    rows = [
+        (f"{number}. {name}", *(own.get(name, NONE) for own in columns.values()))
+        for number, name in enumerate(names, 1)
+    ]
+    heads = ("figure [95 % interval]", *columns)
+    said = [prose(NOTE), table(heads, rows, left=len(heads)), prose(verdict(traces)), prose(where(traces))]
     return Section("Ten figures", "\n\n".join(said), (pooled(traces), each(traces)))
 
 
@@ -102,32 +107,29 @@ def where(traces: Traces) -> str:
     return f"Questions: {len(asked)} ({', '.join(parts)}). Machine: {facts or 'not recorded'}; clock: {clocks}."
 
 
-def _ten(traces: Traces, shape: str) -> Iterator[tuple[str, str, str, str]]:
+def _ten(traces: Traces, shape: str) -> Iterator[tuple[str, str]]:
     standings = traces.standings[shape]
-    n = str(len(standings.values(PKB)))
-    duels: list[tuple[Side, Side]] = [
-        (PKB, standings.best(5, "published")),
-        (PKB, standings.best(5, "strengthened")),
-        (BLOCKS, standings.best(5, "published")),
-        (BLOCKS, standings.best(5, "strengthened")),
-        (("pkb", 2, "strengthened"), standings.best(2, "published")),
-        (PKB, ("percache", 2, "published")),
-        (BLOCKS, ("percache", 2, "published")),
+    best, percache = "the best baseline", ("percache", 2, FORMS[0])
+    duels: list[tuple[Side, str, Side]] = [
+        (PKB, best, standings.best(5, "published")),
+        (PKB, best, standings.best(5, "strengthened")),
+        (BLOCKS, best, standings.best(5, "published")),
+        (BLOCKS, best, standings.best(5, "strengthened")),
+        (("pkb", 2, "strengthened"), best, standings.best(2, "published")),
+        (PKB, "", percache),
+        (BLOCKS, "", percache),
     ]
-    for number, (side, other) in enumerate(duels, 1):
-        yield (
-            f"{number}. {titled(side)} against {titled(other)}, mean",
-            shape,
-            spread(standings.against(side, other)),
-            n,
-        )
-    for number, side in enumerate((PKB, BLOCKS), 8):
+    for side, rival, other in duels:
+        against = f"{rival}, {other[2]}" if rival else titled(other)
+        named = f" ({TITLES[other[0]]})" if rival else ""
+        yield f"{titled(side)}, against {against}: mean", spread(standings.against(side, other)) + named
+    for side in (PKB, BLOCKS):
         shown = spread(standings.of(side), relative=False), spread(standings.of(side, statistic=median), relative=False)
-        yield f"{number}. {titled(side)}: mean, median, ms", shape, ", ".join(shown), n
+        yield f"{titled(side)}: mean; median, ms", "; ".join(shown)
     if checked := traces.checks[shape]:
         found = agreement(checked, traces.curves[shape])
-        shown_error = f"{100 * found.mean.value:.1f} % [{100 * found.mean.low:.1f}, {100 * found.mean.high:.1f}]"
-        yield "10. mean relative error of the prices of real answers", shape, shown_error, str(found.n)
+        error_ = f"{100 * found.mean.value:.1f} % [{100 * found.mean.low:.1f}, {100 * found.mean.high:.1f}]"
+        yield "mean relative error of the prices, against real answers", f"{error_}, n = {found.n}"
 
 
 def verdict(traces: Traces) -> str:
