@@ -29,8 +29,8 @@ BEHIND = """\
 - [What was measured when, negative results too](log/evaluation.md)
 
 ```
-make bench         # all of it again, within an hour on two quiet cores; resumes
-make bench-quick   # a short form, 4 minutes
+make bench         # all of it again, planned for an hour on two quiet cores; resumes
+make bench-quick   # a short form
 python -m tests.bench.experiments whole --only traces curves --to docs    # traces and prices alone
 python -m tests.bench.report docs/benchmarks --to docs                    # this page from the stored traces
 ```"""
