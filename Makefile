@@ -50,10 +50,10 @@ $(PLOTS): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' bench
 	@touch $@
 
-bench: $(PLOTS)  ## Run the evaluation into docs/benchmarks.md (about 50 minutes; resumes after an interruption)
+bench: $(PLOTS)  ## Run the evaluation into docs/benchmarks.md (planned for an hour; resumes after an interruption)
 	@$(BIN)/python -m tests.bench.experiments whole --minutes 50 --to docs
 
-bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick (4 minutes)
+bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick
 	@$(BIN)/python -m tests.bench.experiments quick --minutes 4
 
 docs: $(READY)  ## Generate docs/reference.md and the man page docs/pkb.1

@@ -154,8 +154,20 @@ def test_styles_are_for_terminals_and_end_with_no_color(pkb: Pkb) -> None:
 @pytest.mark.parametrize("words", [("ask", KEY), ("search", "gazebo"), ("list",)])
 def test_a_cold_command_shows_that_it_works_before_it_imports_lancedb(pkb: Pkb, words: tuple[str, ...]) -> None:
     (pkb.folder / "config.toml").write_text('[serve]\ndaemon = "off"\n')
+    for stored in pkb.folder.rglob("*.shard"):  # a question reads them anew from LanceDB
+        stored.unlink()
     shown = terminal(pkb.folder, *words, PYTHONPROFILEIMPORTTIME="1")
     assert 0 < shown.index("ing...") < shown.index(" lancedb")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("ask", KEY), ("search", "gazebo")])
+def test_a_cold_question_that_finds_a_mapped_index_does_without_lancedb(pkb: Pkb, words: tuple[str, ...]) -> None:
+    (pkb.folder / "config.toml").write_text('[serve]\ndaemon = "off"\n')
+    assert list(pkb.folder.rglob("*.shard"))
+    shown = terminal(pkb.folder, *words, PYTHONPROFILEIMPORTTIME="1")
+    assert " numpy" in shown
+    assert " lancedb" not in shown
 
 
 @pytest.mark.slow
