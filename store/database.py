@@ -513,7 +513,8 @@ def open_copy(path: Path) -> Ledger:
     if not exists(path):
         raise NoStore
     wal = path.with_name(f"{path.name}-wal")
-    # Without a write-ahead log nothing but the file itself is needed; with one, SQLite must not share its index.
+    # A database without a write-ahead log can be opened as immutable. With one, an exclusive lock keeps SQLite from
+    # creating its shared-memory file, for which the disk has no room.
     pending = exists(wal)
     name = f"{path.as_uri()}?{'mode=rw' if pending else 'mode=ro&immutable=1'}"
     rows = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

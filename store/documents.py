@@ -27,7 +27,8 @@ from store.kv_index import has_nodes
 from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone
 
 if TYPE_CHECKING:
-    from store.tables import Row, Tables
+    from store.tables import Tables
+    from store.types import Row
 
 
 _DECODED_BY = "decoded_by"  # the small value of the ledger that names the version of the parsers

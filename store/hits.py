@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,3 +76,8 @@ class Totals:
     chunks: int
     mean_words: float
     embedded: int
+
+    def inverse_frequency(self, count: int) -> float:
+        """Return the inverse chunk frequency of a word that so many chunks contain, as in BM25; never negative."""
+        count = min(count, self.chunks)  # another process may have removed chunks in between
+        return log(1 + (self.chunks - count + 0.5) / (count + 0.5))

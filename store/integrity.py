@@ -134,7 +134,7 @@ def _damaged(table: str) -> str:
 
 
 def _repair_rows(ledger: Ledger) -> list[str]:
-    """Remove damaged rows; returns the documents that lost their provenance by it."""
+    """Delete damaged rows; returns the documents whose provenance was lost."""
     if not _damaged_rows(ledger).wrong:
         return []
     with ledger.transaction():

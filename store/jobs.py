@@ -16,7 +16,8 @@ from store.database import UNCOMPACTED, Ledger
 from store.filters import among
 
 if TYPE_CHECKING:
-    from store.tables import Row, Tables
+    from store.tables import Tables
+    from store.types import Row
 
 
 _USED = {

@@ -29,8 +29,7 @@ from store.hits import Vectors
 from store.home import Home
 from store.kv_files import Identity, identity
 from store.locks import Lease
-from store.nearest import estimate, exact
-from store.shards import Arrays, Query, Scored, Shard
+from store.shards import Arrays, Query, Scored, Shard, estimate, exact
 from store.types import Row, Scope
 
 if TYPE_CHECKING:
@@ -263,7 +262,7 @@ class MappedIndex:
         return True
 
     def _is_damaged(self) -> bool:
-        """Return whether files of the chunks are missing or damaged, which whoever asks LanceDB is told."""
+        """Return whether files of the chunk table are missing or damaged: LanceDB must be asked, which reports it."""
         if self._ledger.count("chunks") and not (self._tables / folder_of("chunks")).is_dir():
             return True
         return bool(self._checksums.needed("chunks", self._checksums.damaged("chunks")))

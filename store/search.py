@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from math import log
 from typing import TYPE_CHECKING
 
 from store import documents, vectors
@@ -105,9 +104,8 @@ class Reader:
         from store.shards import Query
 
         counted, totals = self.frequencies(words), self.totals()
-        known = {word: min(counted[word], totals.chunks) for word in dict.fromkeys(words) if counted.get(word)}
-        weights = {word: log(1 + (totals.chunks - held + 0.5) / (held + 0.5)) for word, held in known.items()}
-        return Query(weights, totals.mean_words)
+        known = [word for word in dict.fromkeys(words) if counted.get(word)]
+        return Query({word: totals.inverse_frequency(counted[word]) for word in known}, totals.mean_words)
 
     @cached_property
     def _tables(self) -> "Tables":

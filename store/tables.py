@@ -19,6 +19,7 @@ from store.checksums import Checksums, folder_of
 from store.errors import DamagedTable
 from store.filters import among
 from store.hits import Vectors
+from store.types import Row
 
 
 def execute_when_used(name: str) -> None:
@@ -44,8 +45,6 @@ execute_when_used("lance_namespace_urllib3_client")
 import lancedb
 from lancedb.index import FTS, BTree, IvfFlat, LabelList
 from lancedb.query import MatchQuery
-
-Row = dict[str, Any]
 
 _DATE = pa.timestamp("us", "UTC")
 _ABOUT = [

@@ -12,7 +12,8 @@ from store.filters import among
 
 if TYPE_CHECKING:
     from store.hits import Vectors
-    from store.tables import Row, Tables
+    from store.tables import Tables
+    from store.types import Row
 
 
 def count_missing(ledger: Ledger) -> int:

@@ -365,7 +365,7 @@ def _speaker(read: Passage, span: Span) -> tuple[str | None, str]:
 
 
 def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str]:
-    """Return the names that are speakers here: "Ann" in "What did Ann buy in Oslo?"."""
+    """Return the names in a question that also speak in the candidates, such as "Ann" in "What did Ann buy?"."""
     speakers = {one.speaker for one in found if one.speaker}
     return names & frozenset(word for speaker in speakers for word in words(speaker))
 

@@ -541,7 +541,7 @@ def from_forms(
 
 
 def _where_too(past: Sequence[str]) -> Iterator[Prediction]:
-    """Yield a question where something is for each that asked when it is, and the other way round."""
+    """Yield "Where is X?" for each past question "When is X?", and the reverse."""
     swapped = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
     for question in reversed(past):
         for opening, other in swapped.items():

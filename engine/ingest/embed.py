@@ -10,7 +10,7 @@ from engine.models.types import Embedder
 from store.errors import Locked
 from store.hits import Vectors
 from store.locks import Locks
-from store.tables import Row
+from store.types import Row
 from store.vectors import VectorStore
 
 _ROUND = 1024  # chunks per round: newest first across rounds, sorted by length within one

@@ -217,7 +217,7 @@ _WHISPER_START = re.compile(
 
 
 def is_whisper(head: str) -> bool:
-    """Return whether a JSON file starts like one of Whisper's."""
+    """Return whether a JSON file looks like output of Whisper, judging by its first characters."""
     return bool(_WHISPER_START.search(head.lstrip("\ufeff")))
 
 

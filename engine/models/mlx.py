@@ -309,15 +309,15 @@ def _evaluated(model: Any, device: Device) -> Any:
 
 Floats = NDArray[np.float32]
 
-_NAME = "scaled_dot_product_attention"
+ATTENTION = "scaled_dot_product_attention"  # of mlx-lm, as its modules of models name it
 _BLOCK = 1 << 18  # scores per pass: they fit in a core's L2 cache
 
 
 def patch_attention(model: Any) -> None:
     """Replace a loaded model's attention function by `attend` in all modules of its layers."""
     for name in {type(part).__module__ for part in model.modules()}:
-        if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], _NAME):
-            setattr(sys.modules[name], _NAME, attend)
+        if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], ATTENTION):
+            setattr(sys.modules[name], ATTENTION, attend)
 
 
 def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from itertools import pairwise
-from math import log
 from typing import Protocol
 
 from rank_bm25 import BM25Okapi
@@ -27,10 +26,10 @@ _REACH = 8  # words: two words further apart are not near
 
 @dataclass(frozen=True, slots=True)
 class RankWeights:
-    """What each part counts for; fitted on public sets, see docs/log.md.
+    """The weight of each part of a score, fitted on public data sets (docs/log/retrieval.md).
 
-    The first four multiply what function words, words of asking, those of names and those by which days may be named
-    count in BM25 (1: as others); the rest is added to BM25 scaled to 1.
+    The first four multiply the BM25 weight of function words, question words, names and words for days (1: unchanged).
+    The others are added to the BM25 score, which is scaled to 1.
     """
 
     function: float = 0.2
@@ -255,7 +254,8 @@ def retrieve(
     if not hits:
         return RetrievalResult((), (), _covered(totals))
     counted = (*question.words, *question.day_words)
-    idf = inverse_frequencies(bank.frequencies(counted), totals.chunks, counted)
+    frequencies = bank.frequencies(counted)
+    idf = {word: totals.inverse_frequency(frequencies.get(word, 0)) for word in counted}
     ranked = _ranked(hits, question, idf, totals, settings.weights)
     if question.coming:
         ranked = _awaited(ranked, question, settings)
@@ -296,12 +296,6 @@ def _pool(
     pool = {hit.chunk.id: hit for hit in (*hits, *near)}
     known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
     return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
-
-
-def inverse_frequencies(frequencies: Mapping[str, int], chunks: int, words: Sequence[str]) -> dict[str, float]:
-    """Return each word's inverse chunk frequency over the whole bank, never negative."""
-    counts = {word: min(frequencies.get(word, 0), chunks) for word in words}
-    return {word: log(1 + (chunks - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
 
 
 def places_of(tokens: Sequence[str], wanted: Container[str]) -> dict[str, list[int]]:

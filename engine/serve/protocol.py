@@ -191,7 +191,7 @@ def requested(values: Any) -> Request:
 
 
 def under(settings: Settings, wanted: dict[str, str]) -> Settings:
-    """Return settings with those of a request in their place; UsageError if one cannot be."""
+    """Apply the settings of a request; UsageError if one is invalid."""
     known = keys(settings)
     for key, value in wanted.items():
         if str(known.get(key)) != value:
@@ -200,14 +200,14 @@ def under(settings: Settings, wanted: dict[str, str]) -> Settings:
 
 
 def answer(answered: AskResult) -> Any:
-    """Return an answer, and how it was found, as JSON values."""
+    """Serialize an answer and its trace to JSON values."""
     trace = answered.trace
     about = {"steps": pack(trace.steps), "notices": trace.notices, "saved_s": trace.saved_s}
     return {"answer": answered.reply.to_json(), "covered": answered.covered, **about}
 
 
 def answered(values: Any) -> AskResult:
-    """Return the answer of such values; Broken where they are none."""
+    """Deserialize an answer and its trace; Broken if the values are malformed."""
     try:
         given = _sure(dict, values)
         made = Answer.from_json(given["answer"])

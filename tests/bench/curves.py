@@ -23,6 +23,7 @@ from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -145,18 +146,21 @@ def measure(model: Mlx, points: Points, paths: Mapping[tuple[int, int], Sequence
     module = sys.modules[type(model.model).__module__]
     for point in chosen:
         attention, kind, rows, before = point
-        module.scaled_dot_product_attention = mlx.attend if attention == "fast" else base.scaled_dot_product_attention  # type: ignore[attr-defined]
-        points.steps[point].append(step(model, kind, rows, before))
-    module.scaled_dot_product_attention = mlx.attend  # type: ignore[attr-defined]
+        attend = mlx.attend if attention == "fast" else base.scaled_dot_product_attention
+        with patch.object(module, mlx.ATTENTION, attend):
+            points.steps[point].append(step(model, kind, rows, before))
     ropes = movable(model)
     for size, files in paths.items():
         points.loads[size].append(load_ms(model, files))
-        points.block_loads[size].append(timed(lambda files=files: blocks.load(files, len(ropes.layers))))  # type: ignore[misc]
+        points.block_loads[size].append(timed(partial(blocks.load, files, len(ropes.layers))))
         parts = blocks.load(files, len(ropes.layers))
         moves = [0, *range(20, 20 * len(files), 20)]
-        points.moves[size].append(
-            timed(lambda parts=parts, moves=moves: kv_cache.fill(model.begin(), blocks.assemble(parts, moves, ropes)))  # type: ignore[misc]
-        )
+        points.moves[size].append(timed(partial(moved, model, parts, moves, ropes)))
+
+
+def moved(model: Mlx, parts: Sequence[Any], moves: Sequence[int], ropes: Any) -> None:
+    """Put blocks together at other positions, into a new cache."""
+    kv_cache.fill(model.begin(), blocks.assemble(parts, moves, ropes))
 
 
 def load_ms(model: Mlx, files: Sequence[Path]) -> float:

@@ -21,8 +21,8 @@ from store.integrity import Finding, examine
 from store.locks import Locks
 from store.mapped_index import MappedIndex
 from store.search import Reader
-from store.tables import Row, Tables
-from store.types import Chunk, Document, FileState, IndexedDocument, Place
+from store.tables import Tables
+from store.types import Chunk, Document, FileState, IndexedDocument, Place, Row
 from store.vectors import VectorStore
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.hits import Vectors
-from store.nearest import estimate, estimates_of, exact
+from store.shards import estimate, estimates_of, exact
 
 WIDTH = 24
 

@@ -14,8 +14,8 @@ from store.database import Ledger
 from store.hits import Hit, Vectors
 from store.question_index import QuestionVectors
 from store.search import Reader
-from store.tables import Row, Tables
-from store.types import Scope
+from store.tables import Tables
+from store.types import Row, Scope
 from tests.effort import PATIENCE_S
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import SmallHome

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from engine.ingest.chunking import chunk
 from engine.ingest.transcripts import read_transcript
 from engine.ingest.types import ParseLimits
-from engine.retrieval.retrieve import RankWeights, RetrievalLimits, RetrievalResult, bm25, inverse_frequencies, retrieve
+from engine.retrieval.retrieve import RankWeights, RetrievalLimits, RetrievalResult, bm25, retrieve
 from engine.text.question import understand
 from engine.text.words import words
-from store.hits import Vectors
+from store.hits import Totals, Vectors
 from store.types import Document, DocumentPassage, Scope
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
@@ -162,7 +162,8 @@ def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
 def test_a_pool_scores_as_brute_force_over_the_whole_bank(corpus: list[list[str]], size: int) -> None:
     held = Counter(word for each in corpus for word in set(each))
     mean = max(1.0, sum(map(len, corpus)) / len(corpus))
-    idf = inverse_frequencies(held, len(corpus), ("a", "b", "c", "zz"))
+    totals = Totals(len(corpus), mean, 0)
+    idf = {word: totals.inverse_frequency(held[word]) for word in ("a", "b", "c", "zz")}
     expected = []
     for each in corpus[:size]:
         count, norm = Counter(each), 1.5 * (0.25 + 0.75 * len(each) / mean)
