@@ -103,7 +103,11 @@ def main() -> None:
     # What a signal leaves of LanceDB's where it comes before a coroutine is begun: of no consequence.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(_ended(sys.argv[1:]))
+    code = _ended(sys.argv[1:])
+    # An interrupt inside `exec`, by which dataclasses are made on import, is remembered until the next `exec`. Run with
+    # -m, Python would then end by SIGINT instead of with this code.
+    exec("")
+    sys.exit(code)
 
 
 def _open_closed() -> None:

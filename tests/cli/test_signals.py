@@ -1,9 +1,10 @@
-"""A signal ends a command even if it comes while Python removes an object, where what is raised is lost."""
+"""A signal ends a command, whatever Python is doing when it comes: removing an object, or importing a module."""
 
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,18 @@ def test_other_mistakes_in_destructors_are_still_told_of() -> None:
     code = "from cli.app import handle_signals; handle_signals()\nclass Bad:\n    def __del__(self): 1 / 0\nBad()\n"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "ZeroDivisionError" in ran.stderr
+
+
+_INTERRUPTED = """
+import cli.app
+cli.app._invoke = lambda args: exec("raise KeyboardInterrupt")
+cli.app.main()
+"""
+
+
+def test_an_interrupt_while_a_module_is_imported_exits_with_130(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(_INTERRUPTED)
+    path = os.pathsep.join((str(tmp_path), str(Path(__file__).parents[2])))
+    env = {**os.environ, "PYTHONPATH": path}
+    ran = subprocess.run([sys.executable, "-m", "interrupted", "list"], env=env, check=False)
+    assert ran.returncode == 130
