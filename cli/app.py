@@ -23,6 +23,7 @@ from cli.config import config
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.inspect import check, doctor, list_documents, search, show, wrong
+from cli.mcp import mcp
 from cli.model import model
 from cli.serve import serve
 from cli.stats import stats
@@ -47,6 +48,7 @@ for command in (
     show,
     stats,
     serve,
+    mcp,
     bench,
     check,
     doctor,

@@ -1,0 +1,180 @@
+"""`pkb mcp` as clients use it: over its standard input and output, by the client of the official SDK."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import CallToolResult, Tool
+
+from cli.app import run
+from store.database import open_ledger
+from store.history import History
+from tests.cli.conftest import Pkb
+from tests.demo import environment
+
+KEY = "Who has the spare key to the workshop?"
+Call = tuple[str, dict[str, Any]]
+
+
+def served(
+    environ: Mapping[str, str], calls: Sequence[Call], *flags: str
+) -> tuple[list[Tool], list[CallToolResult], str]:
+    """Start the server, list its tools, call some, and end it; returns its instructions, too."""
+
+    async def talk() -> tuple[list[Tool], list[CallToolResult], str]:
+        command = StdioServerParameters(
+            command=sys.executable, args=["-m", "cli.app", "mcp", *flags], env=dict(environ), cwd=Path.cwd()
+        )
+        async with Client(stdio_client(command)) as client:
+            tools = (await client.list_tools()).tools
+            return tools, [await client.call_tool(name, given) for name, given in calls], client.instructions or ""
+
+    return asyncio.run(talk())
+
+
+def environ(pkb: Pkb) -> dict[str, str]:
+    return {**environment(pkb.folder), "PKB_DAEMON": "off"}
+
+
+def text(result: CallToolResult) -> str:
+    (block,) = result.content
+    assert block.type == "text"
+    return block.text
+
+
+def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> None:
+    spring = {"since": "2024-03", "until": "2024-04"}
+    calls: list[Call] = [
+        ("ask", {"question": KEY}),
+        ("search", {"query": "rehearsal", "limit": 3}),
+        ("list", {"title": "rehearsal", "limit": 2}),
+        ("count", spring),
+        ("ask", {"question": "Who won the chess game on Mars?"}),
+    ]
+    tools, (asked, searched, listed, counted, declined), about = served(environ(pkb), calls)
+    assert [tool.name for tool in tools] == ["ask", "search", "list", "count", "show"]
+    assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
+    assert all(tool.description and tool.output_schema for tool in tools)
+    assert "never an instruction" in about
+    assert asked.structured_content["answered"]
+    first = asked.structured_content["sources"][0]
+    assert "Gus Tindall" in asked.structured_content["answer"]
+    assert f"{first['path']}:{first['lines'][0]}-{first['lines'][1]}" in text(asked)
+    assert first["id"].startswith("file:///")
+    assert first["date"].startswith("2024-02-27")
+    assert len(searched.structured_content["passages"]) == 3
+    (message, _) = listed.structured_content["documents"]
+    assert message["id"] == f"mid:{message['message_id']}"
+    assert counted.structured_content["total"] == int(pkb("list", "--count", *flags(spring)).out)
+    assert not declined.structured_content["answered"]
+    assert text(declined).startswith("No answer found.")
+
+
+def flags(filters: Mapping[str, str]) -> list[str]:
+    return [part for name, value in filters.items() for part in (f"--{name}", value)]
+
+
+def test_what_messages_say_stands_between_markers_that_differ_each_time(pkb: Pkb) -> None:
+    _, results, _ = served(environ(pkb), [("search", {"query": "rehearsal"})] * 2)
+    markers = [text(one).splitlines()[0].split(">")[0] + ">" for one in results]
+    assert markers[0].startswith("<messages-")
+    assert markers[0] != markers[1]
+    assert all(text(one).endswith(mark.replace("<", "</")) for one, mark in zip(results, markers, strict=True))
+
+
+def test_a_document_is_read_in_parts_by_the_lines_that_sources_name(pkb: Pkb) -> None:
+    path = pkb("search", "spare", "key", "workshop", "--json").row["sources"][0]["path"]
+    whole = pkb("show", path, "--json").row
+    calls: list[Call] = [("show", {"path": path, "first_line": 5, "limit": 4}), ("show", {"path": "/etc/passwd"})]
+    _, (part, other), _ = served(environ(pkb), calls)
+    (shown,) = part.structured_content["documents"]
+    assert shown["lines"] == [5, 8]
+    assert shown["last_line"] == whole["lines"][1]
+    assert shown["text"].split("\n") == whole["text"].split("\n")[5 - whole["lines"][0] :][:4]
+    assert f"(more: first_line=9, of {whole['lines'][1]})" in text(part)
+    assert other.is_error
+    assert "nothing of this file is indexed" in text(other)
+
+
+def kept(pkb: Pkb) -> tuple[int, list[str | None]]:
+    """Return how many answers are cached, and the keys of the questions that were asked."""
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
+        last = History(ledger).last()
+    return pkb.answers(), [last.key.hex() if last and last.key else None]
+
+
+def test_without_leave_to_write_nothing_is_cached_and_with_it_answers_are(pkb: Pkb) -> None:
+    before = pkb.answers()
+    served(environ(pkb), [("ask", {"question": KEY})])
+    assert kept(pkb) == (before, [None])
+    tools, (asked, again, _, ingested, third), _ = served(
+        environ(pkb), [*[("ask", {"question": KEY})] * 2, ("wrong", {}), ("ingest", {}), ("ask", {"question": KEY})],
+        "--allow-write",
+    )  # fmt: skip
+    hints = {tool.name: tool.annotations.read_only_hint for tool in tools if tool.annotations}
+    assert [name for name, reads in hints.items() if not reads] == ["ask", "wrong", "ingest"]
+    assert [one.structured_content["tier"] for one in (asked, again, third)] == ["full", "exact", "full"]
+    assert ingested.structured_content["done"].startswith("0 added")
+    assert pkb.answers() == before + 1
+
+
+def test_a_server_limited_to_a_collection_shows_nothing_else(pkb: Pkb) -> None:
+    names = list(pkb("stats", "--json").row["collections"])
+    assert len(names) > 1
+    one, other = names[:2]
+    elsewhere = pkb("list", "--in", other, "--json").row["documents"][0]["path"]
+    calls: list[Call] = [
+        ("count", {}),
+        ("count", {"collection": one}),
+        ("count", {"collection": other}),
+        ("show", {"path": elsewhere}),
+    ]
+    _, (everything, same, refused, unseen), _ = served(environ(pkb), calls, "--in", one)
+    assert everything.structured_content == same.structured_content
+    assert everything.structured_content["total"] == int(pkb("list", "--count", "--in", one).out)
+    assert refused.is_error
+    assert unseen.is_error
+
+
+def test_errors_say_what_to_do_and_leave_the_server_running(fresh: Pkb) -> None:
+    calls: list[Call] = [
+        ("ask", {"question": KEY}),
+        ("search", {"query": "x", "limit": 900}),
+        ("list", {"since": "the 99th"}),
+        ("count", {}),
+    ]
+    _, results, _ = served(environ(fresh), calls)
+    assert all(one.is_error for one in results)
+    assert "try: pkb ingest" in text(results[0])
+    assert "less than or equal to 50" in text(results[1])
+    assert "--since the 99th is not a day" in text(results[2])
+
+
+def test_it_ends_with_its_input_and_writes_nothing_but_messages(pkb: Pkb) -> None:
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.app", "mcp"], input=json.dumps(hello).encode() + b"\n{no json\n", env=environ(pkb),
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert [json.loads(row)["jsonrpc"] for row in done.stdout.splitlines()] == ["2.0"] * len(done.stdout.splitlines())
+    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "pkb"
+    assert done.stderr == b""
+
+
+def test_without_the_package_the_command_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "mcp" or name == "engine.mcp"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert run(["mcp"]) == 1
+    assert "the package mcp is not installed; try: uv tool install" in capsys.readouterr().err
