@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,7 @@ from engine.text.terminal import line, one_line
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.ask.followup import Condensed, Turn, Write
+    from engine.ask.followup import Condensed, Turn
     from engine.types import Answer, AskOptions, AskResult, Source
 
 
@@ -325,9 +324,10 @@ class Conversation:
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
         """Make a question stand alone; returns the milliseconds that it took, too."""
         from engine.ask.followup import condense
+        from engine.serve.client import follow_up_writer
 
         begun = time.perf_counter()
-        condensed = condense(typed, self._turns, _writer(opened))
+        condensed = condense(typed, self._turns, follow_up_writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
 
     def _note(self, answered: "AskResult", condensed: "Condensed", took: float) -> None:
@@ -355,19 +355,3 @@ class Conversation:
 
         show_answer(answered, streamed=streamed, explain=self._explain, more="/sources", most=most)
         print(flush=True)
-
-
-def _writer(opened: Session) -> "Write | None":
-    """Return the function that rewrites a follow-up as a stand-alone question; None if pkb quotes."""
-    from engine.serve.client import wants
-
-    load = opened.load_model
-    if load is None:
-        return None
-    if wants(opened):
-        from engine.serve.client import complete
-
-        return partial(complete, opened)
-    from engine.ask.followup import with_model
-
-    return with_model(load)

@@ -13,7 +13,7 @@ import typer
 from cli import output
 from cli.output import session
 from engine.session import Session
-from store.errors import Locked, NoStore, PkbError
+from store.errors import Locked, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
     from store.locks import Lease
@@ -27,15 +27,28 @@ def serve(
     status: Annotated[bool, typer.Option("--status", help="Show whether it is running, and its memory use.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop it.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run in the foreground until interrupted.")] = False,
+    http: Annotated[
+        bool,
+        typer.Option("--http", help="Serve the page and an OpenAI-compatible API on this machine until interrupted."),
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="Port of --http (default: 8642).")
+    ] = None,
+    new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print its status as JSON.")] = False,
     lock: Annotated[
         int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
     ] = None,
 ) -> None:
-    """Run the background server (started automatically when needed).
+    """Run the background server (started automatically when needed), or a page and API.
 
-    Example: pkb serve --status
+    Example: pkb serve --http
     """
+    if http:
+        _http(port, renew=new_token, as_json=as_json)
+        return
+    if port is not None or new_token:
+        raise UsageError("--port and --new-token are for --http", "pkb serve --http --port 8080")
     with session() as opened:
         if lock is not None:
             _detach(opened, lock)
@@ -49,6 +62,26 @@ def serve(
         output.data(row)
     else:
         _show(row)
+
+
+def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
+    """Serve over HTTP until interrupted."""
+    try:
+        from engine.http.loopback import PORT, HttpAddress, serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        step = "uv tool install 'pkb[http]', from your checkout"
+        raise PkbError("the packages starlette and uvicorn are not installed", step) from None
+
+    def ready(endpoint: HttpAddress) -> None:
+        if as_json:
+            output.data({"schema": output.SCHEMA, "page": endpoint.page, "api": endpoint.api, "token": endpoint.token})
+        else:
+            print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
+            output.say("pkb: whoever has the token can read your messages; Ctrl-C ends it")
+
+    serve(os.environ, PORT if port is None else port, ready, renew=renew)
 
 
 def _stop(opened: Session) -> int | None:

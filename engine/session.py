@@ -64,6 +64,7 @@ class Session:
         self.keeps_tensors = True  # use and fill the KV cache, unless the settings turn it off
         self.on_notice: Callable[[str], None] = lambda _: None  # called with what the user should know, once
         self.on_wait: Callable[[], None] = lambda: None  # called before what may take longer than a cached answer
+        self.on_beat: Callable[[], None] = lambda: None  # called now and then while the background server answers
         self.before_retrieval: Callable[[], None] = lambda: None
         self._create, self._experiment = False, experiment
 

@@ -7,6 +7,7 @@ declines, this process does the work. Every exact hit imports this module: heavy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.session import Session
@@ -14,7 +15,7 @@ from engine.session import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.ask.followup import Turn
+    from engine.ask.followup import Turn, Write
     from engine.idle.types import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
@@ -219,7 +220,7 @@ def _receive(
     from engine.serve.protocol import Broken, answered, request
 
     link.send("ask", {"request": request(opened, text, options, streams=said.shows)})
-    for frame in link.answers():
+    for frame in link.answers(opened.on_beat):
         if frame["kind"] == "piece":
             said.more(str(frame.get("text")))
         else:
@@ -247,6 +248,18 @@ def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
     except ConnectionLost:
         return ""
     return str(frame.get("said")) if frame["kind"] == "completed" else ""
+
+
+def follow_up_writer(opened: "Session") -> "Write | None":
+    """Return what has a model rewrite a follow-up as a whole question; None if pkb quotes."""
+    load = opened.load_model
+    if load is None:
+        return None
+    if wants(opened):
+        return partial(complete, opened)
+    from engine.ask.followup import with_model
+
+    return with_model(load)
 
 
 def completed(opened: "Session", text: str, requests: Any) -> str:

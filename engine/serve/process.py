@@ -12,7 +12,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -203,11 +203,13 @@ class ServerLink:
                 raise ConnectionLost
         return self._waiting.pop(0)
 
-    def answers(self) -> Iterator[Frame]:
-        """Yield the frames that come, without heartbeats."""
+    def answers(self, on_beat: Callable[[], None] = lambda: None) -> Iterator[Frame]:
+        """Yield the frames that come; a heartbeat calls `on_beat` instead."""
         while True:
             if (frame := self.receive())["kind"] != "beat":
                 yield frame
+            else:
+                on_beat()
 
     def close(self) -> None:
         """Close the connection, which cancels the request in progress."""

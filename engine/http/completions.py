@@ -1,0 +1,217 @@
+"""Chat completions in OpenAI's form: messages become one question, an answer becomes a message with footnotes.
+
+Only the last user message is asked. Earlier ones complete a follow-up, as in `pkb chat`; system messages and sampling
+parameters are ignored. The field `pkb` of a request limits the question, that of a response is the whole answer.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from engine.app import Pkb
+from engine.ask.followup import Turn, condense
+from engine.serve.client import follow_up_writer
+from engine.text.terminal import one_line, plain, valid_text
+from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, OnText, Source
+from store.errors import UsageError
+
+MODEL = "pkb"
+NOT_FOUND = "No answer found in your messages."
+_FILTERS = ("sender", "recipient", "since", "until", "collection", "document")
+_CACHE = {"use": (True, True), "refresh": (False, True), "off": (False, False)}
+_MOST_SOURCES = 50
+_FOOTNOTES, _NOTED = "\n\nSources:\n", 5
+_EARLIER = 6  # user messages that may complete a follow-up
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a request asks: the question, the turns before it, and how to answer."""
+
+    question: str
+    before: tuple[tuple[str, str], ...]  # what the user said, and what was answered
+    streams: bool
+    usage: bool  # counted in a chunk of its own, as `stream_options` asks for
+    filters: Mapping[str, str | None]
+    k: int | None
+    cache: tuple[bool, bool]  # read, write
+    footnotes: bool
+    after: FollowedAnswer | None
+
+
+def parse(body: Any) -> ChatRequest:
+    """Return what a request asks; UsageError naming the field that is wrong."""
+    given = _of(dict, body, "the body")
+    if (model := given.get("model", MODEL)) != MODEL:
+        raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
+    if given.get("n") not in (None, 1):
+        raise UsageError("n must be 1")
+    said = list(_messages(_of(list, given.get("messages"), "messages")))
+    if not said or said[-1][0] != "user" or not said[-1][1].strip():
+        raise UsageError("the last message must be the user's question")
+    own = _of(dict, given.get("pkb") or {}, "pkb")
+    stream = given.get("stream_options") or {}
+    return ChatRequest(
+        question=said[-1][1].strip(),
+        before=tuple(_turns(said[:-1]))[-_EARLIER:],
+        streams=_of(bool, given.get("stream") or False, "stream"),
+        usage=bool(_of(dict, stream, "stream_options").get("include_usage")),
+        filters={name: _text(own.get(name), f"pkb.{name}") for name in _FILTERS},
+        k=_sources(own.get("k")),
+        cache=_cache(own.get("cache") or "use"),
+        footnotes=_of(bool, own.get("footnotes", True), "pkb.footnotes"),
+        after=_after(own.get("after")),
+    )
+
+
+def _of(kind: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise UsageError(f"{name} is not {'an' if kind is int else 'a'} {_KINDS[kind]}")
+    return value
+
+
+_KINDS: dict[type, str] = {dict: "JSON object", list: "list", str: "text", bool: "boolean", int: "integer"}
+
+
+def _text(value: Any, name: str) -> str | None:
+    return valid_text(_of(str, value, name)) or None if value is not None else None
+
+
+def _sources(value: Any) -> int | None:
+    if value is not None and not 0 < _of(int, value, "pkb.k") <= _MOST_SOURCES:
+        raise UsageError(f"pkb.k must be 1 to {_MOST_SOURCES}")
+    return value if value is None else int(value)
+
+
+def _cache(value: Any) -> tuple[bool, bool]:
+    if value not in _CACHE:
+        raise UsageError(f"pkb.cache must be {', '.join(_CACHE)}")
+    return _CACHE[value]
+
+
+def _after(value: Any) -> FollowedAnswer | None:
+    if value is None:
+        return None
+    given = _of(dict, value, "pkb.after")
+    path, message_id, quote = (given.get(name) for name in ("path", "message_id", "quote"))
+    return FollowedAnswer(
+        _of(str, path, "pkb.after.path"),
+        _text(message_id, "pkb.after.message_id"),
+        _of(str, quote, "pkb.after.quote"),
+    )
+
+
+def _messages(given: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the role and the text of each message; a text may be one string, or parts of the type text."""
+    for number, one in enumerate(given):
+        message, name = _of(dict, one, f"messages[{number}]"), f"messages[{number}].content"
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+        if any(_of(dict, part, name).get("type") != "text" for part in parts):
+            raise UsageError(f"{name} has a part that is no text")
+        text = "\n".join(_of(str, part.get("text"), name) for part in parts)
+        yield _of(str, message.get("role"), f"messages[{number}].role"), valid_text(text)
+
+
+def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield each user message with the answer to it, without footnotes."""
+    for (role, text), (answering, answer) in pairwise([*said, ("", "")]):
+        if role == "user" and text.strip():
+            yield text.strip(), answer.partition(_FOOTNOTES)[0] if answering == "assistant" else ""
+
+
+def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
+    """Answer a request; `say` is given the text of a generated answer while it is written."""
+    scope = pkb.scope(**asked.filters)
+    read, write = asked.cache
+    question, options = _completed(pkb, asked, pkb.options(scope, asked.k, read, write))
+    return pkb.answer(question, options, say)
+
+
+def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, AskOptions]:
+    """Return the question as it stands alone; one that does not is asked as it is, without the answer cache."""
+    turns = list[Turn]()
+    for said, answered in asked.before:
+        if whole := condense(said, turns).asked:
+            turns.append(Turn(whole, None if answered in ("", NOT_FOUND) else answered))
+    whole = condense(asked.question, turns, follow_up_writer(pkb.session)).asked
+    if whole is None:
+        return asked.question, replace(options, read_bank=False, write_bank=False, after=asked.after)
+    return whole, options
+
+
+def footnotes(reply: Answer) -> str:
+    """Return the sources of an answer as text: what each is and where it stands."""
+    found = [source for source in reply.sources if not source.copy][:_NOTED]
+    return _FOOTNOTES + "\n".join(_noted(number, one) for number, one in enumerate(found, 1)) if found else ""
+
+
+def _noted(number: int, source: Source) -> str:
+    who, day = source.author or source.sender or source.speaker or "", (source.date or "no date")[:10]
+    about = " · ".join(filter(None, [one_line(source.title, 80) or "no subject", one_line(who, 80), day]))
+    return f"[{number}] {about}, {plain(source.path)}:{source.lines[0]}-{source.lines[1]}"
+
+
+def answer_json(result: AskResult) -> dict[str, Any]:
+    """Return the extension of a response: the answer as `pkb ask --json` prints it, with its notices."""
+    return {**result.reply.to_json(), "notices": result.trace.notices}
+
+
+def text_of(asked: ChatRequest, result: AskResult) -> str:
+    """Return an answer as the text of a message."""
+    reply = result.reply
+    return plain(reply.text or NOT_FOUND) + (footnotes(reply) if asked.footnotes else "")
+
+
+def usage(reply: Answer) -> dict[str, int]:
+    """Return the tokens of an answer; zeros where no model read."""
+    tokens = reply.tokens or {}
+    read, written = tokens.get("prompt") or 0, tokens.get("generated") or 0
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def completion(asked: ChatRequest, result: AskResult) -> dict[str, Any]:
+    """Return a whole response."""
+    message = {"role": "assistant", "content": text_of(asked, result), "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    about = {**_head("chat.completion"), "choices": [choice], "usage": usage(result.reply)}
+    return {**about, "pkb": answer_json(result)}
+
+
+class Chunks:
+    """The chunks of one streamed response."""
+
+    def __init__(self, asked: ChatRequest) -> None:
+        self._asked, self._head, self._said = asked, _head("chat.completion.chunk"), ""
+
+    def begin(self) -> dict[str, Any]:
+        """Return the first chunk."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def piece(self, text: str) -> dict[str, Any]:
+        """Return a piece of the answer."""
+        self._said += text
+        return self._chunk({"content": plain(text)})
+
+    def end(self, result: AskResult) -> Iterator[dict[str, Any]]:
+        """Yield what was not streamed, the last chunk with the whole answer, and the usage where it was asked for."""
+        if not self._said:
+            yield self._chunk({"content": text_of(self._asked, result)})
+        elif self._asked.footnotes and (notes := footnotes(result.reply)):
+            yield self._chunk({"content": notes})
+        yield {**self._chunk({}, "stop"), "pkb": answer_json(result)}
+        if self._asked.usage:
+            yield {**self._head, "choices": [], "usage": usage(result.reply)}
+
+    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return {
+            **self._head,
+            "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
+        }
+
+
+def _head(kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}

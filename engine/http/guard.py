@@ -1,0 +1,92 @@
+"""Who may ask the HTTP endpoint: requests to this host, from its own page or no page at all, with the token.
+
+The host is checked against DNS rebinding, the origin against other pages in the same browser. Every response forbids
+its page to load anything from elsewhere.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = "127.0.0.1"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_API = "/v1/"
+_TOKEN_BYTES = 32
+
+
+def read_token(path: Path, *, renew: bool = False) -> str:
+    """Return the token of a home, made at the first call or anew; its file is readable by its owner alone."""
+    if not renew and path.exists() and (known := path.read_text("ascii").strip()):
+        return known
+    partial, token = path.with_suffix(".part"), secrets.token_urlsafe(_TOKEN_BYTES)
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600, exist_ok=False)
+    partial.write_text(f"{token}\n", "ascii")
+    partial.replace(path)
+    return token
+
+
+class RequestGuard:
+    """Refuses requests that are not for this host and port, not from its own page, or without the token."""
+
+    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+        self._app, self._token = app, token.encode()
+        self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with what is wrong."""
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        if wrong := self._refusal(scope["path"], Headers(scope=scope)):
+            await _refuse(*wrong, with_headers)
+        else:
+            await self._app(scope, receive, with_headers)
+
+    def _refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
+        """Return the status and the reason to refuse a request; None if it is allowed."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host not in self._hosts:
+            return 403, "this server answers only as 127.0.0.1 or localhost"
+        if origin not in (None, f"http://{host}"):
+            return 403, "this server answers only its own page"
+        if path.startswith(_API) and not self._has_token(headers.get("authorization", "")):
+            return 401, "the token is missing or wrong: pkb serve --http prints it"
+        return None
+
+    def _has_token(self, given: str) -> bool:
+        scheme, _, token = given.partition(" ")
+        return scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
+
+
+async def _refuse(status: int, message: str, send: Send) -> None:
+    kind = "invalid_request_error" if status == 403 else "authentication_error"
+    body = json.dumps(error(message, kind, status)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
+    """Return an error as OpenAI's clients read it, with what to type next."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": code, "next": next_step}}

@@ -1,0 +1,259 @@
+"""What the HTTP endpoint answers: chat completions, search, lists, documents, statistics, and the files of the page.
+
+Each request opens the home in a thread of its own and leaves the work to the background server, whose queue it shares
+with all other clients. When a client goes away, its question is cancelled.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from importlib.resources import files
+from sqlite3 import Error as DatabaseError
+from threading import Event
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from engine.app import Pkb
+from engine.http import completions
+from engine.http.guard import RequestGuard, error
+from engine.text.terminal import in_json, line, valid_text
+from engine.types import SCHEMA, AskResult, ListOptions
+from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, explain
+
+LONGEST_BODY = 1 << 20  # bytes of a request
+_CLOSED = 499  # nobody reads it
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FILTERS = ("sender", "recipient", "since", "until", "collection")
+_PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED = 10, 50, 20, 1000
+_STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
+_OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are no bugs of pkb
+
+Params = QueryParams
+_Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
+
+
+def application(environ: Mapping[str, str], *, port: int, token: str) -> RequestGuard:
+    """Return the ASGI application of a home."""
+    gets: dict[str, Callable[[Pkb, Params], Any]] = {
+        "search": _search,
+        "list": _list,
+        "show": _show,
+        "stats": lambda pkb, _: pkb.stats(),
+    }
+    routes = [Route(f"/v1/{name}", partial(_answer_get, environ, give), methods=["GET"]) for name, give in gets.items()]
+    routes += [
+        Route("/v1/models", _models, methods=["GET"]),
+        Route("/v1/models/{name}", _models, methods=["GET"]),
+        Route("/v1/chat/completions", partial(_complete, environ), methods=["POST"]),
+        Route("/", _file, methods=["GET"]),
+        Route("/{name}", _file, methods=["GET"]),
+    ]
+    made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
+    return RequestGuard(made, port=port, token=token)
+
+
+def _json(row: Any, status: int = 200) -> Response:
+    return Response(in_json(json.dumps(row)), status, media_type="application/json")
+
+
+def _failed(found: PkbError) -> Response:
+    status = next((status for kind, status in _STATUS.items() if isinstance(found, kind)), 500)
+    kind = "invalid_request_error" if status == 400 else "server_error"
+    return _json(error(line(found.message), kind, found.code, found.next_step), status)
+
+
+async def _unknown(request: Request, found: Exception) -> Response:
+    status = found.status_code if isinstance(found, HTTPException) else 500
+    said = {404: "there is nothing at this address", 405: "another method is wanted here"}
+    return _json(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
+
+
+def _explained(found: Exception) -> PkbError:
+    """Return what failed, without the message of a library, which could hold mail."""
+    return found if isinstance(found, PkbError) else PkbError(*(explain(found) or ("the request failed", "pkb doctor")))
+
+
+def _answer_get(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
+    try:
+        with Pkb(server=True, environ=environ) as pkb:
+            return _json(give(pkb, request.query_params))
+    except (PkbError, *_OUTSIDE) as found:
+        return _failed(_explained(found))
+
+
+def _search(pkb: Pkb, params: Params) -> Any:
+    query = valid_text(params.get("q", "")).strip()
+    if not query:
+        raise UsageError("q is empty")
+    found = pkb.find(query, pkb.scope(**_filters(params)), _number(params, "k", _PASSAGES, 1, _MOST_PASSAGES))
+    return {
+        "schema": SCHEMA,
+        "query": query,
+        "sources": [one.to_json() for passage in found for one in passage.sources],
+    }
+
+
+def _list(pkb: Pkb, params: Params) -> Any:
+    title = tuple(valid_text(params.get("title", "")).split())
+    limit, oldest = _number(params, "limit", _LISTED, 0, _MOST_LISTED), params.get("oldest") == "true"
+    found = pkb.list_documents(ListOptions(pkb.scope(**_filters(params)), title, limit, oldest))
+    return {"schema": SCHEMA, "total": found.total, "documents": found.documents}
+
+
+def _show(pkb: Pkb, params: Params) -> Any:
+    path = params.get("path", "")
+    if not path or not (documents := pkb.show(path, params.get("message_id") or None)):
+        raise UsageError("nothing of this path is indexed", "pkb list --paths")
+    return {"schema": SCHEMA, "documents": documents}
+
+
+def _filters(params: Params) -> dict[str, str | None]:
+    return {name: params.get(name) or None for name in _FILTERS}
+
+
+def _number(params: Params, name: str, default: int, least: int, most: int) -> int:
+    given = params.get(name, "")
+    if not given:
+        return default
+    if not (given.isascii() and given.isdigit() and len(given) < 7 and least <= int(given) <= most):
+        raise UsageError(f"{name} must be {least} to {most}")
+    return int(given)
+
+
+async def _models(request: Request) -> Response:
+    model = {"id": completions.MODEL, "object": "model", "created": 0, "owned_by": "pkb"}
+    name = request.path_params.get("name")
+    if name in (None, completions.MODEL):
+        return _json({"object": "list", "data": [model]} if name is None else model)
+    return _json(error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404)
+
+
+async def _file(request: Request) -> Response:
+    """Return a file of the page."""
+    name = request.path_params.get("name", "index.html")
+    found = files("engine.page").joinpath(name)
+    kind = _TYPES.get(f".{name.rpartition('.')[2]}")
+    if kind is None or not found.is_file():
+        raise HTTPException(404)
+    return Response(found.read_bytes(), media_type=kind)
+
+
+class _Gone(Exception):
+    """The client has closed the connection."""
+
+
+async def _complete(environ: Mapping[str, str], request: Request) -> Response:
+    """Answer a chat completion: as a whole, or in pieces once the first is there."""
+    try:
+        asked = completions.parse(_decoded(await _body(request)))
+    except PkbError as found:
+        return _failed(found)
+    gone, events = Event(), asyncio.Queue[_Event]()
+    loop = asyncio.get_running_loop()
+
+    def post(event: _Event) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    loop.run_in_executor(None, _work, environ, asked, post, gone).add_done_callback(lambda done: done.exception())
+    try:
+        first = await _unless_gone(request, events.get)
+    except _Gone:
+        gone.set()
+        return Response(status_code=_CLOSED)
+    if isinstance(first, PkbError):
+        return _failed(first)
+    if first is None:
+        return _failed(PkbError("this is a bug in pkb", "pkb doctor"))
+    if isinstance(first, AskResult) and not asked.streams:
+        return _json(completions.completion(asked, first))
+    return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
+
+
+async def _body(request: Request) -> bytes:
+    """Read the body; UsageError if it is too long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            raise UsageError(f"the body is longer than {LONGEST_BODY:,} bytes")
+    return bytes(body)
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise UsageError("the body is no JSON") from None
+
+
+async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]) -> _Event:
+    """Wait for an event; _Gone if the client goes away before it."""
+    waiting, leaving = asyncio.ensure_future(wanted()), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise _Gone
+        return waiting.result()
+    finally:
+        waiting.cancel()
+        leaving.cancel()
+
+
+def _work(
+    environ: Mapping[str, str], asked: completions.ChatRequest, post: Callable[[_Event], object], gone: Event
+) -> None:
+    """Answer a question in a thread; `post` is given each piece, and the answer or what went wrong."""
+
+    def check() -> None:
+        if gone.is_set():
+            raise _Gone
+
+    def say(text: str) -> None:
+        check()
+        post(text)
+
+    try:
+        with Pkb(server=True, environ=environ) as pkb:
+            pkb.session.on_beat = check
+            result = completions.ask(pkb, asked, say if asked.streams else None)
+            post(result)
+            result.keep()
+    except _Gone:
+        pass
+    except (PkbError, *_OUTSIDE) as found:
+        post(_explained(found))
+    finally:
+        post(None)
+
+
+async def _stream(
+    asked: completions.ChatRequest, first: _Event, events: asyncio.Queue[_Event], gone: Event
+) -> AsyncIterator[str]:
+    """Yield an answer as server-sent events; whoever stops reading cancels the question."""
+    chunks = completions.Chunks(asked)
+    try:
+        yield _event(chunks.begin())
+        event: _Event = first
+        while isinstance(event, str):
+            yield _event(chunks.piece(event))
+            event = await events.get()
+        if isinstance(event, AskResult):
+            for chunk in chunks.end(event):
+                yield _event(chunk)
+        else:
+            found = event or PkbError("this is a bug in pkb", "pkb doctor")
+            yield _event(error(line(found.message), "server_error", found.code, found.next_step))
+        yield "data: [DONE]\n\n"
+    finally:
+        gone.set()
+
+
+def _event(row: Mapping[str, Any]) -> str:
+    return f"data: {in_json(json.dumps(row))}\n\n"

@@ -1,0 +1,248 @@
+"""`pkb serve --http` as programs use it: by OpenAI's own client, by plain requests, and by those it must refuse."""
+
+import json
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Event
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai import BadRequestError, NotFoundError
+
+from engine.http.completions import ChatRequest, parse
+from store.errors import UsageError
+from tests.cli.conftest import Pkb
+from tests.cli.http_endpoint import Served, http_endpoint
+from tests.cli.serving import served, wait
+from tests.demo import environment
+from tests.effort import PATIENCE_S
+from tests.engine.models.chatserver import chatting
+
+KEY = "Who has the spare key to the workshop?"
+CONCERT = "When is the summer concert?"
+
+
+@pytest.fixture(scope="module")
+def home(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp("http") / "demo"))
+
+
+@pytest.fixture(scope="module")
+def http(home: Path) -> Iterator[Served]:
+    with http_endpoint({**environment(home), "PKB_DAEMON": "off"}) as found:
+        yield found
+
+
+def ask(http: Served, question: str, **more: Any) -> Any:
+    create: Any = http.client.chat.completions.create  # its overloads are one for each kind of stream
+    return create(model="pkb", messages=[{"role": "user", "content": question}], **more)
+
+
+def test_openais_client_lists_the_model_and_gets_an_answer_with_footnotes_and_sources(http: Served) -> None:
+    assert [model.id for model in http.client.models.list()] == ["pkb"]
+    assert http.client.models.retrieve("pkb").id == "pkb"
+    made = ask(http, KEY)
+    own = made.model_extra["pkb"]
+    text = made.choices[0].message.content
+    assert text.startswith(own["answer"])
+    assert "Gus Tindall" in own["answer"]
+    assert f"{own['sources'][0]['path']}:{own['sources'][0]['lines'][0]}-" in text
+    assert made.choices[0].finish_reason == "stop"
+    assert ask(http, KEY).model_extra["pkb"]["tier"] == "exact"
+    plain = ask(http, KEY, extra_body={"pkb": {"footnotes": False}})
+    assert plain.choices[0].message.content == own["answer"]
+
+
+def test_a_streamed_answer_is_the_same_as_the_whole_one(http: Served) -> None:
+    whole = ask(http, CONCERT)
+    chunks = list(ask(http, CONCERT, stream=True, stream_options={"include_usage": True}))
+    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    (last,) = [chunk for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason]
+    assert said == whole.choices[0].message.content
+    assert last.model_extra["pkb"]["answer"] == whole.model_extra["pkb"]["answer"]
+    assert chunks[-1].usage == whole.usage
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_earlier_messages_complete_a_follow_up(http: Served) -> None:
+    said = [
+        {"role": "system", "content": "Answer in verse."},
+        {"role": "user", "content": CONCERT},
+        {"role": "assistant", "content": ask(http, CONCERT).choices[0].message.content},
+        {"role": "user", "content": [{"type": "text", "text": "and where?"}]},
+    ]
+    row = http.get("/v1/chat/completions", {"messages": said}).row["pkb"]
+    assert row["question"] == "Where is the summer concert?"
+    assert "Ropeworks" in row["answer"]
+
+
+def test_what_stands_for_nothing_alone_is_asked_of_the_answer_before_and_not_cached(http: Served) -> None:
+    source = ask(http, KEY).model_extra["pkb"]["sources"][0]
+    after = {name: source[name] for name in ("path", "message_id", "quote")}
+    said = [{"role": "user", "content": "Who was it again?"}]
+    row = http.get("/v1/chat/completions", {"messages": said, "pkb": {"after": after}}).row["pkb"]
+    assert row["sources"][0]["path"] == source["path"]
+
+
+def test_filters_limit_a_question_and_a_decline_says_so(http: Served) -> None:
+    made = ask(http, KEY, extra_body={"pkb": {"since": "2024-06", "cache": "off", "k": 2}})
+    own = made.model_extra["pkb"]
+    assert all(one["date"] >= "2024-06" for one in own["sources"])
+    nowhere = ask(http, "Who won the chess game on Mars?")
+    assert not nowhere.model_extra["pkb"]["answered"]
+    assert nowhere.choices[0].message.content.startswith("No answer found in your messages.")
+
+
+def test_search_list_show_and_stats_are_what_the_commands_print(http: Served, home: Path, pkb: Pkb) -> None:
+    found = http.get("/v1/search?q=rehearsal&k=2&sender=ann").row
+    same = pkb("search", "rehearsal", "-k", "2", "--from", "ann", "--json").row
+    assert found == same
+    assert http.get("/v1/list?title=rehearsal&limit=3&oldest=true").row == pkb(
+        "list", "rehearsal", "-n", "3", "--oldest", "--json"
+    ).row  # fmt: skip
+    path = found["sources"][0]["path"]
+    shown = http.get(f"/v1/show?path={quote(path)}").row["documents"]
+    assert shown == pkb("show", path, "--json").rows
+    assert http.get("/v1/stats").row.keys() == pkb("stats", "--json").row.keys()
+
+
+def test_several_clients_at_once_get_their_own_answers(http: Served) -> None:
+    questions = [KEY, CONCERT] * 4
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda one: ask(http, one).model_extra["pkb"], questions))
+    assert [one["question"] for one in made] == questions
+    assert len({one["answer"] for one in made}) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/stats", {"token": ""}, 401),
+        ("/v1/stats", {"token": "x" * 43}, 401),
+        ("/v1/stats", {"Authorization": "Basic eDp5"}, 401),
+        ("/v1/stats", {"Host": "pkb.example:80"}, 403),
+        ("/", {"Host": "pkb.example"}, 403),
+        ("/v1/stats", {"Origin": "http://pkb.example"}, 403),
+        ("/v1/stats", {"Origin": "null"}, 403),
+    ],
+)
+def test_requests_from_elsewhere_or_without_the_token_are_refused(
+    http: Served, path: str, headers: dict[str, str], status: int
+) -> None:
+    found = http.get(path, **headers)
+    assert found.status == status
+    assert found.row["error"]["message"]
+    assert found.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Served) -> None:
+    found = http.get("/v1/stats", Origin=http.root)
+    assert found.status == 200
+    assert found.headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in found.headers
+    assert "server" not in found.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/v1/search", 400, "q is empty"),
+        ("/v1/search?q=x&k=51", 400, "k must be 1 to 50"),
+        ("/v1/search?q=x&since=soon", 400, "--since soon is not a day"),
+        ("/v1/search?q=x&collection=none", 400, "no collection none"),
+        ("/v1/list?limit=-1", 400, "limit must be 0 to 1000"),
+        ("/v1/show?path=/etc/passwd", 400, "nothing of this path is indexed"),
+        ("/v1/show", 400, "nothing of this path is indexed"),
+        ("/v1/models/gpt", 404, "no such model"),
+        ("/v1/embeddings", 404, "nothing at this address"),
+        ("/v1/chat/completions", 405, "another method"),
+    ],
+)
+def test_wrong_requests_are_told_what_is_wrong(http: Served, path: str, status: int, message: str) -> None:
+    found = http.get(path)
+    assert found.status == status
+    assert message in found.row["error"]["message"]
+
+
+def test_wrong_completions_are_told_what_is_wrong(http: Served) -> None:
+    with pytest.raises(NotFoundError, match="there is nothing at this address"):
+        http.client.embeddings.create(model="pkb", input="x")
+    with pytest.raises(BadRequestError, match="no model gpt-9, only pkb"):
+        http.client.chat.completions.create(model="gpt-9", messages=[{"role": "user", "content": KEY}])
+    for body, message in [
+        (b"{", "the body is no JSON"),
+        (b"[" * 100_000, "the body is no JSON"),
+        (b" " * (1 << 20) + b"{}", "the body is longer"),
+        ({}, "messages is not a list"),
+        ({"messages": []}, "the last message must be the user's question"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part that is no text"),
+        ({"messages": [{"role": "user", "content": KEY}], "pkb": {"k": 0}}, "pkb.k must be 1 to 50"),
+    ]:
+        found = http.get("/v1/chat/completions", body)
+        assert (found.status, message in found.row["error"]["message"]) == (400, True)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+fields = st.sampled_from(["model", "messages", "stream", "n", "pkb", "stream_options"])
+messages = st.fixed_dictionaries({"role": st.just("user") | json_values, "content": st.text(max_size=8) | json_values})
+own = st.dictionaries(st.sampled_from(["k", "cache", "sender", "after", "footnotes"]), json_values)
+bodies = st.dictionaries(fields, json_values | st.lists(messages, max_size=4) | own)
+
+
+@given(bodies | json_values)
+def test_any_body_is_a_request_or_told_what_is_wrong(body: Any) -> None:
+    with suppress(UsageError):
+        assert isinstance(parse(body), ChatRequest)
+
+
+def test_the_token_is_private_and_stays_until_it_is_replaced(home: Path, http: Served) -> None:
+    token = home / "home" / "http.token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert token.read_text().strip() == http.token
+    environ = {**environment(home), "PKB_DAEMON": "off"}
+    with http_endpoint(environ) as again:
+        assert again.token == http.token
+    with http_endpoint(environ, "--new-token") as other:
+        assert other.token != http.token
+        assert other.get("/v1/models", token=http.token).status == 401
+
+
+def test_an_empty_home_is_not_served(fresh: Pkb) -> None:
+    assert fresh("serve", "--http", "--port", "0").code == 10
+
+
+def test_a_port_in_use_is_said(pkb: Pkb) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = pkb("serve", "--http", "--port", str(port))
+        assert (ran.code, ran.err) == (1, f"pkb: port {port} is in use; try: pkb serve --http --port {port + 1}\n")
+    assert pkb("serve", "--port", "8080").code == 2
+
+
+def test_a_client_that_goes_away_cancels_its_question(home: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(home, tmp_path / "demo"))
+    with served(folder, environment(folder)) as own, chatting() as writer:
+        assert own.run("model", "use", f"openai:{writer.url}").returncode == 0
+        writer.hold = Event()
+        with http_endpoint(own.environ) as http:
+            connection = HTTPConnection(http.root.removeprefix("http://"), timeout=PATIENCE_S)
+            body = json.dumps({"messages": [{"role": "user", "content": KEY}], "stream": True, "pkb": {"cache": "off"}})
+            connection.request(
+                "POST", "/v1/chat/completions", body, {"Authorization": f"Bearer {http.token}"}
+            )  # fmt: skip
+            wait(writer.completions)
+            connection.close()
+            assert writer.left.wait(PATIENCE_S)
