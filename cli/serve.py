@@ -40,7 +40,7 @@ def serve(
         int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
     ] = None,
 ) -> None:
-    """Run the background server (started automatically when needed), or a page and API.
+    """Run the background server, or a page and an API.
 
     Example: pkb serve --http
     """

@@ -16,7 +16,6 @@ HARMLESS = {
     "search",
     "list",
     "stats",
-    "serve",
     "check",
     "doctor",
     "config get",
