@@ -26,6 +26,7 @@ from cli.inspect import check, doctor, list_documents, search, show, wrong
 from cli.model import model
 from cli.serve import serve
 from cli.stats import stats
+from cli.todo import todo
 from cli.watch import watch
 from store.errors import PkbError
 
@@ -44,6 +45,7 @@ for command in (
     idle,
     search,
     list_documents,
+    todo,
     show,
     stats,
     serve,
