@@ -29,7 +29,7 @@ def todo(
     collection: Collection = None,
     document: InDocument = None,
 ) -> None:
-    """List tasks that are not done and questions that nobody answered, what is due first.
+    """List open tasks and unanswered questions, what is due first.
 
     Example: pkb todo --since 2024-05 --from ann
     """

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from engine.retrieval.evidence import placed
@@ -43,12 +43,13 @@ _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
 _SHARED = 0.5  # of the content words of a sentence, that such a message must have
 _FEWEST = 2  # content words that must be shared
+_TERSE = 3  # content words of "Here it is" and "I have just sent it", which say of nothing else that it is done
 _REPLIED = re.compile(r"\s*(?:re|aw|antw|fwd?|wg|sv|tr|rv)\s*(?:[\[(]\d{1,3}[\])])?\s*[:：]\s*", re.IGNORECASE)
-_TITLE = 3  # letters of a subject that names a thread
+_TITLE = 3  # documents of a subject that names a thread
 
 
 @dataclass(frozen=True)
-class _Letter:
+class _Document:
     """A document with its chunks in order, and what is compared of it."""
 
     chunks: tuple[Hit, ...]
@@ -110,7 +111,7 @@ class _Letter:
         texts = (hit.chunk.text[span.start : span.end] for hit, span, _ in _sentences(self))
         return tuple(_content(text) for text in texts if says_done(text))
 
-    def follows(self, other: "_Letter") -> bool:
+    def follows(self, other: "_Document") -> bool:
         """Return whether it may have been written after another one; where a date is missing, it may."""
         return self is not other and (self.date is None or other.date is None or self.date > other.date)
 
@@ -119,7 +120,7 @@ class _Letter:
 class _Open:
     """A sentence of a document that leaves something open."""
 
-    letter: _Letter
+    document: _Document
     hit: Hit
     text: str
     found: Commitment
@@ -129,19 +130,19 @@ class _Open:
     @property
     def is_of(self) -> frozenset[str]:
         """Return the people who may do or answer it."""
-        if self.found.doer == "writer" and not self.letter.is_meeting:
-            return frozenset([self.letter.sender])
-        return self.letter.recipients
+        if self.found.doer == "writer" and not self.document.is_meeting:
+            return frozenset([self.document.sender])
+        return self.document.recipients
 
 
 def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime) -> OpenLoops:
     """Return what is open within a scope: what is due in the future by date, then the rest, newest first."""
     ids, total = reader.by_date(options.scope, (), READ, oldest=False)
-    letters = _letters(reader, ids)
-    later = _later(reader, options.scope, letters, whole=len(ids) == total)
+    documents = _documents(reader, ids)
+    later = _later(reader, options.scope, documents, whole=len(ids) == total)
     closing = _Closing(later)
-    known = _names(tuple(dict.fromkeys(letter.first.sender for letter in letters if letter.is_personal)))
-    found = [one for letter in letters for one in candidates(letter, options.scope, known)]
+    known = _names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
+    found = [one for document in documents for one in candidates(document, options.scope, known)]
     wanted = [one for one in _each_once(found) if options.kind in (None, one.found.kind)]
     still = [one for one in wanted if not _is_past(one, now.date()) and not closing.closes(one)]
     ordered = sorted(still, key=lambda one: _order(one, now.date()))
@@ -149,25 +150,25 @@ def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now
     return OpenLoops(len(ordered), tuple(items), len(ids), total)
 
 
-def candidates(letter: _Letter, scope: Scope, known: Collection[str] = frozenset()) -> Iterator[_Open]:
+def candidates(document: _Document, scope: Scope, known: Collection[str] = frozenset()) -> Iterator[_Open]:
     """Yield the sentences of a document that leave something open, whether or not it has been closed since.
 
     `known` are names of people who write; in long mail only the names in its header count.
     """
-    if not letter.own or letter.is_mass_mail:
+    if not document.own or document.is_mass_mail:
         return
-    names = _names((letter.first.sender, *letter.first.recipients))
-    short = letter.is_short and not letter.is_meeting
-    around = Surroundings(letter.is_meeting, short, names.union(known) if short else names)
-    for hit, span, following in _sentences(letter):
-        if letter.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
+    names = _names((document.first.sender, *document.first.recipients))
+    short = document.is_short and not document.is_meeting
+    around = Surroundings(document.is_meeting, short, names.union(known) if short else names)
+    for hit, span, following in _sentences(document):
+        if document.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
             continue
         text = hit.chunk.text[span.start : span.end]
         found = _marked(hit, span) or commitment(text, around)
         if found is None or (found.kind == "question" and answers_itself(following)):
             continue
-        who = _who(letter, span, found, text, names)
-        yield _Open(letter, hit, text, found, who, due_day(text, hit.written))
+        who = _who(document, span, found, text, names)
+        yield _Open(document, hit, text, found, who, due_day(text, hit.written))
 
 
 def _marked(hit: Hit, span: Span) -> Commitment | None:
@@ -176,112 +177,113 @@ def _marked(hit: Hit, span: Span) -> Commitment | None:
     return Commitment("task", "unknown") if is_marked(hit.chunk.text[start : span.end]) else None
 
 
-def _sentences(letter: _Letter) -> Iterator[tuple[Hit, Span, str]]:
+def _sentences(document: _Document) -> Iterator[tuple[Hit, Span, str]]:
     """Yield the sentences that stand in a document itself, each with the one behind it in the same paragraph."""
-    for hit in letter.own:
+    for hit in document.own:
         text = hit.chunk.text
-        spans = spoken_sentences(text, frozenset(hit.recipients)) if letter.is_meeting else sentences(text)
+        spans = spoken_sentences(text, frozenset(hit.recipients)) if document.is_meeting else sentences(text)
         for span, behind in zip(spans, [*spans, None][1:], strict=True):
             follows = behind is not None and behind.turn == span.turn
             yield hit, span, text[behind.start : behind.end] if behind and follows else ""
 
 
-def _who(letter: _Letter, span: Span, found: Commitment, text: str, names: Collection[str]) -> str | None:
+def _who(document: _Document, span: Span, found: Commitment, text: str, names: Collection[str]) -> str | None:
     """Return who is to do something, by name as far as it is known."""
     if found.doer == "named":
         return found.name
     if found.doer == "writer":
-        return span.speaker if letter.is_meeting else _shown(letter.first.sender)
+        return span.speaker if document.is_meeting else _shown(document.first.sender)
     if found.doer == "reader" and (called := addressed(text, names)):
         return called
-    alone = not letter.is_meeting and len(letter.first.recipients) == 1
-    return _shown(letter.first.recipients[0]) if found.doer == "reader" and alone else None
+    alone = not document.is_meeting and len(document.first.recipients) == 1
+    return _shown(document.first.recipients[0]) if found.doer == "reader" and alone else None
 
 
 class _Closing:
     """What was written later, by thread and by people, and which of the open sentences it closes."""
 
-    def __init__(self, letters: Sequence[_Letter]) -> None:
-        self._by_thread, self._by_pair = dict[str, list[_Letter]](), dict[tuple[str, str], list[_Letter]]()
-        for letter in letters:
-            if letter.thread:
-                self._by_thread.setdefault(letter.thread, []).append(letter)
-            for recipient in letter.recipients if letter.sender else ():
-                self._by_pair.setdefault((letter.sender, recipient), []).append(letter)
+    def __init__(self, documents: Sequence[_Document]) -> None:
+        self._by_thread, self._by_pair = dict[str, list[_Document]](), dict[tuple[str, str], list[_Document]]()
+        for document in documents:
+            if document.thread:
+                self._by_thread.setdefault(document.thread, []).append(document)
+            for recipient in document.recipients if document.sender else ():
+                self._by_pair.setdefault((document.sender, recipient), []).append(document)
 
     def closes(self, one: _Open) -> bool:
         """Return whether something that was written later says that it is done, or answers it."""
-        thread = [letter for letter in self._by_thread.get(one.letter.thread, ()) if letter.follows(one.letter)]
-        if one.letter.is_meeting:
-            return any(_shares(_content(one.text), done) for letter in thread for done in letter.done)
-        return any(_closes(letter, one) for letter in thread) or any(map(_is_about(one), self._elsewhere(one)))
+        thread = [other for other in self._by_thread.get(one.document.thread, ()) if other.follows(one.document)]
+        if one.document.is_meeting:
+            return any(_shares(_content(one.text), done) for document in thread for done in document.done)
+        elsewhere = any(_is_about(document, one) for document in self._elsewhere(one))
+        return elsewhere or any(_closes(document, one) for document in thread)
 
-    def _elsewhere(self, one: _Open) -> Iterator[_Letter]:
+    def _elsewhere(self, one: _Open) -> Iterator[_Document]:
         """Yield what was written soon after, under any subject, by those who are to do or to answer it."""
-        own = one.letter
+        own = one.document
         readers = own.recipients if one.found.doer == "writer" else {own.sender}
         for sender in one.is_of:
             for reader in readers:
-                for letter in self._by_pair.get((sender, reader), ()):
-                    near = own.date and letter.date and letter.date - own.date <= _REPLIES
-                    if near and letter.follows(own):
-                        yield letter
+                for document in self._by_pair.get((sender, reader), ()):
+                    near = own.date and document.date and document.date - own.date <= _REPLIES
+                    if near and document.follows(own):
+                        yield document
 
 
-def _closes(letter: _Letter, one: _Open) -> bool:
+def _closes(document: _Document, one: _Open) -> bool:
     """Return whether a later message of the same thread closes it."""
-    replied = letter.sender != one.letter.sender and _meet(letter, one.letter)
+    replied = document.sender != one.document.sender and _meet(document, one.document)
     if one.found.replies:
         return replied
-    doer = letter.sender in one.is_of or (one.found.doer in ("named", "unknown") and replied)
-    return bool(letter.done) and (doer or letter.sender == one.letter.sender)
+    doer = document.sender in one.is_of or (one.found.doer in ("named", "unknown") and replied)
+    wanted = _content(one.text)
+    done = any(len(said) <= _TERSE or not said.isdisjoint(wanted) for said in document.done)
+    return done and (doer or document.sender == one.document.sender)
 
 
-def _meet(letter: _Letter, other: _Letter) -> bool:
+def _meet(document: _Document, other: _Document) -> bool:
     """Return whether two messages of a thread are between the same people, as far as they say."""
-    direct = other.sender in letter.recipients or letter.sender in other.recipients
-    return direct or not letter.recipients or not letter.recipients.isdisjoint(other.recipients)
+    direct = other.sender in document.recipients or document.sender in other.recipients
+    return direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)
 
 
-@dataclass(frozen=True, slots=True)
-class _is_about:  # noqa: N801
-    """Whether a message of another subject is about an open sentence, and closes it."""
-
-    one: _Open
-
-    def __call__(self, letter: _Letter) -> bool:
-        wanted = _content(self.one.text)
-        if self.one.found.replies:
-            return _shares(wanted, letter.words)
-        return any(_shares(wanted, done) for done in letter.done)
+def _is_about(document: _Document, one: _Open) -> bool:
+    """Return whether a message of another subject is about an open sentence, and closes it."""
+    wanted = _content(one.text)
+    if one.found.replies:
+        return _shares(wanted, document.words)
+    return any(_shares(wanted, done) for done in document.done)
 
 
 def _shares(wanted: frozenset[str], said: frozenset[str]) -> bool:
     return len(wanted & said) >= max(_FEWEST, _SHARED * len(wanted))
 
 
-def _letters(reader: Reader, ids: Sequence[str]) -> list[_Letter]:
+def _documents(reader: Reader, ids: Sequence[str]) -> list[_Document]:
     """Read documents, in the order of their ids."""
     held: dict[str, list[Hit]] = {}
     for hit in reader.chunks_of(ids, Scope()) if ids else ():
         held.setdefault(hit.chunk.document, []).append(hit)
     parts = (sorted(held[id], key=lambda hit: hit.chunk.position) for id in ids if id in held)
-    return [_Letter(tuple(chunks)) for chunks in parts]
+    return [_Document(tuple(chunks)) for chunks in parts]
 
 
-def _later(reader: Reader, scope: Scope, letters: Sequence[_Letter], *, whole: bool) -> Sequence[_Letter]:
+def _later(reader: Reader, scope: Scope, documents: Sequence[_Document], *, whole: bool) -> Sequence[_Document]:
     """Return all that may have been written since the first of these documents, from and to anybody."""
     if whole and scope == Scope(since=scope.since):
-        return letters
-    days = [letter.date.date() for letter in letters if letter.date]
+        return documents
+    days = [document.date.date() for document in documents if document.date]
     ids, _ = reader.by_date(Scope(since=min(days, default=None)), (), READ, oldest=False)
-    known = {letter.first.chunk.document for letter in letters}
-    return [*letters, *_letters(reader, [id for id in ids if id not in known])]
+    known = {document.first.chunk.document for document in documents}
+    return [*documents, *_documents(reader, [id for id in ids if id not in known])]
 
 
 def _each_once(found: Iterable[_Open]) -> list[_Open]:
-    """Return the first of those that say the same; documents come newest first."""
-    return list({tuple(plain_words(one.text)): one for one in reversed(list(found))}.values())[::-1]
+    """Return the newest of those in which one person says the same to another; documents come newest first."""
+    newest: dict[tuple[str, ...], _Open] = {}
+    for one in found:
+        newest.setdefault((one.document.sender, one.who or "", *plain_words(one.text)), one)
+    return list(newest.values())
 
 
 def _is_past(one: _Open, today: date) -> bool:
@@ -290,7 +292,7 @@ def _is_past(one: _Open, today: date) -> bool:
 
 def _order(one: _Open, today: date) -> tuple[bool, float, float, int]:
     coming = one.due is not None and one.due >= today
-    moment = one.letter.date.timestamp() if one.letter.date else float("-inf")
+    moment = one.document.date.timestamp() if one.document.date else float("-inf")
     return not coming, one.due.toordinal() if coming and one.due else 0, -moment, one.hit.chunk.position
 
 
@@ -313,7 +315,7 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(words(text)) - FUNCTION_WORDS
 
 
-@cache
+@lru_cache(1 << 12)
 def _key(person: str) -> str:
     """Return what a person is recognized by: the folded address, else the folded name."""
     name, address = name_and_address(person)
@@ -325,7 +327,7 @@ def _shown(person: str) -> str | None:
     return name or address or None
 
 
-@cache
+@lru_cache(1 << 10)
 def _names(people: tuple[str, ...]) -> frozenset[str]:
     """Return the single names of people as they may be written; not those of companies, which a domain is named by."""
     domains = {part for person in people for part in person.lower().rpartition("@")[2].rstrip(">").split(".")}

@@ -22,7 +22,7 @@ _SKIPPED = 3  # phrases of "between"
 _OPENING = 4  # words in which a question begins to ask
 _LONGEST_DUE = 10  # days of a time by which something is due, at most
 _WORD = re.compile(r"[^\W_]+")
-_QUOTED = re.compile(r"[\s(]*[\"“”«„`']")
+_QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters that were lost
 _BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
 _MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)\s*[:\]-]\s*(?=\S)")
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
@@ -143,7 +143,8 @@ def _in_language(language: str, text: str, tokens: Sequence[str], around: Surrou
 def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
     """Return what the reader is asked to do, or to answer."""
     index = phrases(_LIST, "reply", language)
-    if not around.spoken and any(_stands_free(language, tokens, first) for first, _ in index.find(tokens)):
+    says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone tells nobody
+    if says_what and any(_stands_free(language, tokens, first) for first, _ in index.find(tokens)):
         return Commitment("task", "reader", replies=True)
     parts = ["request"] + ["must"] * (around.short and not around.spoken)
     if any(_is_said(language, part, tokens, around) for part in parts):
