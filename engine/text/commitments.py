@@ -24,7 +24,7 @@ _LONGEST_DUE = 10  # days of a time by which something is due, at most
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters that were lost
 _BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
-_MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)\s*[:\]-]\s*(?=\S)")
+_MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]*(?=\S)")
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
 
@@ -33,7 +33,7 @@ Doer = Literal["writer", "reader", "named", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a sentence stands: in speech or mail, in short mail, among people with these names as they are written."""
+    """Where a sentence stands: in speech, in short mail or in other mail; and the names, as written, of people there."""
 
     spoken: bool = False
     short: bool = True
@@ -66,7 +66,7 @@ def _is_cancelled(language: str, tokens: Sequence[str], around: Surroundings) ->
 
 
 def is_marked(text: str) -> bool:
-    """Return whether a line begins as an item of a list of tasks: "Action: ...", "TODO - ...", "[ ] ..."."""
+    """Return whether a line begins as an item of a list of tasks: "Action: ...", "TODO: ...", "[ ] ..."."""
     if _CHECKBOX.match(text):
         return True
     match = _MARKER.match(text)
@@ -131,36 +131,38 @@ def _in_language(language: str, text: str, tokens: Sequence[str], around: Surrou
     asks = text.rstrip(" \t\n\"')”*_").endswith("?")
     if asks and around.spoken:  # whoever is asked answers at once
         return None
-    if not asks and _triggers(language).isdisjoint(tokens):
+    if asks:
+        return _request(language, tokens, around, asks=True) or _question(language, tokens, around)
+    if _triggers(language).isdisjoint(tokens):
         return None
-    if found := _request(language, tokens, around, asks=asks):
+    if (found := _request(language, tokens, around, asks=False)) or says_done(
+        text
+    ):  # "Here is what I promised to send"
         return found
-    if not asks:
-        return _promise(language, text, tokens, around) or _named(language, text, tokens, around)
-    return _question(language, tokens, around)
+    return _promise(language, text, tokens, around) or _named(language, text, tokens, around)
 
 
 def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
     """Return what the reader is asked to do, or to answer."""
-    index = phrases(_LIST, "reply", language)
+    asked = phrases(_LIST, "reply", language).find(tokens)
     says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone tells nobody
-    if says_what and any(_stands_free(language, tokens, first) for first, _ in index.find(tokens)):
+    if says_what and any(_stands_free(language, tokens, first) for first, _ in asked):
         return Commitment("task", "reader", replies=True)
-    parts = ["request"] + ["must"] * (around.short and not around.spoken)
+    parts = ["request"] + ["must"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
         return Commitment("task", "reader")
-    begins = around.short and not around.spoken and not asks and _begins_with(language, "imperative", tokens)
+    begins = around.short and not asks and _length_at(language, "imperative", tokens, 0)
     return Commitment("task", "reader") if begins else None
 
 
 def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
     """Return what the writer is going to do."""
-    parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * (around.short and not around.spoken)
+    parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
         return Commitment("task", "writer")
     if _is_said(language, "offer", tokens, around) and (around.spoken or find(text, "date")):
         return Commitment("task", "writer")
-    bare = around.short and not around.spoken and _promises_without_subject(language, text, tokens)
+    bare = around.short and _promises_without_subject(language, text, tokens)
     return Commitment("task", "writer") if bare else None
 
 
@@ -233,10 +235,6 @@ def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> boo
         if not skipped:
             return False
     return False
-
-
-def _begins_with(language: str, part: str, tokens: Sequence[str]) -> bool:
-    return _length_at(language, part, tokens, 0) > 0
 
 
 def _length_at(language: str, part: str, tokens: Sequence[str], at: int) -> int:

@@ -61,6 +61,7 @@ def test_a_promise_or_a_request_is_a_task(text: str, doer: str) -> None:
         "I hope that I will get the job.",
         "He said I will pay for it.",
         "I can send it.",
+        "Here is the memo that I promised to send.",
         "I will be in Paris.",
         "I'll never forget it.",
         '"I will call the police," she said.',
@@ -109,14 +110,22 @@ def test_in_speech_less_counts(text: str, doer: str | None) -> None:
     assert (found and found.doer) == doer
 
 
-@pytest.mark.parametrize(
-    "text", ["Action: book the hall", "TODO - call Ann", "- [ ] order cups", "Next steps: a draft"]
-)
+@pytest.mark.parametrize("text", ["Action: book the hall", "TODO: call Ann", "- [ ] order cups", "Next steps: a draft"])
 def test_a_mark_makes_a_line_a_task(text: str) -> None:
     assert is_marked(text)
 
 
-@pytest.mark.parametrize("text", ["Ann: book the hall", "- [x] order cups", "Actions speak louder", "Re: action"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ann: book the hall",
+        "- [x] order cups",
+        "Actions speak louder",
+        "Action items - the hall",
+        "Action items:",
+        "Re: action",
+    ],
+)
 def test_other_beginnings_do_not(text: str) -> None:
     assert not is_marked(text)
 
