@@ -33,7 +33,7 @@ Doer = Literal["writer", "reader", "named", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a sentence stands: in speech, in short mail or in other mail; and the names, as written, of people there."""
+    """Where a sentence stands: in speech, in short mail or in other mail; and names of people, as written."""
 
     spoken: bool = False
     short: bool = True
