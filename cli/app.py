@@ -27,6 +27,7 @@ from cli.mcp import mcp
 from cli.model import model
 from cli.serve import serve
 from cli.stats import stats
+from cli.todo import todo
 from cli.watch import watch
 from store.errors import PkbError
 
@@ -45,6 +46,7 @@ for command in (
     idle,
     search,
     list_documents,
+    todo,
     show,
     stats,
     serve,

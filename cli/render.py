@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 
 from engine.text.terminal import count, line, one_line, plain, rows, wrap
 from engine.text.words import FUNCTION_WORDS
-from engine.types import Answer, AskResult, Correction, Source
+from engine.types import Answer, AskResult, Correction, OpenLoop, Source
 
 _STYLES = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"\w+")
@@ -237,6 +237,18 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
         _print(_INDENT + _quoted(source), indent=_INDENT)
     if whole:
         _print(plain(whole))
+
+
+def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
+    """Print a task or a question, who is to do it and by when, and its source."""
+    who = [f"for {one_line(item.who, 60)}"] if item.who else []
+    due = [f"{'overdue since' if item.due < today else 'due'} {item.due:%a %Y-%m-%d}"] if item.due else []
+    about = typer.style(f" ({', '.join([*who, *due])})", fg="yellow" if due else None) if who or due else ""
+    _print(typer.style(f"[{number}] ", bold=True) + one_line(item.text, _QUOTE) + about, indent=_INDENT)
+    if notes := warnings(item.source.to_json()):
+        _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
+    _print(typer.style(_INDENT + _title([item.source]), dim=True), indent=_INDENT)
+    _print(typer.style(_INDENT + _where(item.source), dim=True), whole=True)
 
 
 # What quotes cannot give, by what a question asks for.

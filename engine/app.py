@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
-    from engine.types import Answer, AskOptions, AskResult, Evidence, Listing, ListOptions, OnText, SearchResult, Source
+    from engine.types import (
+        Answer,
+        AskOptions,
+        AskResult,
+        Evidence,
+        Listing,
+        ListOptions,
+        LoopKind,
+        OnText,
+        OpenLoop,
+        OpenLoopOptions,
+        OpenLoops,
+        SearchResult,
+        Source,
+    )
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
     from store.history import HistoryEntry
@@ -29,6 +43,7 @@ if TYPE_CHECKING:
     from store.types import Scope
 
 CacheUse = Literal["use", "refresh", "off"]
+_RECENT = "30d"  # in which open loops are looked for
 _ALL = 1_000_000  # jobs of an idle run, where no number is given
 
 
@@ -230,6 +245,36 @@ class Pkb:
         from engine.serve.client import list_documents
 
         return list_documents(self.session, options)
+
+    def todo(
+        self,
+        *,
+        kind: "LoopKind | None" = None,
+        limit: int | None = 20,
+        **filters: str | None,
+    ) -> "list[OpenLoop]":
+        """Return tasks not done and questions not answered, as far as the words of mail and meetings show.
+
+        What is due comes first, then the newest. The filters are those of `ask`; without a day or a document, those of
+        the last 30 days are read.
+        """
+        return list(self.open_loops(self.open_loop_options(kind, limit, **filters)).items)
+
+    def open_loop_options(
+        self, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
+    ) -> "OpenLoopOptions":
+        """Return which open loops to look for, of the last 30 days where neither days nor a document are given."""
+        from engine.types import OpenLoopOptions
+
+        if not any(filters.get(name) for name in ("since", "until", "document")):
+            filters["since"] = _RECENT
+        return OpenLoopOptions(self.scope(**filters), kind, limit)
+
+    def open_loops(self, options: "OpenLoopOptions") -> "OpenLoops":
+        """Return open loops, and how many there are."""
+        from engine.serve.client import open_loops
+
+        return open_loops(self.session, options)
 
     def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
         """Return the passages that would be read for a question, with their scores; always in this process."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.ingest.embed import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
-    from engine.types import Evidence, Listing, ListOptions, SearchResult
+    from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult
     from store.catalog import SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding, Repaired
@@ -111,6 +111,15 @@ def list_documents(opened: Session, options: "ListOptions") -> "Listing":
     catalogue = opened.catalogue
     with opened.locks.reader():
         return listed(opened.reader, catalogue, options)
+
+
+def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
+    """Return what is still to be done and what is unanswered, as far as the words of later documents show."""
+    from engine.retrieval.open_loops import open_loops
+
+    catalogue = opened.catalogue
+    with opened.locks.reader():
+        return open_loops(opened.reader, catalogue, options, opened.now)
 
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -413,6 +413,50 @@ class Listing:
 
     total: int
     documents: list[dict[str, Any]]
+
+
+LoopKind = Literal["task", "question"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoop:
+    """Something still to be done or answered: what a sentence says, who is to do it, and by which day, if it says so.
+
+    The quote of `source` is that sentence, as it stands in the document.
+    """
+
+    kind: LoopKind
+    text: str  # the sentence in one line
+    who: str | None  # a name, or an address where no name is known
+    due: date | None
+    source: Source
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the item as JSON values."""
+        due = self.due.isoformat() if self.due else None
+        return {"kind": self.kind, "text": self.text, "who": self.who, "due": due, "source": self.source.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoopOptions:
+    """Which open loops to return: within what, of which kind (None: both), and how many (None: all)."""
+
+    scope: Scope = field(default_factory=Scope)
+    kind: LoopKind | None = None
+    limit: int | None = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoops:
+    """Open loops, those that are due first and then the newest, and how many there are in all.
+
+    `read` is how many documents they were looked for in, of the `documents` within the scope.
+    """
+
+    total: int
+    items: tuple[OpenLoop, ...]
+    read: int
+    documents: int
 
 
 OnText = Callable[[str], None]  # called with each new piece of an answer

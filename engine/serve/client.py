@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
-    from engine.types import AskOptions, AskResult, Listing, ListOptions, OnText, SearchResult
+    from engine.types import (
+        AskOptions,
+        AskResult,
+        Listing,
+        ListOptions,
+        OnText,
+        OpenLoopOptions,
+        OpenLoops,
+        SearchResult,
+    )
     from store.types import Scope
 
 T = TypeVar("T")
@@ -92,6 +101,16 @@ def list_documents(opened: Session, options: "ListOptions") -> "Listing":
 
     found = _results_of(opened, "list", Listing, which=pack(options))
     return operations.list_documents(opened, options) if found is None else found
+
+
+def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
+    """Return what is still to be done and what is unanswered."""
+    from engine import operations
+    from engine.serve.protocol import pack
+    from engine.types import OpenLoops
+
+    found = _results_of(opened, "todo", OpenLoops, which=pack(options))
+    return operations.open_loops(opened, options) if found is None else found
 
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:

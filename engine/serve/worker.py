@@ -327,6 +327,7 @@ class RequestQueue(Thread):
             "search": self._search,
             "show": self._show,
             "list": self._list,
+            "todo": self._todo,
             "unknown": self._unknown,
             "complete": self._complete,
             "idle": self._idle_run,
@@ -369,6 +370,14 @@ class RequestQueue(Thread):
         options = unpack(ListOptions, job.frame.get("which"))
         with self._state.session(requested(job.frame.get("request"))) as opened:
             job.send("found", {"results": pack(list_documents(opened, options))})
+
+    def _todo(self, job: QueuedRequest) -> None:
+        from engine.operations import open_loops
+        from engine.types import OpenLoopOptions
+
+        options = unpack(OpenLoopOptions, job.frame.get("which"))
+        with self._state.session(requested(job.frame.get("request"))) as opened:
+            job.send("found", {"results": pack(open_loops(opened, options))})
 
     def _unknown(self, job: QueuedRequest) -> None:
         from engine.operations import unknown_person

@@ -14,6 +14,7 @@ from prompts import prompt
 Sensitivity = Literal["clock", "day"]  # what the meaning of a question moves with
 
 _GAP = 4  # words that ".." stands for, at most
+_ASCII_SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _PARTS = ("day", "clock", "not")  # of two phrases for the same words the later part counts
 Phrase = tuple[str, ...]
 
@@ -68,6 +69,8 @@ def moment(question: str, now: datetime, *, dated: bool) -> str | None:
 
 def plain_words(text: str) -> list[str]:
     """Return the words of a text, casefolded and without accents; every sign ends a word: "what's" is two."""
+    if text.isascii():
+        return text.lower().translate(_ASCII_SIGNS).split()
     apart = unicodedata.normalize("NFKD", text.casefold())
     kept = (sign for sign in apart if not unicodedata.combining(sign))
     return "".join(sign if sign.isalnum() else " " for sign in kept).split()

@@ -15,6 +15,7 @@ HARMLESS = {
     "ask",
     "search",
     "list",
+    "todo",
     "stats",
     "check",
     "doctor",

@@ -89,6 +89,10 @@ def test_what_list_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb list", [pkb("list", "-n", "0", "--json").row])
 
 
+def test_what_todo_prints_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb todo", [pkb("todo", "--since", "2024-03", "-n", "0", "--json").row])
+
+
 @pytest.mark.slow
 def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb ingest", [pkb("ingest", "--json").row])

@@ -57,6 +57,7 @@ COMMANDS = [
     ["search", "workshop", "-k", "1", "--json"],
     ["show", str(DATA / "mail" / "mh" / "1"), "--json"],
     ["list", "--json"],
+    ["todo", "--since", "2024", "--json"],
     ["stats", "--json"],
     ["check", "--read-data", "--json"],
     ["doctor", "--json"],

@@ -31,7 +31,7 @@ from engine.serve.process import (
 )
 from engine.serve.protocol import encode
 from engine.session import Session
-from engine.types import AskOptions, ListOptions
+from engine.types import AskOptions, ListOptions, OpenLoopOptions
 from store.locks import Lease, Locks
 from store.types import Scope
 from tests.cli.conftest import Pkb
@@ -108,6 +108,7 @@ LOOKUPS: dict[str, Callable[[Session], object]] = {
     "search": lambda opened: client.search(opened, "gazebo", Scope(), 2),
     "show": lambda opened: client.documents(opened, MBOX, None),
     "list": lambda opened: client.list_documents(opened, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)),
+    "todo": lambda opened: client.open_loops(opened, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 
@@ -132,6 +133,9 @@ def test_a_lookup_is_done_there_and_finds_the_same(lasting: Served, name: str) -
         ["list", "rehearsal", "--since", "2024-03", "--json"],
         ["list", "--count"],
         ["list", "--from", "nobody at all"],
+        ["todo", "-n", "3"],
+        ["todo", "--since", "2024-03", "--kind", "question", "--json"],
+        ["todo", "--from", "nobody at all"],
         ["show", str(MBOX)],
         ["show", str(MBOX), "--json"],
         ["show", str(MBOX), "--message-id", "nothing", "--json"],

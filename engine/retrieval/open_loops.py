@@ -1,0 +1,335 @@
+"""Open loops: the tasks and questions in mail and meetings that nothing later says are done or answered.
+
+Each sentence is judged by its words (`engine/text/commitments.py`). What was written later, by whom and about what,
+closes it. No language model reads anything.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import cached_property, lru_cache
+from itertools import chain
+
+from engine.retrieval.evidence import placed
+from engine.text.commitments import (
+    Commitment,
+    Surroundings,
+    addressed,
+    answers_itself,
+    commitment,
+    due_day,
+    is_marked,
+    is_mass_mail,
+    says_done,
+)
+from engine.text.label import name_forms
+from engine.text.people import folded_address, folded_name, name_and_address
+from engine.text.sentences import Span, sentences, spoken_sentences
+from engine.text.time_sensitive import plain_words
+from engine.text.words import FUNCTION_WORDS, words
+from engine.types import OpenLoop, OpenLoopOptions, OpenLoops, Passage
+from store.catalog import Catalog
+from store.filters import names_person
+from store.hits import Hit
+from store.search import Reader
+from store.types import Scope
+
+READ = 2_000  # documents, the newest; as many again that may close what is in them
+_SHORT = 250  # words of its own that short mail has at most: longer ones are articles, minutes, policies
+_MASS = 20  # recipients; whoever writes to more asks nobody in particular
+_ENDS = 4_000  # characters at either end of mail, which show what it is
+_OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
+_REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
+_SHARED = 0.5  # of the content words of a sentence, that such a message must have
+_FEWEST = 2  # content words that must be shared
+_TERSE = 3  # content words of "Here it is" and "I have just sent it", which say of nothing else that it is done
+_REPLIED = re.compile(r"\s*(?:re|aw|antw|fwd?|wg|sv|tr|rv)\s*(?:[\[(]\d{1,3}[\])])?\s*[:：]\s*", re.IGNORECASE)
+_TITLE = 3  # documents of a subject that names a thread
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A document with its chunks in order, and what is compared of it."""
+
+    chunks: tuple[Hit, ...]
+
+    @property
+    def first(self) -> Hit:
+        return self.chunks[0]
+
+    @property
+    def is_meeting(self) -> bool:
+        return self.first.is_meeting
+
+    @property
+    def date(self) -> datetime | None:
+        return self.first.date
+
+    @cached_property
+    def own(self) -> tuple[Hit, ...]:
+        """Return the chunks that its writer wrote, or that were said."""
+        return tuple(hit for hit in self.chunks if hit.chunk.role == "body")
+
+    @cached_property
+    def sender(self) -> str:
+        return "" if self.is_meeting else _key(self.first.sender)
+
+    @cached_property
+    def recipients(self) -> frozenset[str]:
+        return frozenset(map(_key, self.first.recipients)) - {""}
+
+    @cached_property
+    def thread(self) -> str:
+        """Return its title without "Re:"; empty if it names no thread."""
+        title = " ".join(_without_replies(self.first.title).casefold().split())
+        return title if sum(map(str.isalpha, title)) >= _TITLE else ""
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(chain.from_iterable(hit.tokens.split(" ") for hit in self.own))
+
+    @cached_property
+    def is_short(self) -> bool:
+        return sum(len(hit.chunk.text.split()) for hit in self.own) <= _SHORT
+
+    @cached_property
+    def is_mass_mail(self) -> bool:
+        if self.is_meeting:
+            return False
+        text = "\n".join(hit.chunk.text for hit in self.chunks)
+        ends = text if len(text) <= 2 * _ENDS else f"{text[:_ENDS]}\n{text[-_ENDS:]}"
+        return len(self.recipients) > _MASS or is_mass_mail(self.first.sender, ends)
+
+    @property
+    def is_personal(self) -> bool:
+        return not self.is_meeting and not self.is_mass_mail
+
+    @cached_property
+    def done(self) -> tuple[frozenset[str], ...]:
+        """Return the words of each sentence that says that something is done."""
+        texts = (hit.chunk.text[span.start : span.end] for hit, span, _ in _sentences(self))
+        return tuple(_content(text) for text in texts if says_done(text))
+
+    def follows(self, other: "_Document") -> bool:
+        """Return whether it may have been written after another one; where a date is missing, it may."""
+        return self is not other and (self.date is None or other.date is None or self.date > other.date)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A sentence of a document that leaves something open."""
+
+    document: _Document
+    hit: Hit
+    text: str
+    found: Commitment
+    who: str | None
+    due: date | None
+
+    @property
+    def is_of(self) -> frozenset[str]:
+        """Return the people who may do or answer it."""
+        if self.found.doer == "writer" and not self.document.is_meeting:
+            return frozenset([self.document.sender])
+        return self.document.recipients
+
+
+def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime) -> OpenLoops:
+    """Return what is open within a scope: what is due in the future by date, then the rest, newest first."""
+    ids, total = reader.by_date(options.scope, (), READ, oldest=False)
+    documents = _documents(reader, ids)
+    later = _later(reader, options.scope, documents, whole=len(ids) == total)
+    closing = _Closing(later)
+    known = _names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
+    found = [one for document in documents for one in candidates(document, options.scope, known)]
+    wanted = [one for one in _each_once(found) if options.kind in (None, one.found.kind)]
+    still = [one for one in wanted if not _is_past(one, now.date()) and not closing.closes(one)]
+    ordered = sorted(still, key=lambda one: _order(one, now.date()))
+    items = (item for one in ordered[: options.limit] if (item := _item(catalogue, one)))
+    return OpenLoops(len(ordered), tuple(items), len(ids), total)
+
+
+def candidates(document: _Document, scope: Scope, known: Collection[str] = frozenset()) -> Iterator[_Open]:
+    """Yield the sentences of a document that leave something open, whether or not it has been closed since.
+
+    `known` are names of people who write; in long mail only the names in its header count.
+    """
+    if not document.own or document.is_mass_mail:
+        return
+    names = _names((document.first.sender, *document.first.recipients))
+    short = document.is_short and not document.is_meeting
+    around = Surroundings(document.is_meeting, short, names.union(known) if short else names)
+    for hit, span, following in _sentences(document):
+        if document.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
+            continue
+        text = hit.chunk.text[span.start : span.end]
+        found = _marked(hit, span) or commitment(text, around)
+        if found is None or (found.kind == "question" and answers_itself(following)):
+            continue
+        who = _who(document, span, found, text, names)
+        yield _Open(document, hit, text, found, who, due_day(text, hit.written))
+
+
+def _marked(hit: Hit, span: Span) -> Commitment | None:
+    """Return the task of a line that is marked as one; the mark may look like a speaker's name."""
+    start = hit.chunk.text.rfind("\n", 0, span.start) + 1
+    return Commitment("task", "unknown") if is_marked(hit.chunk.text[start : span.end]) else None
+
+
+def _sentences(document: _Document) -> Iterator[tuple[Hit, Span, str]]:
+    """Yield the sentences that stand in a document itself, each with the one behind it in the same paragraph."""
+    for hit in document.own:
+        text = hit.chunk.text
+        spans = spoken_sentences(text, frozenset(hit.recipients)) if document.is_meeting else sentences(text)
+        for span, behind in zip(spans, [*spans, None][1:], strict=True):
+            follows = behind is not None and behind.turn == span.turn
+            yield hit, span, text[behind.start : behind.end] if behind and follows else ""
+
+
+def _who(document: _Document, span: Span, found: Commitment, text: str, names: Collection[str]) -> str | None:
+    """Return who is to do something, by name as far as it is known."""
+    if found.doer == "named":
+        return found.name
+    if found.doer == "writer":
+        return span.speaker if document.is_meeting else _shown(document.first.sender)
+    if found.doer == "reader" and (called := addressed(text, names)):
+        return called
+    alone = not document.is_meeting and len(document.first.recipients) == 1
+    return _shown(document.first.recipients[0]) if found.doer == "reader" and alone else None
+
+
+class _Closing:
+    """What was written later, by thread and by people, and which of the open sentences it closes."""
+
+    def __init__(self, documents: Sequence[_Document]) -> None:
+        self._by_thread, self._by_pair = dict[str, list[_Document]](), dict[tuple[str, str], list[_Document]]()
+        for document in documents:
+            if document.thread:
+                self._by_thread.setdefault(document.thread, []).append(document)
+            for recipient in document.recipients if document.sender else ():
+                self._by_pair.setdefault((document.sender, recipient), []).append(document)
+
+    def closes(self, one: _Open) -> bool:
+        """Return whether something that was written later says that it is done, or answers it."""
+        thread = [other for other in self._by_thread.get(one.document.thread, ()) if other.follows(one.document)]
+        if one.document.is_meeting:
+            return any(_shares(_content(one.text), done) for document in thread for done in document.done)
+        elsewhere = any(_is_about(document, one) for document in self._elsewhere(one))
+        return elsewhere or any(_closes(document, one) for document in thread)
+
+    def _elsewhere(self, one: _Open) -> Iterator[_Document]:
+        """Yield what was written soon after, under any subject, by those who are to do or to answer it."""
+        own = one.document
+        readers = own.recipients if one.found.doer == "writer" else {own.sender}
+        for sender in one.is_of:
+            for reader in readers:
+                for document in self._by_pair.get((sender, reader), ()):
+                    near = own.date and document.date and document.date - own.date <= _REPLIES
+                    if near and document.follows(own):
+                        yield document
+
+
+def _closes(document: _Document, one: _Open) -> bool:
+    """Return whether a later message of the same thread closes it."""
+    replied = document.sender != one.document.sender and _meet(document, one.document)
+    if one.found.replies:
+        return replied
+    doer = document.sender in one.is_of or (one.found.doer in ("named", "unknown") and replied)
+    wanted = _content(one.text)
+    done = any(len(said) <= _TERSE or not said.isdisjoint(wanted) for said in document.done)
+    return done and (doer or document.sender == one.document.sender)
+
+
+def _meet(document: _Document, other: _Document) -> bool:
+    """Return whether two messages of a thread are between the same people, as far as they say."""
+    direct = other.sender in document.recipients or document.sender in other.recipients
+    return direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)
+
+
+def _is_about(document: _Document, one: _Open) -> bool:
+    """Return whether a message of another subject is about an open sentence, and closes it."""
+    wanted = _content(one.text)
+    if one.found.replies:
+        return _shares(wanted, document.words)
+    return any(_shares(wanted, done) for done in document.done)
+
+
+def _shares(wanted: frozenset[str], said: frozenset[str]) -> bool:
+    return len(wanted & said) >= max(_FEWEST, _SHARED * len(wanted))
+
+
+def _documents(reader: Reader, ids: Sequence[str]) -> list[_Document]:
+    """Read documents, in the order of their ids."""
+    held: dict[str, list[Hit]] = {}
+    for hit in reader.chunks_of(ids, Scope()) if ids else ():
+        held.setdefault(hit.chunk.document, []).append(hit)
+    parts = (sorted(held[id], key=lambda hit: hit.chunk.position) for id in ids if id in held)
+    return [_Document(tuple(chunks)) for chunks in parts]
+
+
+def _later(reader: Reader, scope: Scope, documents: Sequence[_Document], *, whole: bool) -> Sequence[_Document]:
+    """Return all that may have been written since the first of these documents, from and to anybody."""
+    if whole and scope == Scope(since=scope.since):
+        return documents
+    days = [document.date.date() for document in documents if document.date]
+    ids, _ = reader.by_date(Scope(since=min(days, default=None)), (), READ, oldest=False)
+    known = {document.first.chunk.document for document in documents}
+    return [*documents, *_documents(reader, [id for id in ids if id not in known])]
+
+
+def _each_once(found: Iterable[_Open]) -> list[_Open]:
+    """Return the newest of those in which one person says the same to another; documents come newest first."""
+    newest: dict[tuple[str, ...], _Open] = {}
+    for one in found:
+        newest.setdefault((one.document.sender, one.who or "", *plain_words(one.text)), one)
+    return list(newest.values())
+
+
+def _is_past(one: _Open, today: date) -> bool:
+    return one.due is not None and one.due < today - _OVERDUE
+
+
+def _order(one: _Open, today: date) -> tuple[bool, float, float, int]:
+    coming = one.due is not None and one.due >= today
+    moment = one.document.date.timestamp() if one.document.date else float("-inf")
+    return not coming, one.due.toordinal() if coming and one.due else 0, -moment, one.hit.chunk.position
+
+
+def _item(catalogue: Catalog, one: _Open) -> OpenLoop | None:
+    """Return an open loop with its source; None if its document is in no file any more."""
+    passage = placed(catalogue, Passage((one.hit,)))
+    if passage is None:
+        return None
+    source = passage.quoting(passage.sources[0], one.text)
+    return OpenLoop(one.found.kind, " ".join(one.text.split()), one.who, one.due, replace(source, score=0.0))
+
+
+def _without_replies(title: str) -> str:
+    while match := _REPLIED.match(title):
+        title = title[match.end() :]
+    return title
+
+
+def _content(text: str) -> frozenset[str]:
+    return frozenset(words(text)) - FUNCTION_WORDS
+
+
+@lru_cache(1 << 12)
+def _key(person: str) -> str:
+    """Return what a person is recognized by: the folded address, else the folded name."""
+    name, address = name_and_address(person)
+    return folded_address(address) if address else folded_name(name)
+
+
+def _shown(person: str) -> str | None:
+    name, address = name_and_address(person)
+    return name or address or None
+
+
+@lru_cache(1 << 10)
+def _names(people: tuple[str, ...]) -> frozenset[str]:
+    """Return the single names of people as they may be written; not those of companies, which a domain is named by."""
+    domains = {part for person in people for part in person.lower().rpartition("@")[2].rstrip(">").split(".")}
+    forms = chain.from_iterable(name_forms([person]).values() for person in people)
+    return frozenset(form for form in forms if " " not in form and not form.isupper() and form.lower() not in domains)

@@ -1,0 +1,268 @@
+"""Which sentences commit somebody to something, ask somebody to do something, or ask a question; and until when.
+
+Matches the phrases in `prompts/open_loops.txt`. Knows one sentence and its surroundings, no documents.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache
+from itertools import chain
+from typing import Literal
+
+from engine.text.relative_dates import resolve
+from engine.text.spans import find
+from engine.text.time_sensitive import Phrase, phrases, plain_words, word_lists
+
+_LIST = "open_loops"
+_FEWEST, _MOST = 3, 60  # words of a sentence
+_LONGEST_QUESTION = 40  # words
+_SKIPPED = 3  # phrases of "between"
+_OPENING = 4  # words in which a question begins to ask
+_LONGEST_DUE = 10  # days of a time by which something is due, at most
+_WORD = re.compile(r"[^\W_]+")
+_QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters that were lost
+_BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
+_MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]*(?=\S)")
+_CALLED = re.compile(r"\s*[^\W\d_]+,")
+_CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
+
+Doer = Literal["writer", "reader", "named", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a sentence stands: in speech, in short mail or in other mail; and names of people, as written."""
+
+    spoken: bool = False
+    short: bool = True
+    names: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What a sentence leaves open: for whom, by name where it says one; `replies` if any answer closes it."""
+
+    kind: Literal["task", "question"]
+    doer: Doer
+    name: str | None = None
+    replies: bool = False
+
+
+def commitment(text: str, around: Surroundings) -> Commitment | None:
+    """Return what a sentence leaves open; None if nothing, or if that is in doubt."""
+    tokens = plain_words(text)
+    if not _FEWEST <= len(tokens) <= _MOST or _QUOTED.match(text):
+        return None
+    for language in word_lists(_LIST):
+        if (found := _in_language(language, text, tokens, around)) and not _is_cancelled(language, tokens, around):
+            return found
+    return None
+
+
+def _is_cancelled(language: str, tokens: Sequence[str], around: Surroundings) -> bool:
+    return _has(language, "cancel", tokens) or (around.spoken and _has(language, "once", tokens))
+
+
+def is_marked(text: str) -> bool:
+    """Return whether a line begins as an item of a list of tasks: "Action: ...", "TODO: ...", "[ ] ..."."""
+    if _CHECKBOX.match(text):
+        return True
+    match = _MARKER.match(text)
+    return match is not None and any(
+        tuple(plain_words(match["marker"])) in lists["marker"] for lists in word_lists(_LIST).values()
+    )
+
+
+def says_done(text: str) -> bool:
+    """Return whether a sentence says that something is done."""
+    tokens = plain_words(text)
+    return any(
+        _has(language, "done", tokens) and not _has(language, "undone", tokens) for language in word_lists(_LIST)
+    )
+
+
+def is_mass_mail(sender: str, text: str) -> bool:
+    """Return whether mail was written to nobody in particular, by its sender and its whole text."""
+    lists = word_lists(_LIST)
+    local, tokens = plain_words(sender.rpartition("<")[2].partition("@")[0]), plain_words(text)
+    return any(_has(language, "sender", local) or _has(language, "mass", tokens) for language in lists)
+
+
+def answers_itself(following: str) -> bool:
+    """Return whether the sentence behind a question answers it: the question was rhetorical."""
+    tokens = plain_words(following)[:3]
+    return any(
+        tuple(tokens[: len(phrase)]) == phrase for lists in word_lists(_LIST).values() for phrase in lists["answered"]
+    )
+
+
+def due_day(text: str, written: datetime | None) -> date | None:
+    """Return the last day of the time that a sentence names for what is to be done; None if it names none to come."""
+    if written is None:
+        return None
+    found = list[tuple[bool, date]]()
+    for span in find(text, "date"):
+        days = resolve(" ".join(text[span.start : span.end].split()), written)
+        if days and days.last >= written.date() and (days.last - days.first).days <= _LONGEST_DUE:
+            found.append((_BY.search(text[: span.start]) is None, days.last))
+    return min(found)[1] if found else None
+
+
+def addressed(text: str, names: Collection[str]) -> str | None:
+    """Return the one of these names that a sentence calls: at its beginning, or between a comma and its end."""
+    words = list(_WORD.finditer(text))
+    for number, word in enumerate(words):
+        if word.group() not in names:
+            continue
+        before, after = text[: word.start()].rstrip(), text[word.end() :].lstrip()
+        first = number == 0 and (after[:1] in (",", "-", "–", "—", ":") or _asks_next(plain_words(after)))
+        if first or (before.endswith(",") and (not after or after[0] in ",.;!?")):
+            return word.group()
+    return None
+
+
+def _asks_next(tokens: Sequence[str]) -> bool:
+    return any(tokens[: len(phrase)] == list(phrase) for phrase in _all("request"))
+
+
+def _in_language(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+    asks = text.rstrip(" \t\n\"')”*_").endswith("?")
+    if asks and around.spoken:  # whoever is asked answers at once
+        return None
+    if asks:
+        return _request(language, tokens, around, asks=True) or _question(language, tokens, around)
+    if _triggers(language).isdisjoint(tokens):
+        return None
+    if (found := _request(language, tokens, around, asks=False)) or says_done(
+        text
+    ):  # "Here is what I promised to send"
+        return found
+    return _promise(language, text, tokens, around) or _named(language, text, tokens, around)
+
+
+def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
+    """Return what the reader is asked to do, or to answer."""
+    asked = phrases(_LIST, "reply", language).find(tokens)
+    says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone tells nobody
+    if says_what and any(_stands_free(language, tokens, first) for first, _ in asked):
+        return Commitment("task", "reader", replies=True)
+    parts = ["request"] + ["must"] * around.short
+    if any(_is_said(language, part, tokens, around) for part in parts):
+        return Commitment("task", "reader")
+    begins = around.short and not asks and _length_at(language, "imperative", tokens, 0)
+    return Commitment("task", "reader") if begins else None
+
+
+def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+    """Return what the writer is going to do."""
+    parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
+    if any(_is_said(language, part, tokens, around) for part in parts):
+        return Commitment("task", "writer")
+    if _is_said(language, "offer", tokens, around) and (around.spoken or find(text, "date")):
+        return Commitment("task", "writer")
+    bare = around.short and _promises_without_subject(language, text, tokens)
+    return Commitment("task", "writer") if bare else None
+
+
+def _promises_without_subject(language: str, text: str, tokens: Sequence[str]) -> bool:
+    """Return whether a sentence leaves out "I": "Will call you", "Jan, will call you", "We arrived and will call"."""
+    lists = word_lists(_LIST)[language]
+    for at, token in enumerate(tokens):
+        if (token,) not in lists["will"] or not _acts(language, tokens, at + 1, spoken=False):
+            continue
+        goes_on = (tokens[at - 1],) in lists["and"] and (tokens[0],) in lists["self"]
+        return at == 0 or goes_on or (at == 1 and _CALLED.match(text) is not None)
+    return False
+
+
+def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+    """Return what somebody else is going to do."""
+    written = _WORD.findall(text)
+    if len(written) != len(tokens):
+        return None
+    for first, end in sorted(phrases(_LIST, "will", language).find(tokens)):
+        name = _name_before(written, first, around.names)
+        anyone = first > 0 and (tokens[first - 1],) in word_lists(_LIST)[language]["subject"]
+        acts = (name or anyone) and _acts(language, tokens, end, spoken=around.spoken)
+        if acts and _stands_free(language, tokens, first):
+            return Commitment("task", "named" if name else "unknown", name)
+    return None
+
+
+def _name_before(written: Sequence[str], place: int, names: Collection[str]) -> str | None:
+    """Return the name that ends in front of a place: "Reagan", or "Gus" of "Gus Tindall"."""
+    for length in (1, 2):
+        words = written[max(0, place - length) : place]
+        if len(words) == length and words[0] in names and all(word[:1].isupper() for word in words):
+            return " ".join(words)
+    return None
+
+
+def _question(language: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+    """Return a question that its reader is to answer."""
+    lists = word_lists(_LIST)[language]
+    ends = any(tuple(tokens[-len(phrase) :]) == phrase for phrase in lists["tag"])
+    if ends or len(tokens) > _LONGEST_QUESTION or _has(language, "chat", tokens):
+        return None
+    personal = _has(language, "person", tokens)
+    asking = any((token,) in lists["asking"] for token in tokens[:_OPENING])
+    asks = personal or asking if around.short else asking and _has(language, "reader", tokens)
+    return Commitment("question", "reader", replies=True) if asks else None
+
+
+def _is_said(language: str, part: str, tokens: Sequence[str], around: Surroundings) -> bool:
+    """Return whether a phrase of a part is there, with a verb of action behind it and nothing that takes it back."""
+    found = phrases(_LIST, part, language).find(tokens)
+    return any(
+        _acts(language, tokens, end, spoken=around.spoken) and _stands_free(language, tokens, first)
+        for first, end in found
+    )
+
+
+def _stands_free(language: str, tokens: Sequence[str], first: int) -> bool:
+    """Return whether nothing in front of a phrase makes it a condition, a wish or a report."""
+    return not _has(language, "unless", tokens[:first])
+
+
+def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> bool:
+    """Return whether a verb of action stands at a place, behind words that may be between."""
+    for _ in range(_SKIPPED + 1):
+        if _length_at(language, "spoken" if spoken else "verb", tokens, at):
+            return True
+        at += (skipped := _length_at(language, "between", tokens, at))
+        if not skipped:
+            return False
+    return False
+
+
+def _length_at(language: str, part: str, tokens: Sequence[str], at: int) -> int:
+    """Return the number of words of the longest phrase of a part that stands at a place; 0 for none."""
+    there = _by_first(language, part).get(tokens[at], ()) if at < len(tokens) else ()
+    return max((len(one) for one in there if tuple(tokens[at : at + len(one)]) == one), default=0)
+
+
+def _has(language: str, part: str, tokens: Sequence[str]) -> bool:
+    return any(phrases(_LIST, part, language).find(tokens))
+
+
+@cache
+def _triggers(language: str) -> frozenset[str]:
+    """Return a word of each phrase that may make a sentence a task: most sentences have none of them."""
+    parts = ("reply", "request", "must", "imperative", "promise", "wish", "offer", "need", "will")
+    listed = chain.from_iterable(word_lists(_LIST)[language][part] for part in parts)
+    return frozenset(max(phrase, key=len) for phrase in listed)
+
+
+@cache
+def _by_first(language: str, part: str) -> dict[str, list[Phrase]]:
+    found: dict[str, list[Phrase]] = {}
+    for phrase in word_lists(_LIST)[language][part]:
+        found.setdefault(phrase[0], []).append(phrase)
+    return found
+
+
+@cache
+def _all(part: str) -> tuple[Phrase, ...]:
+    return tuple(phrase for lists in word_lists(_LIST).values() for phrase in lists[part])
