@@ -22,7 +22,7 @@ from cli.chat import chat
 from cli.config import config
 from cli.idle import idle
 from cli.ingest import ingest
-from cli.inspect import check, doctor, list_documents, search, show, wrong
+from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
 from cli.model import model
 from cli.serve import serve
 from cli.stats import stats
@@ -35,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_NAMES = {list_documents: "list", open_source: "open"}  # of functions that cannot have the name of their command
 for command in (
     ingest,
     watch,
@@ -45,13 +46,14 @@ for command in (
     search,
     list_documents,
     show,
+    open_source,
     stats,
     serve,
     bench,
     check,
     doctor,
 ):
-    app.command("list" if command is list_documents else None)(command)
+    app.command(_NAMES.get(command))(command)
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
 

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,26 +133,57 @@ def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
 
 
 def show(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="An indexed file, as a source names it.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="An indexed file, as a source names it; or the number of a source of the last answer."
+        ),
+    ],
     message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
 ) -> None:
-    """Print the indexed text of a file, with line numbers.
+    """Print the indexed text of a file or source, with line numbers.
 
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with open_pkb() as pkb:
+        number = _number(file)
+        if number is not None and message_id is not None:
+            raise UsageError(f"{file} is the number of a source; a file of that name is ./{file}", "pkb show --help")
+        source = None if number is None else pkb.source(number)
         with output.progress_line(pkb.session, "Reading..."):
-            rows = pkb.show(path, message_id)
+            rows = pkb.show_source(source) if source else pkb.show(file, message_id)
         if not rows:
-            which = f"message {message_id} of {path}" if message_id else path
-            raise UsageError(f"{which} is not indexed", f"pkb ingest {path}")
+            which = f"message {message_id} of {file}" if message_id else file
+            raise UsageError(f"{which} is not indexed", f"pkb ingest {file}")
         for row in rows:
-            output.data(row) if as_json else print_document(row)
+            output.data(row) if as_json else print_document(row, source.lines if source else None)
 
 
-def print_document(row: dict[str, Any]) -> None:
-    """Print one document, its lines numbered."""
+_DIGITS = 4  # of a number of a source; no answer has as many
+
+
+def _number(file: str) -> int | None:
+    """Return the number of a source; None for the name of a file, which may be made of digits: ./3."""
+    return int(file) if file.isascii() and file.isdecimal() and len(file) <= _DIGITS else None
+
+
+def open_source(
+    number: Annotated[int, typer.Argument(metavar="N", min=1, help="The number of a source of the last answer.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the opened source as JSON.")] = False,
+) -> None:
+    """Open the file of a source of the last answer.
+
+    Example: pkb open 1
+    """
+    with open_pkb() as pkb:
+        source = pkb.open_source(number)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "number": number, "source": source.to_json()})
+
+
+def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
+    """Print one document, its lines numbered; those from the first to the last of `marked` with an angle bracket."""
     from cli.render import warnings
 
     about = {
@@ -169,9 +199,9 @@ def print_document(row: dict[str, Any]) -> None:
         if value:
             print(f"{name}: {line(value)}")
     print()
-    first = row["lines"][0]
+    first, (begin, end) = row["lines"][0], marked or (0, 0)
     for number, shown in enumerate(row["text"].split("\n"), first):
-        print(f"{number:>5}  {plain(shown)}")
+        print(f"{number:>5}{'>' if begin <= number <= end else ' '} {plain(shown)}")
     print()
 
 

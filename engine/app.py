@@ -5,6 +5,7 @@ reports progress to a function. Everything heavy (LanceDB, a language model) is 
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -240,6 +241,36 @@ class Pkb:
         from engine.serve.client import documents
 
         return documents(self.session, absolute_path(Path(path)), message_id)
+
+    def last_answer(self) -> "Answer":
+        """Return the answer to the question asked last; PkbError if it is not cached."""
+        from engine.ask.last_answer import last_answer
+
+        return last_answer(self.session.ledger, self.session.retriever.reread)
+
+    def source(self, number: int) -> "Source":
+        """Return a source of the last answer by the number that `pkb ask` shows; UsageError if there is none."""
+        from engine.ask.last_answer import source_of
+
+        return source_of(self.last_answer(), number)
+
+    def show_source(self, source: "Source") -> list[dict[str, Any]]:
+        """Return the document that a source stands in, as `show` does; PkbError if it is no longer indexed."""
+        from engine.operations import document_of
+        from engine.serve.client import documents
+
+        return document_of(source, documents(self.session, Path(source.path), source.message_id))
+
+    def open_source(self, number: int) -> "Source":
+        """Open a source of the last answer in the system's program, or that of PKB_OPENER; returns it when that ends.
+
+        PkbError if that fails.
+        """
+        from engine.opener import opening, run_opener
+
+        source, instead = self.source(number), f"pkb show {number}"
+        run_opener(opening(source.path, source.message_id, instead, self.session.environ, sys.platform), instead)
+        return source
 
     def idle(
         self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent

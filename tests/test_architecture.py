@@ -23,7 +23,7 @@ LAYERS = (
     ("engine.text",),
     ("engine.types",),
     ("engine.models",),
-    ("engine.health",),
+    ("engine.health", "engine.opener"),
     ("engine.ingest", "engine.retrieval"),
     ("engine.llm",),
     ("engine.ask",),

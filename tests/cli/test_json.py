@@ -85,6 +85,11 @@ def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb show", shown)
 
 
+def test_what_open_prints_is_as_documented(pkb: Pkb) -> None:
+    pkb("ask", "who has the spare key to the workshop?")
+    compare("pkb open", [pkb("open", "1", "--json", env={"PKB_OPENER": "true"}).row])
+
+
 def test_what_list_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb list", [pkb("list", "-n", "0", "--json").row])
 
