@@ -20,6 +20,7 @@ from cli.ask import ask
 from cli.bench import bench
 from cli.chat import chat
 from cli.config import config
+from cli.export import export, import_answers
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
@@ -35,7 +36,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_NAMES = {list_documents: "list", open_source: "open"}  # of functions that cannot have the name of their command
+# Of functions that cannot have the name of their command.
+_NAMES = {list_documents: "list", open_source: "open", import_answers: "import"}
 for command in (
     ingest,
     watch,
@@ -48,6 +50,8 @@ for command in (
     show,
     open_source,
     stats,
+    export,
+    import_answers,
     serve,
     bench,
     check,

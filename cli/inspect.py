@@ -2,8 +2,9 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,7 +14,7 @@ from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from engine.types import Listing
+    from engine.types import Listing, SearchResult
     from store.integrity import Repaired
 
 
@@ -89,6 +90,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Keywords, or a question.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
+    form: Annotated[
+        Literal["json", "csv", "md"] | None, typer.Option("--format", help="Print them as JSON, CSV or Markdown.")
+    ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Number of passages.")] = 10,
     sender: Sender = None,
     recipient: Recipient = None,
@@ -100,27 +104,38 @@ def search(
 
     Example: pkb search minutes budget --from ann -k 3
     """
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json is --format json, not {form}", f"pkb search {shlex.join(words)} --format {form}")
     with open_pkb() as pkb:
         scope = pkb.scope(sender, recipient, since, until, collection)
         limited = any((sender, recipient, since, until, collection))
         query = valid_text(" ".join(words))
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
-        if as_json:
-            rows = [source.to_json() for one in found for source in one.sources]
-            output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
-        else:
-            from cli.render import show_source
-
-            for number, one in enumerate(found, 1):
-                show_source(number, one.places, whole=one.text)
-            if not found:
-                print("No matches.")
+        _print_found(found, query, "json" if as_json else form)
         for notice in pkb.matched_senders(scope):
             output.say(f"pkb: {notice}")
         if not found:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
         raise typer.Exit(0 if found else 4)
+
+
+def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) -> None:
+    """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
+    from cli import formats
+    from cli.render import show_source
+
+    if form == "json":
+        rows = [source.to_json() for one in found for source in one.sources]
+        output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
+    elif form:
+        first = [one.sources[0].to_json() for one in found]
+        (formats.print_csv if form == "csv" else formats.print_markdown)(first)
+    else:
+        for number, one in enumerate(found, 1):
+            show_source(number, one.places, whole=one.text)
+        if not found:
+            print("No matches.")
 
 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:

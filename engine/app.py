@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
 from engine.operations import OnProgress, absolute_path
+from engine.text.terminal import line
 from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
+    from engine.transfer import ImportReport
     from engine.types import Answer, AskOptions, AskResult, Evidence, Listing, ListOptions, OnText, SearchResult, Source
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
@@ -286,6 +288,27 @@ class Pkb:
         from engine.serve.client import work
 
         return work(self.session, request, lambda: run_idle(self.session, request, on_progress))
+
+    def export(self, *, redact: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield what an export begins with, then cached answers and abstracts, as `pkb export` prints them.
+
+        With `redact`, addresses, numbers and names are masked; such an export cannot be imported.
+        """
+        from engine.transfer import export
+
+        return export(self.session, redact=redact)
+
+    def import_answers(self, path: "str | os.PathLike[str] | BinaryIO") -> "ImportReport":
+        """Cache the answers of an export that hold here too, and count them; PkbError if the file is no export."""
+        from engine.transfer import import_answers, lines_of
+
+        if not isinstance(path, (str, os.PathLike)):
+            return import_answers(self.session, lines_of(path), "standard input")
+        try:
+            with Path(path).open("rb") as file:
+                return import_answers(self.session, lines_of(file), line(str(path)))
+        except OSError as error:
+            raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

@@ -35,6 +35,7 @@ LAYERS = (
     ("engine.idle",),
     ("engine.stats",),
     ("engine.serve",),
+    ("engine.transfer",),
     ("engine.watcher",),
     ("engine.app",),
     ("engine.bench",),
