@@ -20,9 +20,10 @@ from cli.ask import ask
 from cli.bench import bench
 from cli.chat import chat
 from cli.config import config
+from cli.export import export, import_answers
 from cli.idle import idle
 from cli.ingest import ingest
-from cli.inspect import check, doctor, list_documents, search, show, wrong
+from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
 from cli.mcp import mcp
 from cli.model import model
 from cli.serve import serve
@@ -37,6 +38,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# Of functions that cannot have the name of their command.
+_NAMES = {list_documents: "list", open_source: "open", import_answers: "import"}
 for command in (
     ingest,
     watch,
@@ -48,14 +51,17 @@ for command in (
     list_documents,
     todo,
     show,
+    open_source,
     stats,
+    export,
+    import_answers,
     serve,
     mcp,
     bench,
     check,
     doctor,
 ):
-    app.command("list" if command is list_documents else None)(command)
+    app.command(_NAMES.get(command))(command)
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
 

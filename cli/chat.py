@@ -13,7 +13,7 @@ import typer
 from cli import output
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, session
 from engine.session import Session
-from engine.text.terminal import line, one_line
+from engine.text.terminal import one_line
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ def _typed(*, as_json: bool) -> Iterator[str]:
 _HELP = {
     "/answer": "show the last answer in full, with its sources",
     "/sources": "list the sources of the last answer",
-    "/open N": "print the document of source N",
+    "/show N": "print the document of source N",
+    "/open N": "open the file of source N",
     "/wrong": "mark the last answer as wrong and drop it",
     "/history": "list the questions and answers so far",
     "/help": "show this help",
@@ -184,21 +185,35 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     print(flush=True)
 
 
-def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
+def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Print the document of a source of the last answer, as `pkb show` does."""
     from cli.inspect import print_document
+    from engine.operations import document_of
     from engine.serve.client import documents
 
+    source = _source(said, number)
+    with output.progress_line(opened, "Reading..."):
+        rows = document_of(source, documents(opened, Path(source.path), source.message_id))
+    for row in rows:
+        output.data(row) if as_json else print_document(row, source.lines)
+
+
+def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
+    """Open the file of a source of the last answer, as `pkb open` does."""
+    from engine.opener import opening, run_opener
+
+    source, instead = _source(said, number), f"/show {number}"
+    run_opener(opening(source.path, source.message_id, instead, opened.environ, sys.platform), instead)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "number": int(number), "source": source.to_json()})
+
+
+def _source(said: Sequence[ChatTurn], number: str) -> "Source":
+    """Return the source of the last answer that was typed as a number."""
     groups = _groups(said)
     if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
         raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/sources")
-    source = groups[int(number) - 1][0]
-    with output.progress_line(opened, "Reading..."):
-        rows = documents(opened, Path(source.path), source.message_id)
-    if not rows:
-        raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
-    for row in rows:
-        output.data(row) if as_json else print_document(row)
+    return groups[int(number) - 1][0]
 
 
 def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
@@ -244,6 +259,7 @@ def drop_last_answer(said: Sequence[ChatTurn], opened: Session, *, as_json: bool
 COMMANDS: dict[str, Callable[[Sequence[ChatTurn], str, Session, bool], None]] = {
     "/answer": show_last,
     "/sources": sources,
+    "/show": show_document,
     "/open": open_source,
     "/history": history,
     "/help": show_help,
@@ -257,7 +273,7 @@ def _last(said: Sequence[ChatTurn]) -> ChatTurn:
 
 
 def _groups(said: Sequence[ChatTurn]) -> "list[list[Source]]":
-    from cli.render import grouped
+    from engine.types import grouped
 
     return grouped(_last(said).reply.sources)
 

@@ -2,9 +2,9 @@
 
 import shlex
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from engine.types import Listing
+    from engine.types import Listing, SearchResult
     from store.integrity import Repaired
 
 
@@ -90,6 +90,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Keywords, or a question.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
+    form: Annotated[
+        Literal["json", "csv", "md"] | None, typer.Option("--format", help="Print them as JSON, CSV or Markdown.")
+    ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Number of passages.")] = 10,
     sender: Sender = None,
     recipient: Recipient = None,
@@ -101,27 +104,38 @@ def search(
 
     Example: pkb search minutes budget --from ann -k 3
     """
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json is --format json, not {form}", f"pkb search {shlex.join(words)} --format {form}")
     with open_pkb() as pkb:
         scope = pkb.scope(sender, recipient, since, until, collection)
         limited = any((sender, recipient, since, until, collection))
         query = valid_text(" ".join(words))
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
-        if as_json:
-            rows = [source.to_json() for one in found for source in one.sources]
-            output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
-        else:
-            from cli.render import show_source
-
-            for number, one in enumerate(found, 1):
-                show_source(number, one.places, whole=one.text)
-            if not found:
-                print("No matches.")
+        _print_found(found, query, "json" if as_json else form)
         for notice in pkb.matched_senders(scope):
             output.say(f"pkb: {notice}")
         if not found:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
         raise typer.Exit(0 if found else 4)
+
+
+def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) -> None:
+    """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
+    from cli import formats
+    from cli.render import show_source
+
+    if form == "json":
+        rows = [source.to_json() for one in found for source in one.sources]
+        output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
+    elif form:
+        first = [one.sources[0].to_json() for one in found]
+        (formats.print_csv if form == "csv" else formats.print_markdown)(first)
+    else:
+        for number, one in enumerate(found, 1):
+            show_source(number, one.places, whole=one.text)
+        if not found:
+            print("No matches.")
 
 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
@@ -134,26 +148,57 @@ def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
 
 
 def show(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="An indexed file, as a source names it.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="An indexed file, as a source names it; or the number of a source of the last answer."
+        ),
+    ],
     message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
 ) -> None:
-    """Print the indexed text of a file, with line numbers.
+    """Print the indexed text of a file or source, with line numbers.
 
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with open_pkb() as pkb:
+        number = _number(file)
+        if number is not None and message_id is not None:
+            raise UsageError(f"{file} is the number of a source; a file of that name is ./{file}", "pkb show --help")
+        source = None if number is None else pkb.source(number)
         with output.progress_line(pkb.session, "Reading..."):
-            rows = pkb.show(path, message_id)
+            rows = pkb.show_source(source) if source else pkb.show(file, message_id)
         if not rows:
-            which = f"message {message_id} of {path}" if message_id else path
-            raise UsageError(f"{which} is not indexed", f"pkb ingest {path}")
+            which = f"message {message_id} of {file}" if message_id else file
+            raise UsageError(f"{which} is not indexed", f"pkb ingest {file}")
         for row in rows:
-            output.data(row) if as_json else print_document(row)
+            output.data(row) if as_json else print_document(row, source.lines if source else None)
 
 
-def print_document(row: dict[str, Any]) -> None:
-    """Print one document, its lines numbered."""
+_DIGITS = 4  # of a number of a source; no answer has as many
+
+
+def _number(file: str) -> int | None:
+    """Return the number of a source; None for the name of a file, which may be made of digits: ./3."""
+    return int(file) if file.isascii() and file.isdecimal() and len(file) <= _DIGITS else None
+
+
+def open_source(
+    number: Annotated[int, typer.Argument(metavar="N", min=1, help="The number of a source of the last answer.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the opened source as JSON.")] = False,
+) -> None:
+    """Open the file of a source of the last answer.
+
+    Example: pkb open 1
+    """
+    with open_pkb() as pkb:
+        source = pkb.open_source(number)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "number": number, "source": source.to_json()})
+
+
+def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
+    """Print one document, its lines numbered; those from the first to the last of `marked` with an angle bracket."""
     from cli.render import warnings
 
     about = {
@@ -169,9 +214,9 @@ def print_document(row: dict[str, Any]) -> None:
         if value:
             print(f"{name}: {line(value)}")
     print()
-    first = row["lines"][0]
+    first, (begin, end) = row["lines"][0], marked or (0, 0)
     for number, shown in enumerate(row["text"].split("\n"), first):
-        print(f"{number:>5}  {plain(shown)}")
+        print(f"{number:>5}{'>' if begin <= number <= end else ' '} {plain(shown)}")
     print()
 
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import typer
 
-from engine.text.terminal import count, line, one_line, plain, rows, wrap
+from engine.text.links import takes_hyperlinks, uri_of
+from engine.text.terminal import count, hyperlink, line, one_line, plain, rows, unlinked, unstyled, wrap
 from engine.text.words import FUNCTION_WORDS
-from engine.types import Answer, AskResult, Correction, OpenLoop, Source
+from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped
 
-_STYLES = re.compile(r"\x1b\[[\d;]*m")
 _WORD = re.compile(r"\w+")
 
 
@@ -33,12 +33,25 @@ _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more th
 
 
 def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
-    """Print styled text: on a terminal wrapped at its width, unless `whole`; styles never with NO_COLOR."""
+    """Print styled text: on a terminal wrapped at its width, unless `whole`; styles never with NO_COLOR.
+
+    FORCE_COLOR keeps the styles in a pipe, as for less -R; hyperlinks are for terminals that show them.
+    """
     stream = sys.stderr if stderr else sys.stdout
-    if stream.isatty() and not whole:
+    on_terminal = stream.isatty()
+    if on_terminal and not whole:
         text = wrap(text, _columns(), indent)
-    plainly = not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
-    print(_STYLES.sub("", text) if plainly else text, file=stream, flush=True)
+    if not (on_terminal and takes_hyperlinks(os.environ)):
+        text = unlinked(text)
+    styled = (on_terminal or os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
+    plainly = not styled or os.environ.get("TERM") in ("dumb", "unknown")
+    print(unstyled(text) if plainly else text, file=stream, flush=True)
+
+
+def _linked(text: str, source: Source) -> str:
+    """Return a text as a link to a source."""
+    uri = uri_of(source.path, source.message_id, platform=sys.platform, host=os.uname().nodename)
+    return hyperlink(text, uri)
 
 
 def _columns() -> int:
@@ -112,7 +125,7 @@ def _show_others(others: Sequence[_Numbered], more: str) -> None:
     """Print a line for each source that was retrieved and is not shown in full, or how to see them."""
     if not others:
         return
-    lines = [f"[{number}] {_title(places)}" for number, places in others]
+    lines = [f"[{number}] {_linked(_title(places), places[0])}" for number, places in others]
     shown = [f"{count(len(others), 'more source')}: {more}"] if more else lines
     _print("")
     for one in shown:
@@ -197,7 +210,7 @@ def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
     def made(width: int) -> str:
         parts = [one_line(source.title, width) or "no subject", one_line(name, max(12, width // 2)), day]
         mark = typer.style(" ← answer", fg="green") if rests else ""
-        return typer.style(f"[{number}] ", bold=True) + " · ".join(filter(None, parts)) + mark
+        return typer.style(f"[{number}] ", bold=True) + _linked(" · ".join(filter(None, parts)), source) + mark
 
     return _in_rows(made, columns, 1)
 
@@ -232,7 +245,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
     if notes := warnings(source.to_json()):
         _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
-    _print(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
+    _print(typer.style(f"{_INDENT}{_linked(_where(source), source)}{also}", dim=True), whole=True)
     if source.quote and not whole:
         _print(_INDENT + _quoted(source), indent=_INDENT)
     if whole:
@@ -312,17 +325,6 @@ def _correction(made: Correction, width: int = _BEFORE) -> str:
         return typer.style("Corrected:", fg="yellow", bold=True) + f" {was}, said before, answers a similar question."
     because = f" by {one_line(_title([made.cause]), max(40, width))}" if made.cause else ""
     return typer.style("Changed", fg="yellow", bold=True) + f"{because}; before: {was}"
-
-
-def grouped(sources: Sequence[Source]) -> list[list[Source]]:
-    """Group each source with its copies."""
-    groups: list[list[Source]] = []
-    for source in sources:
-        if source.copy and groups:
-            groups[-1].append(source)
-        else:
-            groups.append([source])
-    return groups
 
 
 def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str]:

@@ -5,14 +5,16 @@ reports progress to a function. Everything heavy (LanceDB, a language model) is 
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
 from engine.operations import OnProgress, absolute_path
+from engine.text.terminal import line
 from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
+    from engine.transfer import ImportReport
     from engine.types import (
         Answer,
         AskOptions,
@@ -286,6 +289,36 @@ class Pkb:
 
         return documents(self.session, absolute_path(Path(path)), message_id)
 
+    def last_answer(self) -> "Answer":
+        """Return the answer to the question asked last; PkbError if it is not cached."""
+        from engine.ask.last_answer import last_answer
+
+        return last_answer(self.session.ledger, self.session.retriever.reread)
+
+    def source(self, number: int) -> "Source":
+        """Return a source of the last answer by the number that `pkb ask` shows; UsageError if there is none."""
+        from engine.ask.last_answer import source_of
+
+        return source_of(self.last_answer(), number)
+
+    def show_source(self, source: "Source") -> list[dict[str, Any]]:
+        """Return the document that a source stands in, as `show` does; PkbError if it is no longer indexed."""
+        from engine.operations import document_of
+        from engine.serve.client import documents
+
+        return document_of(source, documents(self.session, Path(source.path), source.message_id))
+
+    def open_source(self, number: int) -> "Source":
+        """Open a source of the last answer in the system's program, or that of PKB_OPENER; returns it when that ends.
+
+        PkbError if that fails.
+        """
+        from engine.opener import opening, run_opener
+
+        source, instead = self.source(number), f"pkb show {number}"
+        run_opener(opening(source.path, source.message_id, instead, self.session.environ, sys.platform), instead)
+        return source
+
     def idle(
         self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent
     ) -> "IdleReport":
@@ -300,6 +333,27 @@ class Pkb:
         from engine.serve.client import work
 
         return work(self.session, request, lambda: run_idle(self.session, request, on_progress))
+
+    def export(self, *, redact: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield what an export begins with, then cached answers and abstracts, as `pkb export` prints them.
+
+        With `redact`, addresses, numbers and names are masked; such an export cannot be imported.
+        """
+        from engine.transfer import export
+
+        return export(self.session, redact=redact)
+
+    def import_answers(self, path: "str | os.PathLike[str] | BinaryIO") -> "ImportReport":
+        """Cache the answers of an export that hold here too, and count them; PkbError if the file is no export."""
+        from engine.transfer import import_answers, lines_of
+
+        if not isinstance(path, (str, os.PathLike)):
+            return import_answers(self.session, lines_of(path), "standard input")
+        try:
+            with Path(path).open("rb") as file:
+                return import_answers(self.session, lines_of(file), line(str(path)))
+        except OSError as error:
+            raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.ingest.embed import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
-    from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult
+    from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source
     from store.catalog import SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding, Repaired
@@ -102,6 +102,14 @@ def documents(opened: Session, path: "Path", message_id: str | None) -> "list[di
     places = [p for p in opened.catalogue.places_in(str(path)) if not wanted or p.message_id == wanted]
     with opened.locks.reader():
         return shown(opened.reader, opened.catalogue, places)
+
+
+def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """Return the document that a source stands in, of those of its file; PkbError if the file is no longer indexed."""
+    if not rows:
+        raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
+    # A chat is a document a day, without Message-IDs.
+    return [row for row in rows if (row["title"], row["date"]) == (source.title, source.date)] or list(rows)
 
 
 def list_documents(opened: Session, options: "ListOptions") -> "Listing":

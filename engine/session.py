@@ -222,7 +222,7 @@ class Session:
         """
         from engine.backends import Extractive
 
-        return self._local_model or Extractive(self._retriever, self.settings.ask.decline_below)
+        return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below)
 
     @property
     def load_model(self) -> "Callable[[], PromptReader] | None":
@@ -242,12 +242,13 @@ class Session:
 
         parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
         if self.settings.model.is_served:
-            return served_model(self._retriever, *parts[1:], models=lambda: self.models, order=lambda: self.order)
+            return served_model(self.retriever, *parts[1:], models=lambda: self.models, order=lambda: self.order)
         kept = self.keeps_tensors and self.settings.kv.reuse != "off" and not self.ledger.temporary
-        return local_model(self._retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+        return local_model(self.retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
 
     @property
-    def _retriever(self) -> "Retriever":
+    def retriever(self) -> "Retriever":
+        """Return what retrieves for questions, whichever backend answers them."""
         from engine.backends import Retriever
 
         parts = (lambda: self.reader, lambda: self.catalogue, lambda: self.locks, lambda: self.questions)

@@ -181,6 +181,17 @@ class Answer:
         return replace(self, sources=resting(sources(quotes, self.lead), span))
 
 
+def grouped(sources: Sequence[Source]) -> list[list[Source]]:
+    """Group each source with its copies: the number of a group, from 1, is that of the source."""
+    groups: list[list[Source]] = []
+    for source in sources:
+        if source.copy and groups:
+            groups[-1].append(source)
+        else:
+            groups.append([source])
+    return groups
+
+
 def resting(sources: tuple[Source, ...], span: tuple[int, int] | None) -> tuple[Source, ...]:
     """Return sources with the place of the answer in the quote of the first."""
     return (replace(sources[0], span=span), *sources[1:]) if sources else ()

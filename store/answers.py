@@ -6,7 +6,7 @@ Knows nothing of what questions mean and imports no LanceDB.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final, Literal
@@ -61,6 +61,18 @@ class AnswerBank:
         """Return the entry under a key, whatever its state; None if its row is damaged."""
         row = self._rows.execute(f"SELECT {ANSWER_COLUMNS} FROM intact_answers WHERE key = ?", (key,)).fetchone()
         return answer_from_row(row) if row else None
+
+    def answered(self) -> Iterator[tuple[bytes, CachedAnswer]]:
+        """Yield the keys and entries that have an answer, the most used first."""
+        sql = "SELECT key FROM answers WHERE state = 'answered' ORDER BY uses DESC, last_used DESC, key"
+        for (key,) in self._rows.execute(sql).fetchall():
+            if found := self.find(key):
+                yield key, found
+
+    def has_room(self, key: bytes, answer: CachedAnswer, budget: int, vector: bytes | None = None) -> bool:
+        """Return whether `put` would store an entry without evicting another one."""
+        vector_bytes = self._vector_bytes(key) if vector is None else len(vector)
+        return _size(key, answer) + vector_bytes <= budget - self.size()[1] + self._own_bytes(key)
 
     def put(
         self,
@@ -122,10 +134,13 @@ class AnswerBank:
         row = self._rows.execute("SELECT length(vector) FROM question_vectors WHERE key = ?", (key,)).fetchone()
         return int(row[0]) if row else 0
 
+    def _own_bytes(self, key: bytes) -> int:
+        row = self._rows.execute("SELECT bytes FROM answers WHERE key = ?", (key,)).fetchone()
+        return int(row[0]) if row else 0
+
     def _make_room(self, budget: int, key: bytes) -> None:
         """Evict the least frequently used of the others, the least recently used first (LFU, PerCache 4.1.1)."""
-        own = self._rows.execute("SELECT bytes FROM answers WHERE key = ?", (key,)).fetchone()
-        excess, evicted = self.size()[1] - (own[0] if own else 0) - budget, list[bytes]()
+        excess, evicted = self.size()[1] - self._own_bytes(key) - budget, list[bytes]()
         rows = self._rows.execute("SELECT key, bytes FROM answers WHERE key != ? ORDER BY uses, last_used", (key,))
         while excess > 0:
             other, size = rows.fetchone()

@@ -47,19 +47,35 @@ def _cells(character: str) -> int:
     return 0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-_STYLE = r"\x1b\[[\d;]*m"
+_LINK = r"\x1b\]8;;[!-~]*\x1b\\"  # OSC 8: the beginning of a hyperlink, or without a URI its end
+_STYLE = rf"(?:\x1b\[[\d;]*m|{_LINK})"
 _WIDE = "\u2e80-\uffdc"
 _PIECES = re.compile(rf"\n|[^\S\n]+|[{_WIDE}]|(?:{_STYLE}|[^\s{_WIDE}])+")
+
+
+def hyperlink(text: str, uri: str) -> str:
+    """Return a text that terminals show as a link to a URI, which is printable ASCII."""
+    return f"\x1b]8;;{uri}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def unlinked(text: str) -> str:
+    """Return the text without hyperlinks."""
+    return re.sub(_LINK, "", text)
+
+
+def unstyled(text: str) -> str:
+    """Return the text without styles and hyperlinks."""
+    return re.sub(_STYLE, "", text)
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
     """Break lines at blanks, or between wide characters, so that none takes more columns than `width`.
 
-    What is broken off begins with the indent; a word that is longer stays whole. Styles take no columns.
+    What is broken off begins with the indent; a word that is longer stays whole. Styles and links take no columns.
     """
     out, used, blank = list[str](), 0, ""
     for piece in _PIECES.findall(text):
-        taken = cells(re.sub(_STYLE, "", piece))
+        taken = cells(unstyled(piece))
         if piece == "\n":
             out.append(piece)
             used, blank = 0, ""
@@ -76,7 +92,7 @@ def wrap(text: str, width: int, indent: str = "") -> str:
 
 def rows(text: str, width: int, indent: str = "") -> int:
     """Return how many rows of a terminal a text takes once it is wrapped; styles take no columns."""
-    lines = re.sub(_STYLE, "", wrap(text, width, indent)).split("\n")
+    lines = unstyled(wrap(text, width, indent)).split("\n")
     return sum(max(1, -(-cells(one) // width)) for one in lines)
 
 

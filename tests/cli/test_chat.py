@@ -115,20 +115,20 @@ def test_explain_shows_every_question_as_it_is_asked(pkb: Pkb) -> None:
     assert "condense" in ran.err
 
 
-def test_sources_are_numbered_and_opened_by_their_number(pkb: Pkb) -> None:
-    answer, sources, *opened = chat(pkb, KEY, "/sources", "/open 1").rows
+def test_sources_are_numbered_and_shown_by_their_number(pkb: Pkb) -> None:
+    answer, sources, *opened = chat(pkb, KEY, "/sources", "/show 1").rows
     numbers = [source.pop("number") for source in sources["sources"]]
     assert sources["sources"] == answer["sources"]
     assert (numbers[0], numbers) == (1, sorted(numbers))
     shown = ["show", answer["sources"][0]["path"], "--json"]
     assert opened == pkb(*shown).rows
-    human = chat(pkb, KEY, "/sources", "/open 1", words=()).out
+    human = chat(pkb, KEY, "/sources", "/show 1", words=()).out
     assert human.count("[1] workshop meeting") == 2
-    assert pkb(*shown[:2]).out in human
+    assert pkb("show", "1").out in human
 
 
 def test_what_a_command_cannot_do_is_said_in_its_place(pkb: Pkb) -> None:
-    lines = ["/sources", "/open 1", "/wrong", KEY, "/open", "/open 99", "/open -1", "/open ²", "/nope", "???", KEY]
+    lines = ["/sources", "/show 1", "/wrong", KEY, "/show", "/show 99", "/open -1", "/open ²", "/nope", "???", KEY]
     rows = chat(pkb, *lines).rows
     assert [row.get("error", {}).get("code") for row in rows] == [2, 2, 2, None, 2, 2, 2, 2, 2, 2, None]
     assert [row["question"] for row in rows] == lines
@@ -161,7 +161,7 @@ def test_the_history_is_that_of_the_conversation(pkb: Pkb) -> None:
 
 
 def test_help_names_every_command(pkb: Pkb) -> None:
-    commands = ["/answer", "/sources", "/open N", "/wrong", "/history", "/help", "/quit"]
+    commands = ["/answer", "/sources", "/show N", "/open N", "/wrong", "/history", "/help", "/quit"]
     assert list(chat(pkb, "/help").row["commands"]) == commands
     assert all(name in chat(pkb, "/help", words=()).out for name in commands)
 
@@ -171,7 +171,9 @@ def test_a_home_without_anything_is_one_error(fresh: Pkb) -> None:
     assert (ran.code, ran.row["error"]["code"]) == (10, 10)
 
 
-SAMPLE = "/open /sources /history /wrong /help / 1 99 and where why who he it there Ben Friday what about ? concert key"
+SAMPLE = (
+    "/open /show /sources /history /wrong /help / 1 99 and where why who he there Ben Friday what about ? concert key"
+)
 PIECES = st.lists(st.sampled_from(SAMPLE.split()), max_size=5).map(" ".join)
 
 
@@ -179,7 +181,8 @@ PIECES = st.lists(st.sampled_from(SAMPLE.split()), max_size=5).map(" ".join)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_ends_a_conversation(pkb: Pkb, line: str | bytes) -> None:
     typed = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
-    ran = pkb("chat", "--json", stdin=b"\n".join([KEY.encode(), typed, b"/help"]))
+    lines = b"\n".join([KEY.encode(), typed, b"/help"])
+    ran = pkb("chat", "--json", stdin=lines, env={"PKB_OPENER": "true"})
     assert ran.code == 0
     assert list(ran.rows[-1]) == ["schema", "commands"]
 

@@ -1,12 +1,15 @@
 """docs/reference.md against what the commands print: the same keys, in the same order, of the described types."""
 
+import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.test_idle import mail
 from tests.demo import DATA, NANO
@@ -85,6 +88,31 @@ def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb show", shown)
 
 
+def test_what_open_prints_is_as_documented(pkb: Pkb) -> None:
+    pkb("ask", "who has the spare key to the workshop?")
+    compare("pkb open", [pkb("open", "1", "--json", env={"PKB_OPENER": "true"}).row])
+
+
+def test_what_export_and_import_print_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("ask", "who has the spare key to the workshop?")
+    pkb("ask", "When was the concert?", "--from", "tobias", "--to", "singers", "--since", "2024", "--until", "2024",
+        "--in", "mail")  # fmt: skip
+    pkb("ask", "Who was there?", "--doc", "workshop meeting")
+    pkb("ask", "What is on today?")
+    pkb("idle", "--force", "--max", "1")
+    header, *rows = pkb("export").rows
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
+        ledger.rows.execute("UPDATE answers SET tau = 0.9")
+    rows += [row for row in pkb("export").rows if row["kind"] == "answer"]
+    compare("pkb export", [header])
+    compare("pkb export abstract", [row for row in rows if row["kind"] == "abstract"])
+    answers = [row for row in rows if row["kind"] == "answer"]
+    compare("pkb ask", [row["reply"] for row in answers], every=False)
+    compare("pkb export answer", [row | {"reply": {}} for row in answers])
+    (tmp_path / "export.jsonl").write_text(f"{json.dumps(header)}\nnope\n")
+    compare("pkb import", [pkb("import", str(tmp_path / "export.jsonl"), "--json").row])
+
+
 def test_what_list_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb list", [pkb("list", "-n", "0", "--json").row])
 
@@ -157,6 +185,7 @@ def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
 
 def test_every_command_with_json_has_its_section() -> None:
     names = {path for path, command in leaves() if any("--json" in one.opts for one in command.params)}
+    names.add("pkb export")  # which prints nothing else, unless it is told to
     assert names - set(sections()) == set()
     assert {
         name for name in sections() if name != "error" and not any(name.startswith(path) for path in names)

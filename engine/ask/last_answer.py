@@ -1,0 +1,59 @@
+"""The answer to the question asked last, and its sources by their numbers. Light to import; opens nothing itself."""
+
+from collections.abc import Callable, Sequence
+
+from engine.ask.prepare import answer_of
+from engine.types import Answer, Evidence, Source, grouped
+from store.answers import Aliases, AnswerBank, CachedAnswer, Verifications
+from store.database import Ledger
+from store.errors import PkbError, UsageError
+from store.history import History, HistoryEntry
+
+_AGAIN = 'pkb ask "QUESTION"'
+
+
+def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float]], Evidence]) -> Answer:
+    """Return the answer shown last, with its sources where they stand now; PkbError if it is not cached.
+
+    `reread` returns evidence once more, as `Backend.reread` does.
+    """
+    last = History(ledger).last()
+    if last is None:
+        raise UsageError("no question was asked yet", 'pkb ask "when is rehearsal?"')
+    if last.key is None:
+        raise PkbError("the last question was asked without the answer cache, so its sources are not stored", _AGAIN)
+    cached = _shown(ledger, last.key, last)
+    if cached is None or cached.state != "answered" or cached.created > last.at:
+        raise PkbError("the last answer was removed or replaced since", _AGAIN)
+    return _relocated(ledger, cached, reread)
+
+
+def source_of(answer: Answer, number: int) -> Source:
+    """Return the source of an answer that `pkb ask` shows under a number; UsageError if there is none."""
+    groups = grouped(answer.sources)
+    if not groups:
+        raise UsageError("the last answer has no sources", _AGAIN)
+    if not 0 < number <= len(groups):
+        raise UsageError(f"no source {number}: the last answer has {len(groups)}", "pkb show 1")
+    return groups[number - 1][0]
+
+
+def _shown(ledger: Ledger, key: bytes, last: HistoryEntry) -> CachedAnswer | None:
+    """Return the entry whose answer was shown, of a paraphrase hit that of the matched question; None if it is gone."""
+    if last.tier != "semantic":
+        return AnswerBank(ledger).find(key)
+    pending, alias = Verifications(ledger).find(key), Aliases(ledger).find(key)
+    matched = pending.matched if pending else alias[0].matched if alias else None
+    return AnswerBank(ledger).find(matched) if matched else None
+
+
+def _relocated(
+    ledger: Ledger, cached: CachedAnswer, reread: Callable[[Sequence[str], Sequence[float]], Evidence]
+) -> Answer:
+    """Return an answer with its sources where they stand now, because files are moved."""
+    answer = answer_of(cached)
+    if cached.generation == ledger.generation:
+        return answer
+    evidence = reread(cached.evidence, answer.scores)
+    whole = len(evidence.passages) == len(answer.scores)
+    return answer.relocate(evidence.sources) if whole else answer

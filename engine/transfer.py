@@ -1,0 +1,345 @@
+"""Export of cached answers and abstracts as JSON objects, and import of answers into the cache of another home.
+
+An imported answer counts as stale until a question, or an idle run, has found the same evidence for it here.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
+
+from engine.ask.prepare import PendingQuestion, answer_of, begin, embed, fingerprint, vector_of
+from engine.serve.protocol import Broken, pack, unpack
+from engine.session import Session
+from engine.text.question import Synthesis
+from engine.types import SCHEMA, Answer, AskOptions, Source, grouped
+from store.answers import AnswerBank, CachedAnswer, Origin, RejectedAnswers
+from store.errors import PkbError, UsageError
+from store.types import Scope
+
+if TYPE_CHECKING:
+    from engine.text.redact import Redactor
+    from engine.types import Evidence
+    from store.jobs import Abstract
+
+Row = dict[str, Any]
+Imported = Literal["imported", "cached", "missing", "other_model", "other_day", "rejected", "no_room"]
+OUTCOMES: tuple[Imported, ...] = ("imported", "cached", "missing", "other_model", "other_day", "rejected", "no_room")
+_LONGEST = 4 << 20  # bytes of a line: fifty long sources take a tenth of it
+_NEVER = 0  # the generation of an answer that was never found valid here
+_LARGEST = 1 << 62  # of an integer
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedAnswer:
+    """A cached answer as a file holds it: what its key was made of, its evidence, and the answer itself."""
+
+    key: str  # in hex
+    scope: Scope
+    writer: str
+    day: str | None
+    evidence: tuple[str, ...]
+    created: datetime
+    made_ms: float
+    origin: Origin
+    source: str
+    tau: float | None
+    uses: int
+    reply: Answer
+
+    def to_json(self) -> Row:
+        """Return the answer as JSON values."""
+        about = {one.name: pack(getattr(self, one.name)) for one in fields(self) if one.name != "reply"}
+        return {"schema": SCHEMA, "kind": "answer", **about, "reply": self.reply.to_json()}
+
+    @property
+    def sources_asked(self) -> int:
+        """Return how many sources were asked for; ValueError."""
+        return int(self.writer.rpartition("/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """How many answers came to what, and the numbers of the lines that could not be read."""
+
+    counts: Mapping[str, int]
+    corrupt: tuple[int, ...]
+
+    def to_json(self) -> Row:
+        """Return the report as JSON values."""
+        return {"schema": SCHEMA, **self.counts, "corrupt": list(self.corrupt)}
+
+
+def export(opened: Session, *, redact: bool) -> Iterator[Row]:
+    """Yield what a file begins with, then each cached answer, the most used first, then each abstract."""
+    from store.jobs import Abstracts
+
+    bank = AnswerBank(opened.ledger)  # NoStore before anything is written
+    yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "redacted": redact,
+           "created": opened.now.isoformat()}  # fmt: skip
+    redactor = _redactor(bank) if redact else None
+    for key, cached in bank.answered():
+        exported = _exported(opened, key, cached)
+        yield (_redacted(exported, redactor) if redactor else exported).to_json()
+    with opened.locks.reader():
+        abstracts = Abstracts(opened.ledger, opened.tables).all()
+    for one in abstracts:
+        yield _abstract(one, redactor)
+
+
+def _exported(opened: Session, key: bytes, cached: CachedAnswer) -> ExportedAnswer:
+    from engine.ask.keys import scope_of
+
+    created = datetime.fromtimestamp(cached.created, opened.now.tzinfo)
+    about = (key.hex(), scope_of(cached.scope), cached.writer, cached.day, cached.evidence, created, cached.made_ms)
+    return ExportedAnswer(*about, cached.origin, cached.source, cached.tau, cached.uses, answer_of(cached))
+
+
+def _abstract(one: "Abstract", redactor: "Redactor | None") -> Row:
+    made = datetime.fromtimestamp(one.made).astimezone().isoformat()
+    text = redactor.text(one.text) if redactor else one.text
+    return {"schema": SCHEMA, "kind": "abstract", "text": text, "date": one.date and one.date.isoformat(), "made": made,
+            "chunks": [] if redactor else list(one.chunks)}  # fmt: skip
+
+
+def _redactor(bank: AnswerBank) -> "Redactor":
+    """Return a redactor that knows the names in all answers, so that each is masked wherever it stands."""
+    from engine.text.redact import Redactor
+
+    made = Redactor(str(Path.home()))
+    for _, cached in bank.answered():
+        for source in answer_of(cached).sources:
+            for person in filter(None, (source.sender, *source.recipients, source.author, source.speaker)):
+                made.learn(person)
+    return made
+
+
+def _redacted(exported: ExportedAnswer, redactor: "Redactor") -> ExportedAnswer:
+    """Return an answer with masks, without all that identifies its messages or the model."""
+    reply, masked = exported.reply, redactor.text
+    text, highlight = redactor.spanned(reply.text, reply.highlight) if reply.text is not None else (None, None)
+    sources = tuple(_redacted_source(source, redactor) for source in reply.sources)
+    matched = masked(reply.matched_question) if reply.matched_question else None
+    model = redactor.path(reply.model) if reply.model else None
+    reply = replace(reply, question=masked(reply.question), text=text, highlight=highlight, sources=sources,
+                    matched_question=matched, model=model)  # fmt: skip
+    scope = exported.scope
+    sender, recipient, collection = (one and masked(one) for one in (scope.sender, scope.recipient, scope.collection))
+    scope = replace(scope, sender=sender, recipient=recipient, collection=collection, document=None)
+    return replace(exported, key="", scope=scope, writer="", evidence=(), source="", reply=reply)
+
+
+def _redacted_source(source: Source, redactor: "Redactor") -> Source:
+    quote, span = redactor.spanned(source.quote, source.span)
+    return replace(
+        source,
+        path=redactor.path(source.path),
+        message_id=redactor.message_id(source.message_id) if source.message_id else source.message_id,
+        title=redactor.text(source.title),
+        quote=quote,
+        span=span,
+        sender=redactor.person(source.sender),
+        recipients=tuple(map(redactor.person, source.recipients)),
+        author=redactor.person(source.author),
+        speaker=redactor.person(source.speaker) if source.speaker else source.speaker,
+        warnings=tuple(map(redactor.text, source.warnings)),
+    )
+
+
+def import_answers(opened: Session, lines: Iterable[bytes | None], name: str) -> ImportReport:
+    """Import the answers of an export, as far as they hold here; a line of None is too long to be one.
+
+    UsageError where the file, called `name` in messages, is no export, or is redacted.
+    """
+    numbered = enumerate(lines, 1)
+    _check_header(next(numbered, (1, b""))[1], name)
+    opened.on_wait()
+    importer, counts, corrupt = Importer(opened), Counter[Imported](), list[int]()
+    for number, line in numbered:
+        if line is not None and not line.strip():
+            continue
+        try:
+            exported = read_line(line)
+            counts.update([importer.put(exported)] if exported else [])
+        except (Broken, UsageError):  # an empty question, too
+            corrupt.append(number)
+    return ImportReport({outcome: counts[outcome] for outcome in OUTCOMES}, tuple(corrupt))
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes | None]:
+    """Yield the lines of a file; None for one that is too long, which is never held as a whole."""
+    while line := file.readline(_LONGEST):
+        ended = line.endswith(b"\n") or len(line) < _LONGEST
+        yield line if ended else None
+        while not ended:
+            line = file.readline(_LONGEST)
+            ended = line.endswith(b"\n") or not line
+
+
+def _check_header(line: bytes | None, name: str) -> None:
+    try:
+        header = _object(line)
+    except Broken:
+        header = {}
+    if header.get("kind") != "export" or not isinstance(header.get("schema"), int):
+        raise UsageError(f"{name} is not an export of pkb", "pkb export answers.jsonl")
+    if header["schema"] != SCHEMA:
+        raise PkbError(
+            f"{name} was written by another version of pkb", "upgrade pkb on both machines, and export again"
+        )
+    if header.get("redacted") is not False:
+        raise UsageError(f"{name} is redacted, and cannot be imported", "pkb export answers.jsonl")
+
+
+def read_line(line: bytes | None) -> ExportedAnswer | None:
+    """Return the answer in a line after the first, None for an abstract; Broken where the line is neither."""
+    row = _object(line)
+    if row.get("schema") != SCHEMA or row.get("kind") not in ("answer", "abstract"):
+        raise Broken("a line of another kind")
+    if row["kind"] == "abstract":
+        return None
+    try:
+        reply = Answer.from_json(row["reply"])
+        given = {one.name: row[one.name] for one in fields(ExportedAnswer)} | {"reply": pack(reply)}
+        read = unpack(ExportedAnswer, given)  # each part is of the type that it should be
+        _check(read)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise Broken(f"an answer without {type(error).__name__}") from None
+    return read
+
+
+def _check(read: ExportedAnswer) -> None:
+    """Raise ValueError where a value cannot be stored, or is none that a cached answer has."""
+    "".join((read.reply.question, read.source, read.writer, read.day or "", *read.evidence)).encode()
+    read.created.timestamp()
+    reply, sources = read.reply, read.reply.sources
+    spans = (reply.highlight, len(reply.text or "")), *((source.span, len(source.quote)) for source in sources)
+    sound = (
+        read.created.tzinfo is not None,
+        read.sources_asked > 0,
+        read.made_ms >= 0,
+        "total" in reply.ms,
+        reply.correction is None,  # which is told once
+        reply.synthesis is None or reply.synthesis in get_args(Synthesis),
+        not any(source.copy for source in sources[:1]),
+        0 <= reply.lead < max(1, len(grouped(sources))),
+        all(span is None or 0 <= span[0] <= span[1] <= length for span, length in spans),
+    )
+    if not all(sound):
+        raise ValueError
+
+
+def _object(line: bytes | None) -> Row:
+    """Return the JSON object in a line; Broken."""
+    try:
+        row = json.loads((line or b"").decode(), parse_constant=_refuse, parse_float=_finite, parse_int=_limited)
+    except (ValueError, RecursionError):  # of which bad UTF-8 is one
+        raise Broken("a line that is no JSON") from None
+    if not isinstance(row, dict):
+        raise Broken("a line without keys")
+    return row
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):
+        raise ValueError(digits)
+    return value
+
+
+def _limited(digits: str) -> int:
+    if abs(value := int(digits)) > _LARGEST:
+        raise ValueError(digits)
+    return value
+
+
+class Importer:
+    """Puts exported answers into the cache of one home."""
+
+    def __init__(self, opened: Session) -> None:
+        self._opened, self._bank = opened, AnswerBank(opened.lasting_ledger)
+        self._backend = opened.backend
+
+    def put(self, exported: ExportedAnswer) -> Imported:
+        """Store an answer, unless it would not be made here in the same way from the same messages.
+
+        UsageError if its question is empty.
+        """
+        ask = self._asked(exported)
+        if ask.key.writer != exported.writer:
+            return "other_model"
+        if ask.key.day != exported.day:
+            return "other_day"
+        if self._keeps_its_own(ask, exported):
+            return "cached"
+        if self._is_rejected(ask, exported.reply):
+            return "rejected"
+        reply = self._standing(ask, exported)
+        return "missing" if reply is None else self._store(ask, exported, reply)
+
+    def _asked(self, exported: ExportedAnswer) -> PendingQuestion:
+        """Ask its question as it was asked: one that names its document itself has a key with that document."""
+        opened, options = self._opened, AskOptions(exported.scope, exported.sources_asked)
+        ask = partial(begin, self._backend, opened.ledger, exported.reply.question, now=opened.now)
+        asked, document = ask(options), exported.scope.document
+        if asked.key.digest.hex() != exported.key and document and exported.scope == Scope(document=document):
+            named = ask(replace(options, scope=Scope()))
+            return named if named.key.digest.hex() == exported.key else asked
+        return asked
+
+    def _keeps_its_own(self, ask: PendingQuestion, exported: ExportedAnswer) -> bool:
+        """Return whether an answer of this home stays: a newer one, one that is valid, or the same."""
+        own = self._bank.find(ask.key.digest)
+        if own is None or own.state != "answered":
+            return False
+        newer = own.created >= exported.created.timestamp()
+        return newer or own.generation == self._opened.ledger.generation or own.evidence == exported.evidence
+
+    def _is_rejected(self, ask: PendingQuestion, reply: Answer) -> bool:
+        rejected = RejectedAnswers(self._opened.ledger).find(ask.key.digest)
+        return rejected is not None and rejected[0] == (reply.text or "")
+
+    def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> Answer | None:
+        """Return an answer with its sources where they stand here; None where its messages are not here as they were.
+
+        Nor where names of people here give its question another form, or where a source does not say what it quotes.
+        """
+        if ask.key.digest.hex() != exported.key:
+            return None
+        evidence = self._opened.retriever.reread(exported.evidence, exported.reply.scores)
+        if fingerprint(evidence, exported.writer) != exported.evidence:
+            return None
+        return _relocated(exported.reply, evidence)
+
+    def _store(self, ask: PendingQuestion, exported: ExportedAnswer, reply: Answer) -> Imported:
+        reply = replace(reply, matched_question=None, similarity=None)
+        key, created = ask.key, min(exported.created, self._opened.now).timestamp()
+        about = (reply.question, key.scope, key.writer, key.day, json.dumps(reply.to_json()), exported.evidence)
+        made = (_NEVER, reply.tier, created, exported.made_ms)
+        answer = CachedAnswer(*about, *made, origin=exported.origin, source=exported.source, tau=exported.tau)
+        asked = embed(self._backend, ask)
+        vector, budget = vector_of(asked), self._opened.room.bytes
+        if not self._bank.has_room(key.digest, answer, budget, vector):
+            return "no_room"
+        self._bank.put(key.digest, answer, budget, vector, None, asked.embedder)
+        return "imported"
+
+
+def _relocated(reply: Answer, evidence: "Evidence") -> Answer | None:
+    """Return an answer with the places of its evidence; None where a quote does not stand in its passage."""
+
+    def sources(quotes: "Iterable[str]", lead: int) -> tuple[Source, ...]:
+        pairs = zip(quotes, evidence.passages, strict=True)
+        return evidence.sources(list(quotes), lead) if all(quote in one.text for quote, one in pairs) else ()
+
+    moved = reply.relocate(sources)
+    return moved if bool(moved.sources) == bool(reply.sources) else None

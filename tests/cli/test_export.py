@@ -1,0 +1,151 @@
+"""`pkb export`, `pkb import`, `pkb search --format`: files for their owner alone, safe in spreadsheets and pages."""
+
+import csv
+import io
+import json
+import re
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.formats import escaped, print_csv, source_lines
+from engine.types import Source
+from store.database import open_ledger
+from tests.cli.conftest import Pkb
+from tests.cli.test_terminal import KEY, acted_on, hostile
+
+CONCERT = "When is the summer concert?"
+QUESTIONS = (KEY, CONCERT, "Which quorv blimmers the choir?")
+
+
+@pytest.fixture
+def exported(pkb: Pkb, tmp_path: Path) -> Path:
+    """Return the export of a home with some answers."""
+    for question in QUESTIONS:
+        pkb("ask", question)
+    assert pkb("export", str(tmp_path / "answers.jsonl")).out == ""
+    return tmp_path / "answers.jsonl"
+
+
+def test_an_export_is_for_its_owner_alone_and_replaces_no_file_by_itself(pkb: Pkb, exported: Path) -> None:
+    assert stat.S_IMODE(exported.stat().st_mode) == 0o600
+    assert [json.loads(line)["kind"] for line in exported.read_text("utf-8").splitlines()] == [
+        "export",
+        *["answer"] * 3,
+    ]
+    before = exported.read_bytes()
+    refused = pkb("export", str(exported))
+    assert (refused.code, refused.err) == (2, f"pkb: {exported} exists; try: pkb export FILE --force\n")
+    assert exported.read_bytes() == before
+    assert pkb("export", str(exported), "--force").code == 0
+    assert [path.name for path in exported.parent.iterdir() if path.is_file()] == ["answers.jsonl"]
+    assert pkb("export", str(exported / "below")).code == 1
+
+
+def test_standard_output_is_the_default(pkb: Pkb, exported: Path) -> None:
+    assert pkb("export").out == exported.read_text("utf-8") == pkb("export", "-").out
+
+
+def test_an_import_says_what_came_of_the_answers(pkb: Pkb, exported: Path) -> None:
+    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
+        ledger.rows.execute("DELETE FROM answers")
+    assert pkb("import", str(exported)).out == "3 imported\n"
+    assert pkb("import", "-", stdin=exported.read_bytes()).out == "0 imported, 3 already cached\n"
+    assert pkb("ask", KEY, "--json").row["tier"] == "exact"
+
+
+def test_corrupt_lines_are_named_by_number(pkb: Pkb, exported: Path) -> None:
+    exported.write_text(exported.read_text("utf-8") + "{\n\nnope\n", "utf-8")
+    ran = pkb("import", str(exported))
+    assert (ran.code, ran.out) == (3, "0 imported, 3 already cached\n")
+    assert ran.err == "pkb: skipped lines that cannot be read: 5, 7\n"
+    assert pkb("import", str(exported), "--json").row["corrupt"] == [5, 7]
+
+
+def test_what_cannot_be_imported_is_one_line(pkb: Pkb, exported: Path, tmp_path: Path) -> None:
+    redacted = str(tmp_path / "redacted.jsonl")
+    pkb("export", redacted, "--redact")
+    assert pkb("import", redacted).err.startswith(
+        f"pkb: {redacted} is redacted, and cannot be imported; try: pkb export "
+    )
+    assert pkb("import", "/nowhere").err == "pkb: cannot read /nowhere: no such file or directory\n"
+    assert pkb("import", "-").err.startswith("pkb: standard input is not an export of pkb; try: ")
+
+
+def test_a_home_without_mail_exports_and_imports_nothing(fresh: Pkb, tmp_path: Path) -> None:
+    assert (fresh("export", str(tmp_path / "a")).code, (tmp_path / "a").exists()) == (10, False)
+    (tmp_path / "b").write_text('{"schema": 2, "kind": "export", "redacted": false}\n')
+    assert fresh("import", str(tmp_path / "b")).code == 10
+
+
+def test_markdown_has_the_questions_that_were_asked_and_abstracts(pkb: Pkb, exported: Path) -> None:
+    pkb("idle", "--force")
+    page = pkb("export", "--format", "md").out
+    assert set(QUESTIONS) <= set(re.findall(r"^## (.+)$", page, re.MULTILINE))
+    assert page.count("# Abstracts\n") == 1
+    assert "\nGus Tindall: From today I keep the spare key to the workshop.\n" in page
+    assert "  > From today I keep the spare key to the workshop." in page
+
+
+def test_a_redacted_page_has_no_address_and_no_number_of_the_mail(pkb: Pkb, exported: Path) -> None:
+    page = pkb("export", "--format", "md", "--redact").out
+    assert "@" not in page
+    assert "Tindall" not in page
+    assert "\\[person-" in page
+
+
+def test_search_prints_json_csv_and_markdown(pkb: Pkb) -> None:
+    rows = pkb("search", "gazebo", "-k", "3", "--json").row["sources"]
+    assert pkb("search", "gazebo", "-k", "3", "--format", "json").row["sources"] == rows
+    cells = [*csv.DictReader(io.StringIO(pkb("search", "gazebo", "-k", "3", "--format", "csv").out))]
+    assert [(one["path"], int(one["first_line"]), one["title"]) for one in cells] == [
+        (one["path"], one["lines"][0], one["title"]) for one in rows if not one["copy"]
+    ]
+    page = pkb("search", "gazebo", "-k", "3", "--format", "md").out
+    assert page.count("\n- **") + page.startswith("- **") == len(cells)
+    assert "  > please bring the white gazebo" in page
+    assert pkb("search", "gazebo", "--json", "--format", "csv").code == 2
+    assert [pkb("search", "quorvblimmer", "--from", "nobody", "--format", form).code for form in ("csv", "md")] == [
+        4,
+        4,
+    ]
+
+
+def test_nothing_in_mail_acts_on_a_terminal_or_a_page(fresh: Pkb, tmp_path: Path) -> None:
+    folder = hostile(tmp_path / "mail")
+    fresh("ingest", str(folder), "--vectors", "later")
+    fresh("ask", "where is the boat?")
+    for words in (
+        *(("search", "boat", "shed", "--format", form) for form in ("json", "csv", "md")),
+        *(("export", "--format", form, *redact) for form in ("jsonl", "md") for redact in ((), ("--redact",))),
+    ):
+        assert (words, acted_on(fresh(*words).out)) == (words, set())
+
+
+ANY = st.text(st.sampled_from("=+-@\t ab'\"\n\r,;\x1b\u200b|0#`*_[]()<>&!\\~.1"), max_size=20)
+
+
+@given(st.lists(ANY, min_size=3, max_size=3))
+def test_no_cell_begins_a_formula(texts: list[str]) -> None:
+    title, sender, quote = texts
+    row = Source("/m/a.eml", "=1+1", title, None, (1, 2), 1.0, quote, sender=sender).to_json()
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", out)
+        print_csv([row])
+    (cells,) = csv.DictReader(io.StringIO(out.getvalue(), newline=""))
+    assert [one for one in cells.values() if str(one).startswith(("=", "+", "-", "@", "\t", "\r"))] == []
+    assert cells["message_id"] == "'=1+1"
+
+
+@given(ANY)
+def test_text_of_mail_is_no_markdown(text: str) -> None:
+    shown = escaped(text)
+    assert re.search(r"(?<!\\)(?:\\\\)*[`*_\[\]<>&|~]", shown) is None
+    assert [line for line in shown.split("\n") if re.match(r"\s|\d*[#+=.)-]", line)] == []
+    heading, *_ = source_lines(Source("/m", None, text, None, (1, 1), 1.0, "").to_json())
+    assert "\n" not in heading
