@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
@@ -66,6 +67,14 @@ def data(row: dict[str, Any]) -> None:
     text = json.dumps(row, ensure_ascii=sys.stdout.encoding.lower() != "utf-8")
     sys.stdout.write(in_json(text) + "\n")
     sys.stdout.flush()
+
+
+_NARROWEST, _WIDEST = 60, 200  # columns
+
+
+def width() -> int:
+    """Return the columns that figures are fitted to: those of the terminal, of a pipe 80, unless COLUMNS is set."""
+    return min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
 
 
 _ERASE = "\r\x1b[2K"  # the line that the cursor is in
