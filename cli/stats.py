@@ -1,4 +1,4 @@
-"""`pkb stats`: the figures on one screen, or as JSON. Loads rich only to print them."""
+"""`pkb stats`: the figures on one screen, as JSON, or as a page. Loads rich only to print them."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,9 @@ import typer
 
 from cli import output
 from cli.output import open_pkb
+from cli.render import from_home
 from engine.text.terminal import count, duration, line, plain, size, wrap
+from store.errors import UsageError
 
 _REMOVED = {"evicted": "for lack of space", "deleted": "deleted"}  # any other reason: a missing or damaged file
 _REFUSED = {
@@ -223,13 +225,11 @@ def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
         yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
     yield from _folder_lines(row["folders"])
     if row["model"]:
-        yield "model", line(row["model"])
+        yield "model", from_home(line(row["model"]))
 
 
 def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
     """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
-    from cli.render import from_home
-
     for number, one in enumerate(folders[:_FOLDERS]):
         path = from_home(line(one["path"]))
         parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]
@@ -275,14 +275,26 @@ def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
         yield "", f"pending for pkb idle: {pending}"
 
 
-def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False) -> None:
+def stats(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Write them with plots as one HTML page; - for standard output."),
+    ] = None,
+) -> None:
     """Show the time that caches saved, hit rates, latency and sizes.
 
     Example: pkb stats --json
     """
+    if as_json and html is not None:
+        raise UsageError("--json and --html cannot be combined", "pkb stats --json")
     with open_pkb() as pkb:
-        row = pkb.stats()
-    if as_json:
+        row, now = pkb.stats(), pkb.session.now
+    if html is not None:
+        from cli.stats_page import write_page
+
+        write_page(row, now, html)
+    elif as_json:
         output.data(row)
-        return
-    show_figures(row)
+    else:
+        show_figures(row)
